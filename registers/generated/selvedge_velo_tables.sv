@@ -267,7 +267,7 @@ module selvedge_velo_tables (
             end
         end
         assign hwif_out.mailbox_interrupts[i0].interrupt.intr =
-            |(field_storage.mailbox_interrupts[i0].interrupt.message.value & ~field_storage.mailbox_interrupts[i0].mask.message.value);
+            |(field_storage.mailbox_interrupts[i0].interrupt.message.value & field_storage.mailbox_interrupts[i0].mask.message.value);
         // Field: selvedge_velo_tables.mailbox_interrupts[].mask.message
         always_comb begin
             automatic logic [0:0] next_c;

@@ -30,14 +30,14 @@ package selvedge_velo_tables_pkg;
 
     typedef struct {
         logic next;
-    } selvedge_interrupts__interrupt_message_2c03e6a7__message_hwclr_64112fc5_mask_7d2f2f5e__in_t;
+    } selvedge_interrupts__interrupt_message_ef1417cb__message_enable_7d2f2f5e_hwclr_64112fc5__in_t;
 
     typedef struct {
-        selvedge_interrupts__interrupt_message_2c03e6a7__message_hwclr_64112fc5_mask_7d2f2f5e__in_t message;
-    } selvedge_interrupts__interrupt_message_2c03e6a7__in_t;
+        selvedge_interrupts__interrupt_message_ef1417cb__message_enable_7d2f2f5e_hwclr_64112fc5__in_t message;
+    } selvedge_interrupts__interrupt_message_ef1417cb__in_t;
 
     typedef struct {
-        selvedge_interrupts__interrupt_message_2c03e6a7__in_t interrupt;
+        selvedge_interrupts__interrupt_message_ef1417cb__in_t interrupt;
     } selvedge_interrupts__in_t;
 
     typedef struct {
@@ -81,7 +81,7 @@ package selvedge_velo_tables_pkg;
 
     typedef struct {
         logic intr;
-    } selvedge_interrupts__interrupt_message_2c03e6a7__out_t;
+    } selvedge_interrupts__interrupt_message_ef1417cb__out_t;
 
     typedef struct {
         logic value;
@@ -100,7 +100,7 @@ package selvedge_velo_tables_pkg;
     } selvedge_interrupts__clear__out_t;
 
     typedef struct {
-        selvedge_interrupts__interrupt_message_2c03e6a7__out_t interrupt;
+        selvedge_interrupts__interrupt_message_ef1417cb__out_t interrupt;
         selvedge_interrupts__mask__out_t mask;
         selvedge_interrupts__clear__out_t clear;
     } selvedge_interrupts__out_t;
