@@ -16,7 +16,7 @@
 
 // The generator writes no SAFETY lines: whoever makes a `SelvedgeNic` of a pointer promises what lies behind it.
 #[allow(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc, clippy::too_long_first_doc_paragraph)]
-#[allow(unsafe_op_in_unsafe_fn, missing_docs)]
+#[allow(clippy::bool_assert_comparison, unsafe_op_in_unsafe_fn, missing_docs)]
 #[rustfmt::skip]
 mod generated;
 
