@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES_MIN 5
-#define WARM_STEPS_FIRST 4
-#define WARM_STEPS_MAX 65536
-#define WARM_FRACTION 0.1 /* of the budget */
-
 /* Many entries and headers; of the other objects as many as the largest program needs. */
 static ptl_ni_limits_t limits_for(int entries)
 {
@@ -76,11 +71,6 @@ uint64_t agree(uint64_t mine)
     return all[0];
 }
 
-struct plan agree_plan(struct plan mine)
-{
-    return (struct plan){ .batch = agree(mine.batch), .batches = agree(mine.batches) };
-}
-
 struct window window_open(const struct ni *ni, ptl_pt_index_t pt, void *base, size_t bytes)
 {
     struct window w;
@@ -144,34 +134,4 @@ void *shared_alloc(size_t bytes)
         die("no shared memory for %zu bytes", bytes);
     memset(memory, 1, bytes);
     return memory;
-}
-
-static uint64_t timed(const struct exchange *x, uint64_t count)
-{
-    uint64_t start = now_ns();
-    x->step(x->self, count);
-    return now_ns() - start;
-}
-
-/* Doubles the steps until a tenth of the budget is used. Returns the time of one step in the last round. */
-static double warm_up(const struct exchange *x, const struct options *o)
-{
-    for (uint64_t count = WARM_STEPS_FIRST;; count *= 2) {
-        uint64_t took_ns = agree(timed(x, count));
-        if ((double)took_ns >= WARM_FRACTION * o->budget_ms * 1e6 || count >= WARM_STEPS_MAX)
-            return (double)took_ns / (double)count;
-    }
-}
-
-struct samples exchange_measure(const struct exchange *x, const struct options *o, int rank, double per_step)
-{
-    double step_ns = warm_up(x, o);
-    struct plan plan = agree_plan(plan_from(step_ns, o->budget_ms, BATCHES_MIN));
-    struct samples s = samples_new(rank == 0 ? plan.batches : 1);
-    for (uint64_t i = 0; i < plan.batches; i++) {
-        double sample = (double)timed(x, plan.batch) / ((double)plan.batch * per_step);
-        if (rank == 0)
-            samples_add(&s, sample);
-    }
-    return s;
 }

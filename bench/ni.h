@@ -9,7 +9,7 @@
 #include <portals4.h>
 #include <selvedge.h>
 
-#include "rank.h"
+#include "exchange.h"
 
 #define CHECK(call)                                                          \
     do {                                                                     \
@@ -28,11 +28,6 @@ struct ni {
 /* Opens an interface with room for `entries` list entries and as many unexpected headers (0: the default). */
 struct ni ni_open(unsigned int options, int entries);
 void ni_close(struct ni *ni);
-
-/* Collective, through the launcher: every rank gets rank 0's number. Never in a timed part. */
-uint64_t agree(uint64_t mine);
-struct plan agree_plan(struct plan mine);
-void barrier(void);
 
 /* A persistent entry over `base` that counts arrivals. The counter starts at zero. */
 struct window {
@@ -66,13 +61,5 @@ static inline void wait_count(ptl_handle_ct_t ct, ptl_size_t count)
 
 /* selvedge_alloc, with all pages touched. A failure ends the program. */
 void *shared_alloc(size_t bytes);
-
-/* Steps that both ranks repeat in lockstep. Rank 0 measures. */
-struct exchange {
-    void (*step)(void *self, uint64_t count); /* `count` steps, one after the other */
-    void *self;
-};
-/* Warms up, agrees on a plan, runs it. Rank 0 gets the time of one step, divided by `per_step`, as samples. */
-struct samples exchange_measure(const struct exchange *x, const struct options *o, int rank, double per_step);
 
 #endif

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! libvelo2: ports with mailboxes, connections, messages (`include/velo2.h`).
 
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use selvedge_transport::extoll::connection::PostError;
-use selvedge_transport::extoll::messages::{Message, MessageReader};
+use selvedge_transport::extoll::connection::{Letter, Outlet, PostError};
+use selvedge_transport::extoll::messages::MessageReader;
 use selvedge_transport::extoll::{Device, DeviceError};
-use selvedge_transport::nic::velo::{Endpoint, Outgoing, PortId, Status, options};
+use selvedge_transport::nic::velo::{Endpoint, PortId, Status, options};
 
 use crate::codes::codes;
 use crate::marked::Marked;
@@ -85,13 +86,16 @@ const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>()
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 const ROOM_PAUSE: Duration = Duration::from_micros(20);
 
-/// An open port.
+/// An open port. One thread at a time uses it and its links, as `velo2.h` demands, so they need no lock.
 #[repr(C)]
 pub struct Port {
     mark: AtomicU64,
     device: Arc<Device>,
     id: PortId,
-    reader: Mutex<MessageReader>,
+    reader: UnsafeCell<MessageReader>,
+    /// Messages that were received: what is sent between two is a burst.
+    turn: Cell<u32>,
+    links: RefCell<Vec<&'static Link>>,
 }
 
 // SAFETY: the mark is the first field of a `repr(C)` type.
@@ -103,38 +107,105 @@ unsafe impl Marked for Port {
     }
 }
 
+/// A port's way to another port. All connections of the two share it. It ends with the port.
+#[repr(C)]
+pub struct Link {
+    mark: AtomicU64,
+    port: &'static Port,
+    outlet: UnsafeCell<Outlet>,
+}
+
+// SAFETY: the mark is the first field of a `repr(C)` type.
+unsafe impl Marked for Link {
+    const ALIVE: u64 = u64::from_ne_bytes(*b"velo2lnk");
+
+    fn mark(&self) -> &AtomicU64 {
+        &self.mark
+    }
+}
+
 impl Port {
     /// The open port of a program's record.
     ///
     /// # Safety
     /// The record is valid or NULL. What it holds is NULL or from `velo2_open`.
-    unsafe fn get<'a>(port: *const UserPort) -> Outcome<&'a Port> {
+    #[inline(always)]
+    unsafe fn get(port: *const UserPort) -> Outcome<&'static Port> {
         // SAFETY: the caller's.
         let map = unsafe { port.as_ref() }.ok_or(Code::InvalidMbox)?.map;
         // SAFETY: the caller's.
         unsafe { Port::from_c(map) }.ok_or(Code::InvalidMbox)
     }
 
-    /// Sends a message, and waits for room in the mailbox of its destination.
-    fn send(&self, message: &Outgoing) -> Outcome {
-        let mut give_up = None;
-        loop {
-            match self.device.send(message) {
-                Err(PostError::Full) => {}
-                done => return Ok(done?),
-            }
-            let now = Instant::now();
-            if now > *give_up.get_or_insert(now + ROOM_WAIT) {
-                return Err(Code::TryAgain);
-            }
-            self.reader().make_room(self.device.interface());
-            // The receiver may need the lock and the core to make room.
-            std::thread::sleep(ROOM_PAUSE);
+    /// # Safety
+    /// The calling thread is the one that uses the port, and has no other reference from here.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    unsafe fn reader(&self) -> &mut MessageReader {
+        // SAFETY: the caller's.
+        unsafe { &mut *self.reader.get() }
+    }
+
+    /// The link to a port.
+    fn link_to(&'static self, destination: Endpoint) -> *mut Link {
+        // SAFETY: this thread uses the port, so no other has a reference to an outlet.
+        let leads_there = |link: &&&'static Link| unsafe { (*link.outlet.get()).destination() } == destination;
+        let mut links = self.links.borrow_mut();
+        if let Some(link) = links.iter().find(leads_there) {
+            return std::ptr::from_ref(*link).cast_mut();
+        }
+        let source = Endpoint { node: self.device.node(), vpid: self.id.vpid };
+        let outlet = UnsafeCell::new(Outlet::new(source, destination));
+        let made = Link { mark: AtomicU64::new(0), port: self, outlet }.hand_out();
+        // SAFETY: `hand_out` never frees what it makes.
+        links.push(unsafe { &*made });
+        made
+    }
+
+    /// Ends all links. Their rings are free for others.
+    fn end_links(&self) {
+        for link in self.links.borrow().iter() {
+            link.end();
+            // SAFETY: this thread uses the port, so no other has a reference to an outlet.
+            unsafe { (*link.outlet.get()).close() };
+        }
+    }
+}
+
+impl Link {
+    /// Sends a message, and waits for room at its destination.
+    ///
+    /// # Safety
+    /// The message is readable. The calling thread is the one that uses the port.
+    #[inline(always)]
+    unsafe fn send(&self, letter: &Letter) -> Outcome {
+        let port = self.port;
+        // SAFETY: the caller's.
+        match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+            // SAFETY: the caller's.
+            Err(PostError::Full) => unsafe { self.send_when_room(letter) },
+            done => Ok(done?),
         }
     }
 
-    fn reader(&self) -> MutexGuard<'_, MessageReader> {
-        self.reader.lock().unwrap_or_else(|poison| poison.into_inner())
+    /// # Safety
+    /// As [`Link::send`].
+    #[cold]
+    unsafe fn send_when_room(&self, letter: &Letter) -> Outcome {
+        let port = self.port;
+        let give_up = Instant::now() + ROOM_WAIT;
+        loop {
+            // SAFETY: the caller's.
+            unsafe { port.reader().make_room(port.device.interface()) };
+            // The receiver may need the lock and the core to make room.
+            std::thread::sleep(ROOM_PAUSE);
+            // SAFETY: the caller's.
+            match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+                Err(PostError::Full) if Instant::now() > give_up => return Err(Code::TryAgain),
+                Err(PostError::Full) => {}
+                done => return Ok(done?),
+            }
+        }
     }
 }
 
@@ -143,9 +214,9 @@ fn open(wanted: Option<u16>) -> Outcome<UserPort> {
     // On a simulated machine no sender can be told that the mailbox is full.
     let full = if device.interface().is_simulated() { 0 } else { options::REFUSE };
     let id = device.open_port(wanted, full)?;
-    let reader = MessageReader::new(device.interface(), id.vpid).ok_or(Code::InvalidMbox)?;
-    let nodeid = device.node().into();
-    let port = Port { mark: AtomicU64::new(0), device, id, reader: Mutex::new(reader) };
+    let reader = MessageReader::new(device.interface(), id.vpid, device.open_rings(id)).ok_or(Code::InvalidMbox)?;
+    let (reader, nodeid) = (UnsafeCell::new(reader), device.node().into());
+    let port = Port { mark: AtomicU64::new(0), device, id, reader, turn: Cell::new(0), links: RefCell::default() };
     Ok(UserPort { map: port.hand_out().cast(), nodeid, vpid: id.vpid.into() })
 }
 
@@ -192,6 +263,11 @@ pub unsafe extern "C" fn velo2_close(port: *mut UserPort) -> i32 {
         }
         // SAFETY: `get` has found that it is not null.
         unsafe { (*port).map = std::ptr::null_mut() };
+        open.end_links();
+        // SAFETY: this thread is the one that uses the port.
+        if let Some(rings) = unsafe { open.reader() }.port_of_rings() {
+            open.device.close_rings(rings);
+        }
         Ok(open.device.close_port(open.id)?)
     })())
 }
@@ -217,7 +293,8 @@ pub unsafe extern "C" fn velo2_connect(
         if vpid >= open.device.ports().into() {
             return Err(Code::InvalidMbox);
         }
-        let state_map = std::ptr::from_ref(open).cast_mut().cast();
+        let destination = Endpoint { node: node as u16, vpid: vpid as u16 };
+        let state_map = open.link_to(destination).cast();
         let made = UserConnection { nodeid: node as u16, vpid: vpid as u16, valid: 1, state_map };
         // SAFETY: not null; the caller says that it has room.
         unsafe { connection.write(made) };
@@ -256,24 +333,16 @@ pub unsafe extern "C" fn velo2_send(
         // SAFETY: the caller's.
         let connection =
             unsafe { connection.as_ref() }.filter(|connection| connection.valid == 1).ok_or(Code::InvalidMbox)?;
-        // SAFETY: a connection that is valid holds the port that made it, whose memory is never freed.
-        let port = unsafe { Port::from_c(connection.state_map) }.ok_or(Code::InvalidMbox)?;
+        // SAFETY: a connection that is valid holds a link, whose memory is never freed.
+        let link = unsafe { Link::from_c(connection.state_map) }.ok_or(Code::InvalidMbox)?;
         if mtt > 3 {
             return Err(Code::InvMtt);
         }
         if buffer.is_null() {
             return Err(Code::InvMsg);
         }
-        let message = Outgoing {
-            source: Endpoint { node: port.device.node(), vpid: port.id.vpid },
-            destination: Endpoint { node: connection.nodeid, vpid: connection.vpid },
-            target: Device::target_of(connection.nodeid),
-            mtt: mtt as u8,
-            tag,
-            start: buffer as u64,
-            bytes: length,
-        };
-        port.send(&message)
+        // SAFETY: the caller says that the buffer has `length` bytes, and that no other thread uses the port.
+        unsafe { link.send(&Letter { mtt: mtt as u8, tag, start: buffer.cast(), bytes: length }) }
     })())
 }
 
@@ -293,31 +362,44 @@ fn packed(endpoint: Endpoint) -> u32 {
 }
 
 impl Outputs {
-    /// Hands a message to the program.
+    /// The buffer and its room.
+    #[inline(always)]
+    fn room(&self) -> (*mut u8, usize) {
+        match self.buffer.is_null() {
+            true => (std::ptr::dangling_mut(), 0),
+            false => (self.buffer.cast(), self.max as usize),
+        }
+    }
+
+    /// Hands what a message's status says to the program. The bytes are in the buffer already.
     ///
     /// # Safety
-    /// The buffer has `max` bytes; the others have room for a number or are NULL.
-    unsafe fn store(&self, message: &Message) {
-        let payload = message.payload();
-        let bytes = payload.len().min(self.max as usize);
+    /// The outputs have room for a number or are NULL.
+    #[inline(always)]
+    unsafe fn store(&self, status: &Status) {
         // SAFETY: the caller's.
         unsafe {
-            if !self.buffer.is_null() {
-                std::ptr::copy_nonoverlapping(payload.as_ptr(), self.buffer.cast(), bytes);
-            }
             if !self.length.is_null() {
-                self.length.write(payload.len() as u32);
+                self.length.write(status.extent.bytes().min(status.extent.message_bytes()));
             }
             if !self.source.is_null() {
-                self.source.write(packed(message.status.source));
+                self.source.write(packed(status.source));
             }
             if !self.tag.is_null() {
-                self.tag.write(message.status.tag);
+                self.tag.write(status.tag);
             }
             if !self.mtt.is_null() {
-                self.mtt.write(message.status.mtt);
+                self.mtt.write(status.mtt);
             }
         }
+    }
+}
+
+impl Port {
+    /// A message was received.
+    #[inline(always)]
+    fn next_turn(&self) {
+        self.turn.set(self.turn.get().wrapping_add(1));
     }
 }
 
@@ -334,11 +416,15 @@ pub unsafe extern "C" fn velo2_probe_recv(
     mtt: *mut u8,
 ) -> i32 {
     value((|| {
-        // SAFETY: the caller's.
-        let open = unsafe { Port::get(port) }?;
-        let message = open.reader().probe(open.device.interface(), |_| true).ok_or(Code::NoMsg)?;
-        // SAFETY: the caller's.
-        unsafe { Outputs { buffer, max, length, source, tag, mtt }.store(&message) };
+        let outputs = Outputs { buffer, max, length, source, tag, mtt };
+        let (to, room) = outputs.room();
+        // SAFETY: the caller's: no other thread uses the port, and the buffer and the outputs have room.
+        unsafe {
+            let open = Port::get(port)?;
+            let status = open.reader().probe(open.device.interface(), to, room).ok_or(Code::NoMsg)?;
+            open.next_turn();
+            outputs.store(&status);
+        }
         Ok(())
     })())
 }
@@ -356,11 +442,16 @@ pub unsafe extern "C" fn velo2_recv(
     mtt: *mut u8,
 ) -> i32 {
     value((|| {
-        // SAFETY: the caller's.
-        let open = unsafe { Port::get(port) }?;
-        let message = open.reader().wait(open.device.interface(), None, |_| true).map_err(|_| Code::Error)?;
-        // SAFETY: the caller's.
-        unsafe { Outputs { buffer, max, length, source, tag, mtt }.store(&message) };
+        let outputs = Outputs { buffer, max, length, source, tag, mtt };
+        let (to, room) = outputs.room();
+        // SAFETY: as in `velo2_probe_recv`.
+        unsafe {
+            let open = Port::get(port)?;
+            let waited = open.reader().wait(open.device.interface(), None, to, room);
+            let status = waited.map_err(|_| Code::Error)?;
+            open.next_turn();
+            outputs.store(&status);
+        }
         Ok(())
     })())
 }
@@ -391,13 +482,20 @@ pub unsafe extern "C" fn velo2_match_recv(
                 && (mtt == ANY || mtt == u32::from(status.mtt))
         };
         let interface = open.device.interface();
-        let mut reader = open.reader();
-        let Some(message) = reader.probe(interface, matches) else {
+        // SAFETY: the caller says that no other thread uses the port.
+        let reader = unsafe { open.reader() };
+        let Some(message) = reader.match_now(interface, matches) else {
             return Err(if reader.has_message(interface) { Code::NoMatch } else { Code::NoMsg });
         };
+        open.next_turn();
         let none = std::ptr::null_mut();
-        // SAFETY: the caller's.
-        unsafe { Outputs { buffer, max, length, source: from, tag: none, mtt: none }.store(&message) };
+        let outputs = Outputs { buffer, max, length, source: from, tag: none, mtt: none };
+        let ((to, room), payload) = (outputs.room(), message.payload());
+        // SAFETY: the caller says that the buffer and the outputs have room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len().min(room));
+            outputs.store(&message.status);
+        }
         Ok(())
     })())
 }
@@ -411,7 +509,8 @@ pub unsafe extern "C" fn velo2_check(port: *mut UserPort) -> i32 {
         let open = unsafe { Port::get(port) }?;
         let interface = open.device.interface();
         interface.poll();
-        if open.reader().has_message(interface) {
+        // SAFETY: the caller says that no other thread uses the port.
+        if unsafe { open.reader() }.has_message(interface) {
             return Ok(());
         }
         interface.found_nothing();

@@ -149,7 +149,9 @@ pub struct PortPointers {
     pub mailbox_taken: AtomicU64,
     /// Messages that the program has sent through the port, since the NIC was made.
     pub sent: AtomicU64,
-    pub reserved: [AtomicU64; 13],
+    /// Messages that the program has taken from rings, since the NIC was made.
+    pub taken_from_rings: AtomicU64,
+    pub reserved: [AtomicU64; 12],
     /// Notifications that were read so far, of this moment. Recovery reads it after a writer has died.
     pub notification_head: AtomicU64,
     pub reserved2: [AtomicU64; 15],
@@ -189,13 +191,23 @@ impl Signals<'_> {
 impl PortPointers {
     /// The amount that a port's program adds to a register.
     pub fn added_to(&self, register: Register) -> u64 {
-        if register == Register::VeloSent { self.sent.load(Relaxed) } else { 0 }
+        match register {
+            Register::VeloSent => self.sent.load(Relaxed),
+            Register::VeloReceived => self.taken_from_rings.load(Relaxed),
+            _ => 0,
+        }
     }
 
     /// Counts a message that the port's program has sent. Only that program calls it, in one thread at a time.
     #[inline]
     pub fn count_sent(&self) {
         self.sent.store(self.sent.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Counts a message that the port's program has taken from a ring. As [`PortPointers::count_sent`].
+    #[inline]
+    pub fn count_taken_from_ring(&self) {
+        self.taken_from_rings.store(self.taken_from_rings.load(Relaxed).wrapping_add(1), Relaxed);
     }
 }
 

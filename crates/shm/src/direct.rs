@@ -30,6 +30,16 @@ pub enum DirectOutcome {
     Memory,
 }
 
+/// What became of a message to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForPort {
+    Enqueued,
+    /// There is no room now.
+    Full,
+    /// The ring was closed, with its port, or with its NIC. Nothing was enqueued.
+    Closed,
+}
+
 impl Interface {
     /// Whether the process of this word owns the id now, and is alive.
     pub fn is_answered_by(&self, id: u64, word: u64) -> bool {
@@ -94,6 +104,37 @@ impl Interface {
         let Some(message) = ring.enqueue_unseen(envelope, length, fill) else { return false };
         self.backend.publish(self, target, ring.index(), message, length);
         true
+    }
+
+    /// Enqueues a message as [`Interface::enqueue`] does, in our ring for a port of the NIC `target`, and wakes the owner if
+    /// it sleeps.
+    #[inline(always)]
+    pub fn enqueue_for_port(
+        &self,
+        target: u64,
+        ring: &mut Sender,
+        envelope: &Envelope,
+        length: usize,
+        turn: u32,
+        fill: impl FnMut(*mut u8),
+    ) -> ForPort {
+        let target = self.endpoint(target).filter(|target| target.owner() == ring.nic_owner() && ring.is_open());
+        let Some(target) = target else { return ForPort::Closed };
+        if !ring.enqueue_with(envelope, length, turn, fill) {
+            target.look_alive();
+            return ForPort::Full;
+        }
+        target.segment.ring();
+        ForPort::Enqueued
+    }
+
+    /// Claims a ring for messages to a port of the NIC behind an id. None: there is none for us.
+    pub fn claim_for_port(&self, id: u64, port: u16) -> Option<Sender> {
+        if !self.offers.publishes_here {
+            return None;
+        }
+        let owner = self.endpoint(id)?.owner();
+        Rings::open(&self.config.directory, id, self.ni(), owner)?.claim_for(port, self.word, self.id())
     }
 
     /// Charges the program for a copy of so many bytes in memory, if copies have a price.

@@ -2,32 +2,38 @@
 //! Rings: where senders enqueue for a NIC whose owner dequeues.
 //!
 //! Each NIC has a file `<pid>.<ni>.rings` beside its segment. The file has two kinds of rings. 64 rings are for small
-//! messages to an owner that polls (libfabric); a sender claims the next free one. The others are for packets
+//! messages to an owner that polls; a sender claims the next free one. The others are for packets
 //! ([`crate::packets`]), one for each Portals process id. A sender claims one ring, and is the only process that enqueues
 //! there. [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has the mapping, the claims,
-//! and the copying of payload. A message in a ring has not been matched. The holder of the NIC's lock dequeues it.
-//! Normally this is the owner. A sender whose next message must bypass the ring dequeues its own messages first
-//! ([`crate::direct`]).
+//! and the copying of payload.
+//!
+//! A ring for messages is claimed for the NIC (libfabric), or for one port of it (VELO, [`port`]). A message for the NIC
+//! has not been matched. The holder of the NIC's lock dequeues it. Normally this is the owner. A sender whose next message
+//! must bypass the ring dequeues its own messages first ([`crate::direct`]). A message for a port has its destination
+//! already. The port's reader dequeues it, without a lock.
 //!
 //! Invariants
-//! 1. Only holders of the NIC's lock dequeue; only the process that claimed a ring enqueues there.
+//! 1. One thread at a time dequeues from a ring: a holder of the NIC's lock, or the reader of the port for which the ring
+//!    was claimed. Only the process that claimed a ring enqueues there.
 //! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is
 //!    empty and that process is dead, or has given the ring up. A ring for packets passes to the next process of its id
 //!    with the packets in it.
 //! 3. When an owner closes its rings, it marks them as closed, and no sender enqueues there. The same process may then
-//!    make other rings under the same name.
+//!    make other rings under the same name. The same holds for the rings of a port.
 //! 4. A reference to a ring is made only if the file holds the ring. Peers could store any bit into `claimed`, so the
 //!    owner checks the file's length when it sees a new bit.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | a NIC's rings: the file, and the claims |
+//! | [`port`] | rings for one port, and their reader |
 //! | [`sender`] | enqueuing |
 //! | [`reader`] | dequeuing |
 //!
 //! Cost: 12 KiB, and 160 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two
 //! lines.
 
+pub mod port;
 mod reader;
 mod sender;
 #[cfg(test)]
@@ -72,6 +78,8 @@ struct Claim {
     owner: AtomicU64,
     /// The sender's name for itself: nid << 32 | pid.
     id: AtomicU64,
+    /// What the ring is for: a port ([`port::Port::word`]), or 0 for the NIC.
+    port: AtomicU64,
 }
 
 #[repr(C, align(128))]
@@ -90,9 +98,11 @@ struct Header {
     packets_claimed: [AtomicU64; PACKET_WORDS],
     /// Their owners, as of claims.
     packet_owners: [AtomicU64; PID_LIMIT],
+    /// How senders reach each port: as `routing`, plus the port's generation times [`routing::GENERATION`].
+    ports: [AtomicU32; port::PORTS],
 }
 
-/// How senders reach a NIC.
+/// How senders reach a NIC, or a port of it.
 mod routing {
     /// Through the rings.
     pub const OPEN: u32 = 0;
@@ -100,6 +110,8 @@ mod routing {
     pub const BYPASS: u32 = 1;
     /// Not at all: these rings are closed.
     pub const CLOSED: u32 = 2;
+    /// A word of a later generation means other rings. Those of the NIC have one generation, 0.
+    pub const GENERATION: u32 = 4;
 }
 
 /// The owner value of a ring that waits to be cleared.
@@ -193,9 +205,11 @@ impl Rings {
             routing: AtomicU32::new(routing::OPEN),
             packet_rings: PID_LIMIT as u32,
             claimed: AtomicU64::new(0),
-            claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0) } }; RINGS],
+            claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0), port: AtomicU64::new(0) } };
+                RINGS],
             packets_claimed: [const { AtomicU64::new(0) }; PACKET_WORDS],
             packet_owners: [const { AtomicU64::new(0) }; PID_LIMIT],
+            ports: [const { AtomicU32::new(routing::CLOSED) }; port::PORTS],
         };
         // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
         unsafe { rings.mapping.base().cast::<Header>().write(header) };
@@ -294,7 +308,7 @@ impl Rings {
         self.ring(index).prefetch::<Lines>(polled);
     }
 
-    /// A reader of a claimed ring. Use it under the NIC's lock, only as long as that is held.
+    /// A reader of a claimed ring of the NIC. Use it under the NIC's lock, only as long as that is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {
         Reader::new(self.ring(index))
@@ -307,9 +321,15 @@ impl Rings {
         (reader.next_number() == polled.number()).then_some(reader)
     }
 
-    /// Clears rings that are empty and whose senders have ended or given them up. The owner calls it under the NIC's
-    /// lock.
+    /// Clears rings whose senders have ended or given them up: those of the NIC, if they are empty. The owner calls it
+    /// under the NIC's lock.
     pub fn clear_dead(&self) {
+        self.clear_where(|index, port| port == 0 && !self.has_message(index));
+    }
+
+    /// Clears the rings whose senders have ended or given them up, and about which `is_done` says so: it gets a ring and
+    /// what it is for.
+    fn clear_where(&self, is_done: impl Fn(usize, u64) -> bool) {
         let header = self.header();
         let mut left = self.claimed();
         while left != 0 {
@@ -317,7 +337,8 @@ impl Rings {
             left &= left - 1;
             let claim = &header.claims[index];
             let owner = claim.owner.load(Acquire);
-            if (owner == GIVEN_UP || !Identity::word_is_alive(owner)) && !self.has_message(index) {
+            let has_ended = owner == GIVEN_UP || !Identity::word_is_alive(owner);
+            if has_ended && is_done(index, claim.port.load(Relaxed)) {
                 header.claimed.fetch_and(!(1 << index), SeqCst);
                 claim.owner.store(0, Release);
             }
@@ -333,6 +354,9 @@ impl Rings {
     pub fn shut(&self) {
         if self.own.swap(false, SeqCst) {
             self.header().routing.store(routing::CLOSED, SeqCst);
+            for port in &self.header().ports {
+                port.store(routing::CLOSED, SeqCst);
+            }
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -411,18 +435,25 @@ impl Rings {
     /// Claims a ring for the process of this word and id. None: all rings are claimed, or there is no memory for
     /// another one.
     pub fn claim(self, word: u64, id: u64) -> Option<Sender> {
+        let index = self.claim_index(word, id, 0)?;
+        Some(Sender::new(self, index, |header| &header.routing, routing::OPEN))
+    }
+
+    /// Claims a ring for messages to what `port` says.
+    fn claim_index(&self, word: u64, id: u64, port: u64) -> Option<usize> {
         let free = |claim: &Claim| {
             claim.owner.load(Relaxed) == 0 && claim.owner.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
         };
-        let index = self.header().claims.iter().position(free)?;
         let header = self.header();
+        let index = header.claims.iter().position(free)?;
         if self.mapping.allocate(HEADER_BYTES + index as u64 * RING_BYTES, RING_BYTES).is_err() {
             header.claims[index].owner.store(0, SeqCst);
             return None;
         }
         header.claims[index].id.store(id, SeqCst);
+        header.claims[index].port.store(port, SeqCst);
         header.claimed.fetch_or(1 << index, SeqCst);
-        Some(Sender::new(self, index))
+        Some(index)
     }
 }
 

@@ -53,7 +53,7 @@ pub enum Register {
     Recoveries = 20,
     /// VELO messages that this process sent.
     VeloSent = 32,
-    /// VELO messages written to a mailbox.
+    /// VELO messages written to a mailbox, or taken from a ring.
     VeloReceived = 33,
     /// VELO messages discarded: the mailbox is full, disabled or not there.
     VeloDiscarded = 34,
@@ -270,7 +270,7 @@ impl Register {
             Self::Packets => "Packets that waited in rings for the owner.",
             Self::Recoveries => "Times that the tables were rebuilt after a process died in the middle of a change.",
             Self::VeloSent => "VELO messages that this process sent.",
-            Self::VeloReceived => "VELO messages written to a mailbox.",
+            Self::VeloReceived => "VELO messages written to a mailbox, or taken from a ring.",
             Self::VeloDiscarded => "VELO messages discarded: the mailbox is full, disabled or not there.",
             Self::RequesterPuts => "Puts that the RMA requester started, notification and immediate puts too.",
             Self::RequesterGets => "Gets that the RMA requester started.",

@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use crate::atomics::{AtomicU64, Ordering::Relaxed};
 
 /// Version of the layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The longest message that lies in its slot alone, in bytes.
 pub const INLINE_BYTES: usize = 104;
 /// The longest message that lies in the first cache line of its slot, in bytes.

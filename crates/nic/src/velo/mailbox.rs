@@ -46,6 +46,11 @@ impl Mailbox {
         self.vpid
     }
 
+    /// Slots of the mailbox.
+    pub fn slots(&self, signals: &Signals<'_>) -> u64 {
+        signals.mailbox(self.vpid).map_or(0, |(slots, _)| slots.count())
+    }
+
     /// Slots that were read so far.
     pub fn head(&self) -> u64 {
         self.head

@@ -20,11 +20,17 @@ pub struct RingMessage {
 
 impl RingMessage {
     #[inline(always)]
-    fn of(ring: &Ring, message: Message) -> RingMessage {
+    pub(super) fn of(ring: &Ring, message: Message) -> RingMessage {
         let base = ptr::from_ref(ring).cast::<u8>();
         let Message { envelope, offset, length, .. } = message;
         // The consumer has checked that offset and length are within the ring.
         RingMessage { envelope, bytes: base.wrapping_add(offset), length, message }
+    }
+
+    /// The message as the ring has it.
+    #[inline(always)]
+    pub(super) fn message(&self) -> &Message {
+        &self.message
     }
 
     /// Copies the first bytes of the payload. The message is `LONG`, or fits into its slot.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer, Unseen};
 
-use super::{GIVEN_UP, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
+use super::{GIVEN_UP, Header, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
 use crate::os::copy;
 use crate::os::process::Identity;
 
@@ -16,18 +16,20 @@ use crate::os::process::Identity;
 pub struct Sender {
     rings: Rings,
     index: usize,
-    /// The ring, and the routing state of its NIC, within the mapping of `rings`.
+    /// The ring, and the routing word of its NIC or port, within the mapping of `rings`.
     ring: *mut Ring,
     routing: *const AtomicU32,
+    /// The routing word while messages go through the ring.
+    open: u32,
     producer: Producer,
 }
 
 impl Sender {
-    /// The sender of a process that has claimed a ring.
-    pub(super) fn new(rings: Rings, index: usize) -> Sender {
+    /// The sender of a process that has claimed a ring, which is in use while the word `routing` is `open`.
+    pub(super) fn new(rings: Rings, index: usize, routing: impl Fn(&Header) -> &AtomicU32, open: u32) -> Sender {
         let producer = rings.ring(index).producer();
-        let (ring, routing) = (rings.base(index).cast(), &raw const rings.header().routing);
-        Sender { rings, index, ring, routing, producer }
+        let (ring, routing) = (rings.base(index).cast(), std::ptr::from_ref(routing(rings.header())));
+        Sender { rings, index, ring, routing, open, producer }
     }
 
     #[inline(always)]
@@ -39,13 +41,19 @@ impl Sender {
     /// Whether messages go through the ring now.
     #[inline(always)]
     pub fn is_open(&self) -> bool {
-        self.routing() == routing::OPEN
+        self.routing() == self.open
     }
 
-    /// Whether the NIC's owner has closed its rings: it dequeues nothing that is enqueued here.
+    /// Whether the NIC's owner has closed its rings, or those of the port: it dequeues nothing that is enqueued here.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {
-        self.routing() == routing::CLOSED
+        (self.routing() ^ self.open) & !routing::BYPASS != 0
+    }
+
+    /// The process that owns the NIC, by its word.
+    #[inline(always)]
+    pub fn nic_owner(&self) -> u64 {
+        self.rings.header().owner
     }
 
     /// The number of the next message. The ring counts all its messages.

@@ -6,13 +6,19 @@
 //!    the command asks for, unless it asks for one of each piece. The target checks each piece for itself.
 //! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
 //!    refused before its first piece is sent.
+//! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
+//!    ring was closed with its port. So they keep their order ([`super::messages`]).
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
-use selvedge_nic::velo::Outgoing;
-use selvedge_shm::StartError;
+use selvedge_nic::velo::{Endpoint, Outgoing};
+use selvedge_shm::direct::ForPort;
+use selvedge_shm::os::copy;
+use selvedge_shm::rings::Sender;
+use selvedge_shm::{Interface, StartError};
 
 use super::Device;
+use crate::peers::Backoff;
 
 /// Why a command was not posted, or a message not sent. Nothing has changed, except that earlier pieces of a command that was cut are under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,21 +79,108 @@ impl Device {
     }
 }
 
-impl Device {
-    /// Sends a message of a port. The payload has been read when it returns. [`PostError::Full`]: the destination's mailbox has no
-    /// room.
-    pub fn send(&self, message: &Outgoing) -> Result<(), PostError> {
-        let command = message.command().ok_or(PostError::Length)?;
-        if !self.interface().has_peer(message.target) {
+/// The way of messages from one port to another: a ring that the other has for us, or, without one, its mailbox.
+pub struct Outlet {
+    source: Endpoint,
+    destination: Endpoint,
+    /// The home's address of the destination.
+    target: u64,
+    ring: Option<Sender>,
+    /// Messages until we ask for a ring again.
+    asking: Backoff,
+}
+
+/// A message without its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter {
+    pub mtt: u8,
+    pub tag: u8,
+    pub start: *const u8,
+    pub bytes: u32,
+}
+
+impl Outlet {
+    pub fn new(source: Endpoint, destination: Endpoint) -> Outlet {
+        let target = Device::target_of(destination.node);
+        Outlet { source, destination, target, ring: None, asking: Backoff::default() }
+    }
+
+    /// Where it leads.
+    pub fn destination(&self) -> Endpoint {
+        self.destination
+    }
+
+    /// Gives its ring up. A later message asks for one again.
+    pub fn close(&mut self) {
+        self.ring = None;
+    }
+
+    /// Sends a message. The payload has been read when it returns. [`PostError::Full`]: the ring or the mailbox has no room.
+    /// Messages of one `turn` are a burst: their port has received nothing in between.
+    ///
+    /// # Safety
+    /// The message is readable.
+    #[inline]
+    pub unsafe fn send(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+        let interface = device.interface();
+        let message = self.message(letter);
+        let envelope = message.envelope().ok_or(PostError::Length)?;
+        let Some(ring) = &mut self.ring else {
+            // SAFETY: the caller's.
+            return unsafe { self.send_otherwise(device, letter, turn) };
+        };
+        let length = letter.bytes as usize;
+        // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
+        let fill = |to: *mut u8| unsafe { copy::few(letter.start, to, length) };
+        match interface.enqueue_for_port(self.target, ring, &envelope, length, turn, fill) {
+            ForPort::Enqueued => {}
+            ForPort::Full => return Err(PostError::Full),
+            ForPort::Closed => {
+                self.close();
+                // SAFETY: the caller's.
+                return unsafe { self.send_otherwise(device, letter, turn) };
+            }
+        }
+        self.count(interface);
+        Ok(())
+    }
+
+    fn message(&self, letter: &Letter) -> Outgoing {
+        let Outlet { source, destination, target, .. } = *self;
+        let Letter { mtt, tag, start, bytes } = *letter;
+        Outgoing { source, destination, target, mtt, tag, start: start as u64, bytes }
+    }
+
+    fn count(&self, interface: &Interface) {
+        if let Some(port) = interface.signals().port_pointers.get(usize::from(self.source.vpid)) {
+            port.count_sent();
+        }
+    }
+
+    /// Sends a message where we have no ring: asks for one, else gives the message to the NIC.
+    ///
+    /// # Safety
+    /// As [`Outlet::send`].
+    #[cold]
+    unsafe fn send_otherwise(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+        let interface = device.interface();
+        if self.asking.is_due() {
+            self.ring = interface.claim_for_port(self.target, self.destination.vpid);
+            self.asking.ended(self.ring.is_some());
+            if self.ring.is_some() {
+                // SAFETY: the caller's. It comes back here only if the ring has been closed already.
+                return unsafe { self.send(device, letter, turn) };
+            }
+        }
+        if !interface.has_peer(self.target) {
             return Err(PostError::NoNode);
         }
-        self.interface().start_now(&command).map_err(|error| match error {
+        let command = self.message(letter).command().ok_or(PostError::Length)?;
+        interface.start_now(&command).map_err(|error| match error {
             StartError::NoSpace => PostError::Full,
             StartError::Memory => PostError::Memory,
         })?;
-        if let Some(port) = self.interface().signals().port_pointers.get(usize::from(message.source.vpid)) {
-            port.count_sent();
-        }
+        self.count(interface);
         Ok(())
     }
 }

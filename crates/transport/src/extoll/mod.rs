@@ -21,11 +21,12 @@ pub mod pages;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_nic::Limits;
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
 use selvedge_nic::velo::{PortError, PortId};
+use selvedge_nic::{Limits, Register};
 use selvedge_shm::Interface;
+use selvedge_shm::rings::port::Port as PortOfRings;
 
 use crate::process::{Opened, Process, ProcessError};
 use pages::FreePages;
@@ -116,6 +117,24 @@ impl Device {
             PortError::AllUsed => DeviceError::PortsUsed(self.ports().into()),
             PortError::NoSuchVpid | PortError::NotOpen => DeviceError::NotOpen,
         })
+    }
+
+    /// Opens a port's rings: senders enqueue messages there for its reader. None: it can have none, and messages come by its mailbox.
+    pub fn open_rings(&self, port: PortId) -> Option<PortOfRings> {
+        let interface = self.interface();
+        if !interface.publishes_here() {
+            return None;
+        }
+        let _nic = interface.lock();
+        interface.rings().clear_ports(None);
+        interface.rings().open_port(port.vpid, port.generation)
+    }
+
+    /// Closes a port's rings. The messages there are lost, and counted.
+    pub fn close_rings(&self, port: PortOfRings) {
+        let nic = self.interface().lock();
+        let lost = self.interface().rings().close_port(port);
+        nic.signals.registers.add(Register::VeloDiscarded, lost);
     }
 
     /// Closes a port, and takes its regions out of the tables.

@@ -82,7 +82,7 @@ impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeVelo<'io, IO> {
 
     /// velo_received
     ///
-    /// VELO messages written to a mailbox.
+    /// VELO messages written to a mailbox, or taken from a ring.
     #[inline(always)]
     #[must_use]
     pub const fn velo_received(&self) -> peakrdl_rust::reg::Reg<'io, velo_received::VeloReceived, IO> {

@@ -12,7 +12,7 @@ use super::_root; // alias to root module of generated code
 
 /// velo_received
 ///
-/// VELO messages written to a mailbox.
+/// VELO messages written to a mailbox, or taken from a ring.
 #[repr(transparent)]
 #[derive(Copy, Clone, Eq, PartialEq)]
 pub struct VeloReceived(u64);

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rings for one port of a NIC (VELO), and their reader.
+//!
+//! A message to a port needs no matching, so nobody but the port's program has to see it. Its reader dequeues straight
+//! from the rings that were claimed for the port. It takes no lock, because nobody else dequeues there.
+//!
+//! Invariants
+//! 1. A port is open for rings from [`Rings::open_port`] to [`Rings::close_port`]. Each time it has another generation,
+//!    and a ring belongs to one generation. So a message to a port that was closed never reaches one that has its number
+//!    later.
+//! 2. A sender stores its claim and then loads the port's routing word. The owner stores that word and then loads the
+//!    claims (both in the one order of all such accesses). So either the sender finds the port closed, or the owner finds
+//!    the claim.
+//! 3. The rings of an open port are cleared by its reader only. So the reader may keep which rings are its own.
+//! 4. A reader takes a number of messages from one ring before another has its turn.
+//!
+//! Cost: a poll loads the word of all claims, and one word from each of two lines for each ring of the port.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use selvedge_nic::ring::Consumer;
+
+use super::{Lines, RINGS, RingMessage, Rings, Sender, routing};
+
+/// Ports that may have rings. Messages to others take other ways.
+pub const PORTS: usize = 64;
+/// Messages from one ring before another has its turn.
+const BATCH: u32 = 16;
+
+/// A port in one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    number: u16,
+    /// The routing word while it is open.
+    open: u32,
+}
+
+impl Port {
+    fn new(number: u16, generation: u32) -> Port {
+        Port { number, open: generation.wrapping_mul(routing::GENERATION) | routing::OPEN }
+    }
+
+    /// The port as claims name it; never 0.
+    fn word(self) -> u64 {
+        u64::from(self.open) << 32 | (u64::from(self.number) + 1)
+    }
+
+    /// The port that a claim names. Peers may have stored any word.
+    fn from_word(word: u64) -> Option<Port> {
+        let number = u16::try_from((word as u32).checked_sub(1)?).ok()?;
+        Some(Port { number, open: (word >> 32) as u32 })
+    }
+}
+
+impl Rings {
+    /// Opens a port for rings, in a generation that it has not had for long. None: this port cannot have rings.
+    pub fn open_port(&self, number: u16, generation: u32) -> Option<Port> {
+        let port = Port::new(number, generation);
+        self.header().ports.get(usize::from(number))?.store(port.open, SeqCst);
+        Some(port)
+    }
+
+    /// Closes a port: its senders find its rings closed. Returns how many messages are lost in them. The owner calls it
+    /// under the NIC's lock.
+    pub fn close_port(&self, port: Port) -> u64 {
+        let Some(word) = self.header().ports.get(usize::from(port.number)) else { return 0 };
+        word.store(routing::CLOSED, SeqCst);
+        let mut lost = 0;
+        self.each_of(self.claimed(), port, |index| lost += self.ring(index).waiting());
+        self.clear_ports(None);
+        lost
+    }
+
+    /// Clears the rings whose senders have ended or given them up: those of this open port that are empty, and those of
+    /// ports that are closed. The port's reader calls it, under the NIC's lock.
+    pub fn clear_ports(&self, own: Option<Port>) {
+        self.clear_where(|index, word| match Port::from_word(word) {
+            Some(port) if self.is_open(port) => own == Some(port) && !self.has_message(index),
+            Some(_) => self.discard(index),
+            None => false,
+        });
+    }
+
+    /// Dequeues all messages of a ring that has no sender and no reader any more. False: it contains data that no sender
+    /// writes.
+    fn discard(&self, index: usize) -> bool {
+        let mut reader = self.reader(index);
+        loop {
+            match reader.poll() {
+                Ok(Some(message)) => reader.dequeue(&message),
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn is_open(&self, port: Port) -> bool {
+        let word = self.header().ports.get(usize::from(port.number));
+        word.is_some_and(|word| word.load(SeqCst) == port.open)
+    }
+
+    /// Runs `run` for each of these rings that was claimed for the port.
+    fn each_of(&self, rings: u64, port: Port, mut run: impl FnMut(usize)) {
+        for index in (0..RINGS).filter(|index| rings & 1 << index != 0) {
+            if self.header().claims[index].port.load(SeqCst) == port.word() {
+                run(index);
+            }
+        }
+    }
+
+    /// Claims a ring for messages to a port, for the process of this word and id. None: the port is not open for rings,
+    /// or all rings are claimed, or there is no memory for another one.
+    pub fn claim_for(self, number: u16, word: u64, id: u64) -> Option<Sender> {
+        let open = self.header().ports.get(usize::from(number))?.load(SeqCst);
+        if open % routing::GENERATION != routing::OPEN {
+            return None;
+        }
+        let index = self.claim_index(word, id, Port { number, open }.word())?;
+        let sender = Sender::new(self, index, |header| &header.ports[usize::from(number)], open);
+        // Invariant 2. A sender that is dropped gives its ring up.
+        std::sync::atomic::fence(SeqCst);
+        sender.is_open().then_some(sender)
+    }
+}
+
+/// The reader of a port's rings.
+#[derive(Debug)]
+pub struct PortReader {
+    port: Port,
+    /// All claimed rings when the port's own were looked for last.
+    seen: u64,
+    own: u64,
+    /// The ring that is read, if it is one of our own.
+    at: usize,
+    /// Messages that may follow from it before another has its turn.
+    left: u32,
+    /// The progress in it, since a poll has last found nothing.
+    consumer: Option<Consumer>,
+}
+
+impl PortReader {
+    /// The reader of an open port. A port has one.
+    pub fn new(port: Port) -> PortReader {
+        PortReader { port, seen: 0, own: 0, at: 0, left: 0, consumer: None }
+    }
+
+    /// Which port it reads.
+    pub fn port(&self) -> Port {
+        self.port
+    }
+
+    /// The next message. It stays until [`PortReader::dequeue`].
+    #[inline(always)]
+    pub fn poll(&mut self, rings: &Rings) -> Option<RingMessage> {
+        let claimed = rings.claimed();
+        if claimed != self.seen {
+            self.look_for_own(rings, claimed);
+        }
+        if self.own == 0 {
+            return None;
+        }
+        if self.left != 0 {
+            if let Some(message) = self.poll_this(rings) {
+                return Some(message);
+            }
+        }
+        self.poll_others(rings)
+    }
+
+    /// The next message of the ring at hand.
+    #[inline(always)]
+    fn poll_this(&mut self, rings: &Rings) -> Option<RingMessage> {
+        let ring = rings.ring(self.at);
+        let consumer = *self.consumer.get_or_insert_with(|| ring.consumer());
+        match ring.next::<Lines>(&consumer) {
+            Ok(Some(message)) => return Some(RingMessage::of(ring, message)),
+            Ok(None) => self.consumer = None,
+            Err(_) => self.cut_off(rings),
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn poll_others(&mut self, rings: &Rings) -> Option<RingMessage> {
+        for _ in 0..self.own.count_ones() {
+            let later = self.own & u64::MAX.checked_shl(self.at as u32 + 1).unwrap_or(0);
+            self.at = if later != 0 { later } else { self.own }.trailing_zeros() as usize % RINGS;
+            (self.left, self.consumer) = (BATCH, None);
+            if let Some(message) = self.poll_this(rings) {
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// Dequeues the message that [`PortReader::poll`] has returned last.
+    #[inline(always)]
+    pub fn dequeue(&mut self, rings: &Rings, message: &RingMessage) {
+        let ring = rings.ring(self.at);
+        self.left = self.left.saturating_sub(1);
+        let consumer = self.consumer.get_or_insert_with(|| ring.consumer());
+        ring.dequeue(consumer, message.message());
+    }
+
+    /// Clears rings that are no longer used. The caller holds the NIC's lock.
+    pub fn clear(&mut self, rings: &Rings) {
+        rings.clear_ports(Some(self.port));
+        self.look_for_own(rings, rings.claimed());
+    }
+
+    #[cold]
+    fn look_for_own(&mut self, rings: &Rings, claimed: u64) {
+        (self.seen, self.own, self.left) = (claimed, 0, 0);
+        rings.each_of(claimed, self.port, |index| self.own |= 1 << index);
+    }
+
+    /// Stops reading from the ring of the last poll: it contains data that no sender writes.
+    #[cold]
+    pub fn cut_off(&mut self, rings: &Rings) {
+        let sender = rings.sender(self.at);
+        log::warn!("the ring of process {sender} contains data that is not a message; the ring is closed");
+        rings.close(self.at);
+        self.consumer = None;
+        self.look_for_own(rings, rings.claimed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::process::Identity;
+    use crate::os::testing::Folder;
+    use crate::rings::Envelope;
+
+    fn sender(folder: &Folder, number: u16) -> Option<Sender> {
+        let word = Identity::own().to_word();
+        Rings::open(&folder.join(""), 3, 9, word).expect("there").claim_for(number, word, 5)
+    }
+
+    fn send(sender: &mut Sender, number: u64) -> bool {
+        let envelope = Envelope { match_bits: number, ..Envelope::default() };
+        sender.enqueue_with(&envelope, 0, 0, |_| {})
+    }
+
+    fn take(reader: &mut PortReader, rings: &Rings) -> Option<u64> {
+        let message = reader.poll(rings)?;
+        reader.dequeue(rings, &message);
+        Some(message.envelope.match_bits)
+    }
+
+    #[test]
+    fn messages_reach_their_port_in_order_and_all_senders_have_a_turn() {
+        let folder = Folder::new();
+        let own = Rings::create(&folder.join(""), 3, 9).expect("made");
+        assert!(sender(&folder, 2).is_none(), "the port is not open");
+        let mut readers = [2, 5].map(|number| PortReader::new(own.open_port(number, 7).expect("a port")));
+        assert_eq!(take(&mut readers[0], &own), None);
+        let mut senders = [2, 5, 2].map(|number| sender(&folder, number).expect("a ring"));
+        for number in 0..100 {
+            for (which, sender) in (0..).zip(&mut senders) {
+                assert!(send(sender, which << 32 | number));
+            }
+        }
+        assert_eq!((0..100).map(|_| take(&mut readers[1], &own)).collect::<Option<Vec<_>>>(), {
+            Some((0..100).map(|number| 1 << 32 | number).collect())
+        });
+        assert_eq!(take(&mut readers[1], &own), None);
+        let taken: Vec<u64> = std::iter::from_fn(|| take(&mut readers[0], &own)).collect();
+        for which in [0, 2] {
+            let own = taken.iter().filter(|&&message| message >> 32 == which).map(|message| message & 0xffff_ffff);
+            assert!(own.eq(0..100), "sender {which}");
+        }
+        let turns = taken.windows(2).filter(|pair| pair[0] >> 32 != pair[1] >> 32).count();
+        assert!(turns >= 2 * (100 / BATCH as usize), "a sender waits for all of another's messages");
+    }
+
+    #[test]
+    fn a_port_that_is_opened_again_gets_nothing_that_was_sent_to_it_before() {
+        let folder = Folder::new();
+        let own = Rings::create(&folder.join(""), 3, 9).expect("made");
+        let port = own.open_port(2, 7).expect("a port");
+        let mut first = sender(&folder, 2).expect("a ring");
+        assert!(send(&mut first, 1) && send(&mut first, 2) && first.is_open());
+        assert_eq!(take(&mut PortReader::new(port), &own), Some(1));
+        assert_eq!(own.close_port(port), 1, "lost messages");
+        assert!(first.is_closed() && !first.is_open());
+        // It has not looked.
+        assert!(send(&mut first, 3));
+        let mut reader = PortReader::new(own.open_port(2, 8).expect("a port"));
+        assert!(first.is_closed() && reader.poll(&own).is_none());
+        drop(first);
+        reader.clear(&own);
+        assert_eq!(own.claimed(), 0, "the ring of a closed port is free when its sender has gone");
+        let mut second = sender(&folder, 2).expect("a ring");
+        assert!(send(&mut second, 4));
+        assert_eq!(take(&mut reader, &own), Some(4));
+        assert_eq!(take(&mut reader, &own), None);
+    }
+
+    #[test]
+    fn a_ring_is_kept_until_its_messages_are_read() {
+        let folder = Folder::new();
+        let own = Rings::create(&folder.join(""), 3, 9).expect("made");
+        let mut reader = PortReader::new(own.open_port(0, 1).expect("a port"));
+        let mut sender = sender(&folder, 0).expect("a ring");
+        assert!(send(&mut sender, 9));
+        drop(sender);
+        reader.clear(&own);
+        own.clear_dead();
+        assert_eq!(take(&mut reader, &own), Some(9));
+        reader.clear(&own);
+        assert_eq!(own.claimed(), 0);
+    }
+}
