@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use selvedge_transport::extoll::connection::{Letter, Outlet, PostError};
 use selvedge_transport::extoll::messages::MessageReader;
 use selvedge_transport::extoll::{Device, DeviceError};
-use selvedge_transport::nic::velo::{Endpoint, PortId, Status, options};
+use selvedge_transport::nic::velo::{Endpoint, Label, PortId, options};
 
 use crate::codes::codes;
 use crate::marked::Marked;
@@ -84,6 +84,9 @@ const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>()
 
 /// How long a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// Polls for room before the first pause, and the processor's hints for spinning between two.
+const ROOM_POLLS: u32 = 64;
+const ROOM_POLL_HINTS: u32 = 8;
 const ROOM_PAUSE: Duration = Duration::from_micros(20);
 
 /// An open port. One thread at a time uses it and its links, as `velo2.h` demands, so they need no lock.
@@ -193,6 +196,17 @@ impl Link {
     #[cold]
     unsafe fn send_when_room(&self, letter: &Letter) -> Outcome {
         let port = self.port;
+        // A receiver that is at work makes room soon.
+        for _ in 0..ROOM_POLLS {
+            for _ in 0..ROOM_POLL_HINTS {
+                std::hint::spin_loop();
+            }
+            // SAFETY: the caller's.
+            match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+                Err(PostError::Full) => {}
+                done => return Ok(done?),
+            }
+        }
         let give_up = Instant::now() + ROOM_WAIT;
         loop {
             // SAFETY: the caller's.
@@ -357,6 +371,7 @@ struct Outputs {
 }
 
 /// The id of a port, as `VELO2_ADDR_PACK` makes it.
+#[inline(always)]
 fn packed(endpoint: Endpoint) -> u32 {
     u32::from(endpoint.vpid) << 16 | u32::from(endpoint.node)
 }
@@ -371,25 +386,25 @@ impl Outputs {
         }
     }
 
-    /// Hands what a message's status says to the program. The bytes are in the buffer already.
+    /// Hands what a message's label says to the program. The bytes are in the buffer already.
     ///
     /// # Safety
     /// The outputs have room for a number or are NULL.
     #[inline(always)]
-    unsafe fn store(&self, status: &Status) {
+    unsafe fn store(&self, label: Label) {
         // SAFETY: the caller's.
         unsafe {
             if !self.length.is_null() {
-                self.length.write(status.extent.bytes().min(status.extent.message_bytes()));
+                self.length.write(label.bytes());
             }
             if !self.source.is_null() {
-                self.source.write(packed(status.source));
+                self.source.write(packed(label.source()));
             }
             if !self.tag.is_null() {
-                self.tag.write(status.tag);
+                self.tag.write(label.tag());
             }
             if !self.mtt.is_null() {
-                self.mtt.write(status.mtt);
+                self.mtt.write(label.mtt());
             }
         }
     }
@@ -421,9 +436,9 @@ pub unsafe extern "C" fn velo2_probe_recv(
         // SAFETY: the caller's: no other thread uses the port, and the buffer and the outputs have room.
         unsafe {
             let open = Port::get(port)?;
-            let status = open.reader().probe(open.device.interface(), to, room).ok_or(Code::NoMsg)?;
+            let label = open.reader().probe(open.device.interface(), to, room).ok_or(Code::NoMsg)?;
             open.next_turn();
-            outputs.store(&status);
+            outputs.store(label);
         }
         Ok(())
     })())
@@ -448,9 +463,9 @@ pub unsafe extern "C" fn velo2_recv(
         unsafe {
             let open = Port::get(port)?;
             let waited = open.reader().wait(open.device.interface(), None, to, room);
-            let status = waited.map_err(|_| Code::Error)?;
+            let label = waited.map_err(|_| Code::Error)?;
             open.next_turn();
-            outputs.store(&status);
+            outputs.store(label);
         }
         Ok(())
     })())
@@ -476,10 +491,10 @@ pub unsafe extern "C" fn velo2_match_recv(
     value((|| {
         // SAFETY: the caller's.
         let open = unsafe { Port::get(port) }?;
-        let matches = |status: &Status| {
-            (source == ANY_SOURCE || source == packed(status.source))
-                && (tag == ANY || tag == u32::from(status.tag))
-                && (mtt == ANY || mtt == u32::from(status.mtt))
+        let matches = |label: Label| {
+            (source == ANY_SOURCE || source == packed(label.source()))
+                && (tag == ANY || tag == u32::from(label.tag()))
+                && (mtt == ANY || mtt == u32::from(label.mtt()))
         };
         let interface = open.device.interface();
         // SAFETY: the caller says that no other thread uses the port.
@@ -494,7 +509,7 @@ pub unsafe extern "C" fn velo2_match_recv(
         // SAFETY: the caller says that the buffer and the outputs have room.
         unsafe {
             std::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len().min(room));
-            outputs.store(&message.status);
+            outputs.store(message.label);
         }
         Ok(())
     })())

@@ -121,7 +121,6 @@ impl Interface {
         let target = self.endpoint(target).filter(|target| target.owner() == ring.nic_owner() && ring.is_open());
         let Some(target) = target else { return ForPort::Closed };
         if !ring.enqueue_with(envelope, length, turn, fill) {
-            target.look_alive();
             return ForPort::Full;
         }
         target.segment.ring();

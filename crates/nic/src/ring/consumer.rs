@@ -62,7 +62,7 @@ impl Message {
 }
 
 /// The progress of a consumer while it holds the lock. Each dequeue stores it into the ring.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Consumer {
     head: u64,
     first: u64,
@@ -73,6 +73,12 @@ impl Consumer {
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
         self.head.wrapping_sub(self.first)
+    }
+
+    /// What follows is no longer in a burst with what was dequeued.
+    #[inline(always)]
+    pub fn rest(&mut self) {
+        self.first = self.head;
     }
 
     /// The number of the next message.
@@ -123,6 +129,12 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     pub fn consumer(&self) -> Consumer {
         let head = self.cursors.head.load(Relaxed);
         Consumer { head, first: head }
+    }
+
+    /// Whether the next message is there, at the cost of one load.
+    #[inline(always)]
+    pub fn has_next(&self, consumer: &Consumer) -> bool {
+        self.slot(consumer.head).header.load(Relaxed) as u32 == consumer.head.wrapping_add(1) as u32
     }
 
     /// The next message.

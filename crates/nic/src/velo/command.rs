@@ -11,16 +11,15 @@
 //! | `length` | bytes of the payload |
 //! | `source` | the payload |
 //!
-//! In a ring ([`crate::ring`]) `match_bits` hold the status word ([`super::header`]), and the payload is that of the ring's
+//! In a ring ([`crate::ring`]) `match_bits` hold the [`Label`](super::header::Label), and payload and length are those of the ring's
 //! message.
 
 use super::completer::{Received, VeloMessage};
-use super::header::{Endpoint, Extent, Header, Malformed, Status};
+use super::header::{Endpoint, Extent, Header};
 use crate::bus::Bus;
 use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
-use crate::ring::Envelope;
 use crate::tables::{Command, Request, Side, kind};
 
 /// A message for the requester: where it goes, and what its header says.
@@ -57,26 +56,6 @@ impl Outgoing {
             source: Side { start: self.start, ..Side::NOWHERE },
             sink: Side::NOWHERE,
         })
-    }
-}
-
-impl Outgoing {
-    /// The envelope of the message in a ring to its port. None: it is empty, or longer than any message.
-    #[inline(always)]
-    pub fn envelope(&self) -> Option<Envelope> {
-        let extent = Extent::whole(self.bytes)?;
-        let status = Status { source: self.source, extent, mtt: self.mtt, tag: self.tag, error: false };
-        Some(Envelope { match_bits: status.word(0), ..Envelope::default() })
-    }
-}
-
-impl Status {
-    /// The status of a message in a ring, whose payload has so many bytes.
-    #[inline(always)]
-    pub fn of_ring(envelope: &Envelope, bytes: usize) -> Result<Status, Malformed> {
-        let status = Status::from_word(envelope.match_bits)?;
-        let is_whole = status.extent.is_whole() && status.extent.message_bytes() as usize == bytes;
-        if is_whole { Ok(status) } else { Err(Malformed) }
     }
 }
 

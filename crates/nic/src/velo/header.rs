@@ -30,6 +30,8 @@
 //! 2. A status word is never zero, because bit 63 is set.
 //! 3. `from_word` accepts what `word` returns, and nothing else. Bits that are free must be zero.
 
+use core::num::NonZeroU64;
+
 /// Lengths are multiples of this.
 pub const UNIT_BYTES: u32 = 8;
 /// The longest message that the words can describe.
@@ -63,11 +65,13 @@ impl Extent {
     pub const UNIT: Extent = Extent { message_bytes: 8, offset: 0, bytes: 8 };
 
     /// A whole message.
+    #[inline(always)]
     pub const fn whole(message_bytes: u32) -> Option<Extent> {
-        if message_bytes > MESSAGE_BYTES_MAX {
+        if message_bytes == 0 || message_bytes > MESSAGE_BYTES_MAX {
             return None;
         }
-        Extent::part(message_bytes, 0, message_bytes.next_multiple_of(UNIT_BYTES))
+        let bytes = message_bytes.next_multiple_of(UNIT_BYTES) as u8;
+        Some(Extent { message_bytes: message_bytes as u8, offset: 0, bytes })
     }
 
     /// A part of a message. None: the values are not legal.
@@ -248,6 +252,68 @@ impl Status {
     }
 }
 
+/// What a receive reports of a whole message, in one word, which fits into a register: source, message type tag, tag and length,
+/// where the status word has them, and bit 63. A message in a ring carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label(NonZeroU64);
+
+impl Label {
+    /// The fields that are the same for all messages between two ports.
+    #[inline(always)]
+    pub const fn base(source: Endpoint) -> u64 {
+        endpoint_word(source) | 1 << 63
+    }
+
+    /// The word of a message, with [`Label::base`]. The length is at most [`MESSAGE_BYTES_MAX`], and `mtt` has 2 bits.
+    #[inline(always)]
+    pub const fn word(base: u64, mtt: u8, tag: u8, bytes: u32) -> u64 {
+        base | (mtt as u64) << 32 | (tag as u64) << 40 | (bytes as u64) << 48
+    }
+
+    /// The label with this word, of a message of so many bytes. None: no sender stores such a word.
+    #[inline(always)]
+    pub const fn from_word(word: u64, bytes: usize) -> Option<Label> {
+        const FREE: u64 = !Label::word(Label::base(Endpoint { node: u16::MAX, vpid: u16::MAX }), 3, u8::MAX, 0x7f);
+        let is_one = word & FREE == 0 && (word >> 48) == (1 << 15 | bytes as u64);
+        if !is_one || bytes == 0 || bytes > MESSAGE_BYTES_MAX as usize {
+            return None;
+        }
+        match NonZeroU64::new(word) {
+            Some(word) => Some(Label(word)),
+            None => None,
+        }
+    }
+
+    /// Of a message with this status. A part is reported as a message of its own.
+    pub fn of(status: &Status) -> Label {
+        let bytes = status.extent.bytes().min(status.extent.message_bytes());
+        let word = Label::word(Label::base(status.source), status.mtt & 3, status.tag, bytes);
+        // Bit 63 is set.
+        Label(NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN))
+    }
+
+    #[inline(always)]
+    pub const fn source(self) -> Endpoint {
+        endpoint_of(self.0.get())
+    }
+
+    #[inline(always)]
+    pub const fn mtt(self) -> u8 {
+        field(self.0.get(), 32, 2) as u8
+    }
+
+    #[inline(always)]
+    pub const fn tag(self) -> u8 {
+        field(self.0.get(), 40, 8) as u8
+    }
+
+    /// Bytes of the message.
+    #[inline(always)]
+    pub const fn bytes(self) -> u32 {
+        field(self.0.get(), 48, 7) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,6 +373,25 @@ mod tests {
         let extent = Extent::whole(120).expect("legal");
         let header = Header { destination, extent, mtt: 2, tag: 9, multicast: false, interrupt: true };
         assert_eq!(header.word(), 7 | 5 << 16 | 2 << 32 | 1 << 34 | 9 << 40 | 120 << 48);
+    }
+
+    #[test]
+    fn a_label_has_what_the_status_of_the_message_has() {
+        for bytes in 1..=MESSAGE_BYTES_MAX {
+            let extent = Extent::whole(bytes).expect("legal");
+            let source = Endpoint { node: 0xfedc, vpid: 0x3ff };
+            let status = Status { source, extent, mtt: 3, tag: 0x5a, error: false };
+            let label = Label::of(&status);
+            assert_eq!((label.source(), label.mtt(), label.tag(), label.bytes()), (source, 3, 0x5a, bytes));
+            let word = Label::word(Label::base(source), 3, 0x5a, bytes);
+            assert_eq!(Label::from_word(word, bytes as usize), Some(label));
+            assert_eq!(Label::from_word(word, bytes as usize + 1), None);
+        }
+        let word = Label::word(Label::base(Endpoint::default()), 0, 0, 8);
+        let wrong = (26..32).chain(34..40).chain([63]).map(|bit| word ^ 1 << bit);
+        assert!(wrong.into_iter().all(|word| Label::from_word(word, 8).is_none()));
+        assert_eq!(Label::from_word(Label::word(Label::base(Endpoint::default()), 0, 0, 121), 121), None);
+        assert_eq!(Label::from_word(Label::word(Label::base(Endpoint::default()), 0, 0, 0), 0), None);
     }
 
     proptest! {

@@ -16,7 +16,7 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::header::{Malformed, Status};
-use super::slots::Slots;
+use super::slots::{SLOT_WORDS, Slots};
 use crate::signals::{PortPointers, Signals};
 
 /// The progress of a mailbox's reader.
@@ -29,6 +29,9 @@ pub struct Mailbox {
     published: u64,
     /// Slots between two publications.
     publish_every: u64,
+    /// The first word of the mailbox among those of all VPIDs, and its slots, less one.
+    start: usize,
+    mask: u64,
 }
 
 impl Mailbox {
@@ -38,7 +41,9 @@ impl Mailbox {
         let (slots, pointers) = signals.mailbox(vpid)?;
         let publish_every = u64::from(publish_every).min(slots.count() / 4).max(1);
         let (head, published) = (pointers.mailbox_taken.load(Acquire), pointers.mailbox_head.load(Acquire));
-        Some(Mailbox { vpid, head, published, publish_every })
+        let mask = slots.count() - 1;
+        let start = usize::from(vpid) * slots.count() as usize * SLOT_WORDS;
+        Some(Mailbox { vpid, head, published, publish_every, start, mask })
     }
 
     /// The VPID of the port.
@@ -47,8 +52,15 @@ impl Mailbox {
     }
 
     /// Slots of the mailbox.
-    pub fn slots(&self, signals: &Signals<'_>) -> u64 {
-        signals.mailbox(self.vpid).map_or(0, |(slots, _)| slots.count())
+    pub fn slots(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// Whether there is no message, at the cost of one load.
+    #[inline(always)]
+    pub fn is_empty(&self, signals: &Signals<'_>) -> bool {
+        let word = signals.mailboxes.get(self.start + (self.head & self.mask) as usize * SLOT_WORDS);
+        word.is_none_or(|word| word.load(Acquire) == 0)
     }
 
     /// Slots that were read so far.

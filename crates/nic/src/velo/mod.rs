@@ -29,7 +29,7 @@ pub mod slots;
 pub use address::{AddressError, Page, RequesterAddress};
 pub use command::Outgoing;
 pub use completer::{Received, VeloMessage};
-pub use header::{Endpoint, Extent, Header, Malformed, Status};
+pub use header::{Endpoint, Extent, Header, Label, Malformed, Status};
 pub use mailbox::Mailbox;
 pub use ports::{PortError, PortId, options};
 pub use reassembly::{Reassembler, ReassemblyError};

@@ -130,18 +130,18 @@ pub struct PortReader {
     /// All claimed rings when the port's own were looked for last.
     seen: u64,
     own: u64,
-    /// The ring that is read, if it is one of our own.
+    /// The ring at hand. It is one of our own while `left` is not 0.
     at: usize,
     /// Messages that may follow from it before another has its turn.
     left: u32,
-    /// The progress in it, since a poll has last found nothing.
-    consumer: Option<Consumer>,
+    /// The progress in it.
+    consumer: Consumer,
 }
 
 impl PortReader {
     /// The reader of an open port. A port has one.
     pub fn new(port: Port) -> PortReader {
-        PortReader { port, seen: 0, own: 0, at: 0, left: 0, consumer: None }
+        PortReader { port, seen: 0, own: 0, at: 0, left: 0, consumer: Consumer::default() }
     }
 
     /// Which port it reads.
@@ -149,79 +149,81 @@ impl PortReader {
         self.port
     }
 
-    /// The next message. It stays until [`PortReader::dequeue`].
+    /// Whether there is a message. Then [`PortReader::next`] returns it.
     #[inline(always)]
-    pub fn poll(&mut self, rings: &Rings) -> Option<RingMessage> {
-        let claimed = rings.claimed();
-        if claimed != self.seen {
-            self.look_for_own(rings, claimed);
+    pub fn has_message(&mut self, rings: &Rings) -> bool {
+        if rings.claimed() != self.seen {
+            self.look_for_own(rings);
         }
-        if self.own == 0 {
-            return None;
+        if self.left == 0 && !self.turn_to_next(rings) {
+            return false;
         }
-        if self.left != 0 {
-            if let Some(message) = self.poll_this(rings) {
-                return Some(message);
-            }
+        if rings.ring(self.at).has_next(&self.consumer) {
+            return true;
         }
-        self.poll_others(rings)
+        self.consumer.rest();
+        self.own & self.own.wrapping_sub(1) != 0 && self.turn_to_another(rings)
     }
 
-    /// The next message of the ring at hand.
+    /// The next message, after [`PortReader::has_message`] has found one. It stays until [`PortReader::dequeue`].
     #[inline(always)]
-    fn poll_this(&mut self, rings: &Rings) -> Option<RingMessage> {
+    pub fn next(&mut self, rings: &Rings) -> Option<RingMessage> {
         let ring = rings.ring(self.at);
-        let consumer = *self.consumer.get_or_insert_with(|| ring.consumer());
-        match ring.next::<Lines>(&consumer) {
-            Ok(Some(message)) => return Some(RingMessage::of(ring, message)),
-            Ok(None) => self.consumer = None,
-            Err(_) => self.cut_off(rings),
-        }
-        None
-    }
-
-    #[inline(never)]
-    fn poll_others(&mut self, rings: &Rings) -> Option<RingMessage> {
-        for _ in 0..self.own.count_ones() {
-            let later = self.own & u64::MAX.checked_shl(self.at as u32 + 1).unwrap_or(0);
-            self.at = if later != 0 { later } else { self.own }.trailing_zeros() as usize % RINGS;
-            (self.left, self.consumer) = (BATCH, None);
-            if let Some(message) = self.poll_this(rings) {
-                return Some(message);
+        match ring.next::<Lines>(&self.consumer) {
+            Ok(message) => message.map(|message| RingMessage::of(ring, message)),
+            Err(_) => {
+                self.cut_off(rings);
+                None
             }
         }
-        None
     }
 
-    /// Dequeues the message that [`PortReader::poll`] has returned last.
+    /// Turns to a ring of our own that has a message. False: there is none.
+    #[inline(never)]
+    fn turn_to_another(&mut self, rings: &Rings) -> bool {
+        (1..self.own.count_ones()).any(|_| self.turn_to_next(rings) && rings.ring(self.at).has_next(&self.consumer))
+    }
+
+    /// Turns to the next ring of our own, after the one at hand, in a circle. False: there is none.
+    #[inline(never)]
+    fn turn_to_next(&mut self, rings: &Rings) -> bool {
+        let later = self.own & u64::MAX.checked_shl(self.at as u32 + 1).unwrap_or(0);
+        let next = if later != 0 { later } else { self.own };
+        if next == 0 {
+            return false;
+        }
+        self.at = next.trailing_zeros() as usize % RINGS;
+        self.left = BATCH;
+        self.consumer = rings.ring(self.at).consumer();
+        true
+    }
+
+    /// Dequeues the message that [`PortReader::next`] has returned last.
     #[inline(always)]
     pub fn dequeue(&mut self, rings: &Rings, message: &RingMessage) {
-        let ring = rings.ring(self.at);
         self.left = self.left.saturating_sub(1);
-        let consumer = self.consumer.get_or_insert_with(|| ring.consumer());
-        ring.dequeue(consumer, message.message());
+        rings.ring(self.at).dequeue(&mut self.consumer, message.message());
     }
 
     /// Clears rings that are no longer used. The caller holds the NIC's lock.
     pub fn clear(&mut self, rings: &Rings) {
         rings.clear_ports(Some(self.port));
-        self.look_for_own(rings, rings.claimed());
+        self.look_for_own(rings);
     }
 
     #[cold]
-    fn look_for_own(&mut self, rings: &Rings, claimed: u64) {
-        (self.seen, self.own, self.left) = (claimed, 0, 0);
-        rings.each_of(claimed, self.port, |index| self.own |= 1 << index);
+    fn look_for_own(&mut self, rings: &Rings) {
+        (self.seen, self.own, self.left) = (rings.claimed(), 0, 0);
+        rings.each_of(self.seen, self.port, |index| self.own |= 1 << index);
     }
 
-    /// Stops reading from the ring of the last poll: it contains data that no sender writes.
+    /// Stops reading from the ring of the last message: it contains data that no sender writes.
     #[cold]
     pub fn cut_off(&mut self, rings: &Rings) {
         let sender = rings.sender(self.at);
         log::warn!("the ring of process {sender} contains data that is not a message; the ring is closed");
         rings.close(self.at);
-        self.consumer = None;
-        self.look_for_own(rings, rings.claimed());
+        self.look_for_own(rings);
     }
 }
 
@@ -243,7 +245,7 @@ mod tests {
     }
 
     fn take(reader: &mut PortReader, rings: &Rings) -> Option<u64> {
-        let message = reader.poll(rings)?;
+        let message = reader.has_message(rings).then(|| reader.next(rings))??;
         reader.dequeue(rings, &message);
         Some(message.envelope.match_bits)
     }
@@ -287,7 +289,7 @@ mod tests {
         // It has not looked.
         assert!(send(&mut first, 3));
         let mut reader = PortReader::new(own.open_port(2, 8).expect("a port"));
-        assert!(first.is_closed() && reader.poll(&own).is_none());
+        assert!(first.is_closed() && !reader.has_message(&own));
         drop(first);
         reader.clear(&own);
         assert_eq!(own.claimed(), 0, "the ring of a closed port is free when its sender has gone");

@@ -11,10 +11,11 @@
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
-use selvedge_nic::velo::{Endpoint, Outgoing};
+use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_shm::direct::ForPort;
 use selvedge_shm::os::copy;
-use selvedge_shm::rings::Sender;
+use selvedge_shm::rings::{Envelope, Sender};
 use selvedge_shm::{Interface, StartError};
 
 use super::Device;
@@ -85,12 +86,14 @@ pub struct Outlet {
     destination: Endpoint,
     /// The home's address of the destination.
     target: u64,
+    /// What the labels of all its messages have.
+    label: u64,
     ring: Option<Sender>,
     /// Messages until we ask for a ring again.
     asking: Backoff,
 }
 
-/// A message without its way.
+/// A message without its way. The type has 2 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter {
     pub mtt: u8,
@@ -102,7 +105,8 @@ pub struct Letter {
 impl Outlet {
     pub fn new(source: Endpoint, destination: Endpoint) -> Outlet {
         let target = Device::target_of(destination.node);
-        Outlet { source, destination, target, ring: None, asking: Backoff::default() }
+        let label = Label::base(source);
+        Outlet { source, destination, target, label, ring: None, asking: Backoff::default() }
     }
 
     /// Where it leads.
@@ -123,13 +127,16 @@ impl Outlet {
     #[inline]
     pub unsafe fn send(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
         let interface = device.interface();
-        let message = self.message(letter);
-        let envelope = message.envelope().ok_or(PostError::Length)?;
+        let length = letter.bytes as usize;
+        if length.wrapping_sub(1) >= VELO_BYTES_MAX as usize {
+            return Err(PostError::Length);
+        }
+        let match_bits = Label::word(self.label, letter.mtt, letter.tag, letter.bytes);
+        let envelope = Envelope { match_bits, ..Envelope::default() };
         let Some(ring) = &mut self.ring else {
             // SAFETY: the caller's.
             return unsafe { self.send_otherwise(device, letter, turn) };
         };
-        let length = letter.bytes as usize;
         // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
         let fill = |to: *mut u8| unsafe { copy::few(letter.start, to, length) };
         match interface.enqueue_for_port(self.target, ring, &envelope, length, turn, fill) {

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::velo::{Mailbox, Status};
+use selvedge_nic::velo::{Label, Mailbox};
 use selvedge_shm::rings::port::{Port as PortOfRings, PortReader};
 use selvedge_shm::rings::{INLINE_BYTES, RingMessage};
 use selvedge_shm::{Interface, WaitEnd};
@@ -33,15 +33,14 @@ const CLEAR_EVERY: u32 = 1 << 20;
 /// A message that was taken out of a mailbox or a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    pub status: Status,
+    pub label: Label,
     pub bytes: [u8; VELO_BYTES_MAX as usize],
 }
 
 impl Message {
     /// Its bytes.
     pub fn payload(&self) -> &[u8] {
-        let extent = self.status.extent;
-        self.bytes.get(..extent.bytes().min(extent.message_bytes()) as usize).unwrap_or_default()
+        self.bytes.get(..self.label.bytes() as usize).unwrap_or_default()
     }
 }
 
@@ -54,13 +53,6 @@ pub struct MessageReader {
     rings_from: Option<u64>,
     polls: u32,
     kept: VecDeque<Message>,
-}
-
-/// Where the next message is.
-enum Next {
-    Ring(RingMessage, Status),
-    /// In the mailbox, if there is one.
-    Mailbox,
 }
 
 impl MessageReader {
@@ -76,19 +68,32 @@ impl MessageReader {
         self.rings.as_ref().map(PortReader::port)
     }
 
-    /// Receives the oldest message: copies at most `room` of its bytes, and returns its status.
+    /// Receives the oldest message: copies at most `room` of its bytes.
     ///
     /// # Safety
     /// `to` has room for this many bytes.
     #[inline]
-    pub unsafe fn receive(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Status> {
+    pub unsafe fn receive(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
         if self.kept.is_empty() {
-            if let Next::Ring(message, status) = self.find(interface) {
+            if let Some((message, label)) = self.find_in_ring(interface) {
                 // SAFETY: the caller says that there is room, and the message has this many bytes.
                 unsafe { self.take_from_ring(interface, &message, to, room) };
-                return Some(status);
+                return Some(label);
+            }
+            if self.mailbox.is_empty(&interface.signals()) {
+                return None;
             }
         }
+        // SAFETY: the caller's.
+        unsafe { self.receive_otherwise(interface, to, room) }
+    }
+
+    /// Receives the oldest message if it does not lie in a ring.
+    ///
+    /// # Safety
+    /// As [`MessageReader::receive`].
+    #[cold]
+    unsafe fn receive_otherwise(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
         let message = match self.kept.pop_front() {
             Some(message) => message,
             None => self.take_from_mailbox(interface)?,
@@ -96,7 +101,7 @@ impl MessageReader {
         let payload = message.payload();
         // SAFETY: the caller says that there is room, and the message has this many bytes.
         unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len().min(room)) };
-        Some(message.status)
+        Some(message.label)
     }
 
     /// As [`MessageReader::receive`], and polls the NIC if there is none.
@@ -104,7 +109,7 @@ impl MessageReader {
     /// # Safety
     /// As [`MessageReader::receive`].
     #[inline]
-    pub unsafe fn probe(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Status> {
+    pub unsafe fn probe(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
         // SAFETY: the caller's.
         self.find_now(interface, |reader| unsafe { reader.receive(interface, to, room) })
     }
@@ -120,13 +125,13 @@ impl MessageReader {
         deadline: Option<Instant>,
         to: *mut u8,
         room: usize,
-    ) -> Result<Status, WaitEnd> {
+    ) -> Result<Label, WaitEnd> {
         // SAFETY: the caller's.
         interface.wait(deadline, || unsafe { self.receive(interface, to, room) })
     }
 
     /// Takes the oldest message that `matches`, and polls the NIC if there is none.
-    pub fn match_now(&mut self, interface: &Interface, matches: impl Fn(&Status) -> bool) -> Option<Message> {
+    pub fn match_now(&mut self, interface: &Interface, matches: impl Fn(Label) -> bool) -> Option<Message> {
         self.find_now(interface, |reader| reader.take(interface, &matches))
     }
 
@@ -153,13 +158,13 @@ impl MessageReader {
     }
 
     /// Takes the oldest message that `matches`.
-    fn take(&mut self, interface: &Interface, matches: impl Fn(&Status) -> bool) -> Option<Message> {
-        if let Some(at) = self.kept.iter().position(|message| matches(&message.status)) {
+    fn take(&mut self, interface: &Interface, matches: impl Fn(Label) -> bool) -> Option<Message> {
+        if let Some(at) = self.kept.iter().position(|message| matches(message.label)) {
             return self.kept.remove(at);
         }
         while self.kept.len() < KEPT_MAX {
             let message = self.next(interface)?;
-            if matches(&message.status) {
+            if matches(message.label) {
                 return Some(message);
             }
             self.kept.push_back(message);
@@ -181,41 +186,38 @@ impl MessageReader {
     /// Whether a message is there.
     pub fn has_message(&mut self, interface: &Interface) -> bool {
         !self.kept.is_empty()
-            || matches!(self.find(interface), Next::Ring(..))
-            || !matches!(self.mailbox.peek(&interface.signals()), Ok(None))
+            || self.find_in_ring(interface).is_some()
+            || !self.mailbox.is_empty(&interface.signals())
     }
 
     /// Takes the next message out of its ring or the mailbox.
     fn next(&mut self, interface: &Interface) -> Option<Message> {
-        match self.find(interface) {
-            Next::Ring(message, status) => {
-                let mut bytes = [0; VELO_BYTES_MAX as usize];
-                // SAFETY: the buffer has room for this many bytes.
-                unsafe { self.take_from_ring(interface, &message, bytes.as_mut_ptr(), bytes.len()) };
-                Some(Message { status, bytes })
-            }
-            Next::Mailbox => self.take_from_mailbox(interface),
-        }
+        let Some((message, label)) = self.find_in_ring(interface) else { return self.take_from_mailbox(interface) };
+        let mut bytes = [0; VELO_BYTES_MAX as usize];
+        // SAFETY: the buffer has room for this many bytes.
+        unsafe { self.take_from_ring(interface, &message, bytes.as_mut_ptr(), bytes.len()) };
+        Some(Message { label, bytes })
     }
 
-    /// Finds the next message.
+    /// The next message, if it lies in a ring.
     #[inline(always)]
-    fn find(&mut self, interface: &Interface) -> Next {
-        let Some(reader) = &mut self.rings else { return Next::Mailbox };
-        let Some(message) = reader.poll(interface.rings()) else {
+    fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
+        let reader = self.rings.as_mut()?;
+        if !reader.has_message(interface.rings()) {
             self.polls = self.polls.wrapping_add(1);
             if self.polls % CLEAR_EVERY == 0 {
                 self.clear_rings(interface);
             }
-            return Next::Mailbox;
-        };
-        let Ok(status) = Status::of_ring(&message.envelope, message.length) else {
+            return None;
+        }
+        let message = reader.next(interface.rings())?;
+        let Some(label) = Label::from_word(message.envelope.match_bits, message.length) else {
             reader.cut_off(interface.rings());
-            return Next::Mailbox;
+            return None;
         };
         let signals = interface.signals();
-        let is_first = !signals.doorbell.has_packets() && matches!(self.mailbox.peek(&signals), Ok(None));
-        if is_first || self.is_turn_of_rings(interface) { Next::Ring(message, status) } else { Next::Mailbox }
+        let is_first = !signals.doorbell.has_packets() && self.mailbox.is_empty(&signals);
+        (is_first || self.is_turn_of_rings(interface)).then_some((message, label))
     }
 
     /// Whether a message in a ring comes before what may be left in the mailbox.
@@ -224,9 +226,8 @@ impl MessageReader {
         // A packet may become a message in the mailbox.
         interface.progress();
         let signals = interface.signals();
-        let head = self.mailbox.head();
-        let is_empty = matches!(self.mailbox.peek(&signals), Ok(None));
-        let from = *self.rings_from.get_or_insert(head.wrapping_add(self.mailbox.slots(&signals)));
+        let (head, is_empty) = (self.mailbox.head(), self.mailbox.is_empty(&signals));
+        let from = *self.rings_from.get_or_insert(head.wrapping_add(self.mailbox.slots()));
         // Each message that was in the mailbox when the one in the ring was found has been taken by now.
         let is_later = head.wrapping_sub(from) < u64::MAX / 2 && !signals.doorbell.has_packets();
         if is_empty || is_later {
@@ -261,13 +262,13 @@ impl MessageReader {
     #[inline]
     fn take_from_mailbox(&mut self, interface: &Interface) -> Option<Message> {
         let signals = interface.signals();
-        if matches!(self.mailbox.peek(&signals), Ok(None)) {
+        if self.mailbox.is_empty(&signals) {
             return None;
         }
         let mut bytes = [0; VELO_BYTES_MAX as usize];
         loop {
             match self.mailbox.take(&signals, &mut bytes) {
-                Ok(Some((status, _))) => return Some(Message { status, bytes }),
+                Ok(Some((status, _))) => return Some(Message { label: Label::of(&status), bytes }),
                 Ok(None) => return None,
                 Err(_) => log::error!("a slot of mailbox {} is not one that a NIC writes", self.mailbox.vpid()),
             }
