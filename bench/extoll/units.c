@@ -93,7 +93,11 @@ static void velo_send(struct bench *b)
 {
     for (size_t at = 0; at < b->bytes; at += VELO2_MTU) {
         unsigned piece = b->bytes - at < VELO2_MTU ? (unsigned)(b->bytes - at) : VELO2_MTU;
-        OK(velo2_send(&b->connection, b->memory + at, piece, 0, 0));
+        velo2_ret_t code;
+        /* The receiver may be away for long where cores are shared. */
+        while ((code = velo2_send(&b->connection, b->memory + at, piece, 0, 0)) == VELO2_RET_TRY_AGAIN)
+            ;
+        OK(code);
     }
 }
 

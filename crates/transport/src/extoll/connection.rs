@@ -10,8 +10,8 @@
 //!    ring was closed with its port. So they keep their order ([`super::messages`]).
 
 use selvedge_nic::NoMemory;
-use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
 use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_shm::direct::ForPort;
 use selvedge_shm::os::copy;

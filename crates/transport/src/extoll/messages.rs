@@ -72,16 +72,37 @@ impl MessageReader {
     ///
     /// # Safety
     /// `to` has room for this many bytes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn receive(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
+        if self.is_quiet(interface) {
+            return None;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.receive_one(interface, to, room) }
+    }
+
+    /// Whether there is certainly no message. It is what polls cost, so it is short.
+    #[inline(always)]
+    fn is_quiet(&mut self, interface: &Interface) -> bool {
+        let has_none = self.rings.as_mut().is_none_or(|reader| reader.is_quiet(interface.rings()));
+        if !has_none || !self.kept.is_empty() || !self.mailbox.is_empty(&interface.signals()) {
+            return false;
+        }
+        self.polls = self.polls.wrapping_add(1);
+        self.polls % CLEAR_EVERY != 0
+    }
+
+    /// As [`MessageReader::receive`], where there may be a message.
+    ///
+    /// # Safety
+    /// As [`MessageReader::receive`].
+    #[inline(never)]
+    unsafe fn receive_one(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
         if self.kept.is_empty() {
             if let Some((message, label)) = self.find_in_ring(interface) {
                 // SAFETY: the caller says that there is room, and the message has this many bytes.
                 unsafe { self.take_from_ring(interface, &message, to, room) };
                 return Some(label);
-            }
-            if self.mailbox.is_empty(&interface.signals()) {
-                return None;
             }
         }
         // SAFETY: the caller's.
@@ -185,9 +206,7 @@ impl MessageReader {
 
     /// Whether a message is there.
     pub fn has_message(&mut self, interface: &Interface) -> bool {
-        !self.kept.is_empty()
-            || self.find_in_ring(interface).is_some()
-            || !self.mailbox.is_empty(&interface.signals())
+        !self.kept.is_empty() || self.find_in_ring(interface).is_some() || !self.mailbox.is_empty(&interface.signals())
     }
 
     /// Takes the next message out of its ring or the mailbox.
@@ -204,7 +223,6 @@ impl MessageReader {
     fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
         let reader = self.rings.as_mut()?;
         if !reader.has_message(interface.rings()) {
-            self.polls = self.polls.wrapping_add(1);
             if self.polls % CLEAR_EVERY == 0 {
                 self.clear_rings(interface);
             }
