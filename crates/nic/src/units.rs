@@ -40,6 +40,17 @@ impl Command {
         source || sink || self.is_rma()
     }
 
+    /// Whether [`Nic::complete_send`] and [`Nic::complete_response`] change the initiator's NIC when the target has handled the
+    /// operation so. If not, nobody need take its lock.
+    #[inline]
+    pub fn reports(&self, delivery: &Delivery) -> bool {
+        if !self.is_rma() {
+            return self.reports_to_initiator();
+        }
+        let has_response = matches!(self.kind, kind::RMA_GET | kind::RMA_LOCK);
+        has_response || delivery.fail != crate::portals::fail::OK || self.reports_send()
+    }
+
     /// Whether [`Nic::complete_send`] changes the initiator's NIC: a program that waits for something else need not look.
     pub fn reports_send(&self) -> bool {
         if self.is_rma() {

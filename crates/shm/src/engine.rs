@@ -187,7 +187,7 @@ impl Interface {
         }
         match verdict {
             Verdict::Done(delivery) => {
-                if command.reports_to_initiator() {
+                if command.reports(&delivery) {
                     self.complete(from, command, fail::OK, Some(&delivery), due);
                 }
                 Some(Ok(()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue of cases: what they measure, with which program, how long, and at which sizes. There are two groups: the
-//! Portals interface (here) and OpenSHMEM ([`super::shmem`]).
+//! The catalogue of cases: what they measure, with which program, how long, and at which sizes. There are three groups: the
+//! Portals interface (here), OpenSHMEM ([`super::shmem`]) and EXTOLL ([`super::extoll`]).
 //!
 //! Invariants: 1. every name is unique. 2. Every baseline of a [`super::record::rules`] entry is
 //! measured by some case (see [`Case::yields`]). 3. The duration of a case depends on [`Scale`] alone.
@@ -10,22 +10,43 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::record::rules;
-use super::shmem;
+use super::{extoll, shmem};
 
 /// Cases that are measured together and have a page of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Portals,
     Shmem,
+    Extoll,
 }
 
 impl Group {
-    pub const ALL: [Group; 2] = [Group::Portals, Group::Shmem];
+    pub const ALL: [Group; 3] = [Group::Portals, Group::Shmem, Group::Extoll];
 
     /// The group of a case, or of a baseline that is measured with one.
     pub fn of(name: &str) -> Group {
-        let shmem = name.starts_with("shmem_") || name.starts_with("oshmem:");
-        if shmem { Group::Shmem } else { Group::Portals }
+        if name.starts_with("shmem_") || name.starts_with("oshmem:") {
+            return Group::Shmem;
+        }
+        if name.starts_with("extoll_") { Group::Extoll } else { Group::Portals }
+    }
+
+    /// The word that stands for all its cases. None: they are what runs without a word.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Group::Portals => None,
+            Group::Shmem => Some("shmem"),
+            Group::Extoll => Some("extoll"),
+        }
+    }
+
+    /// Its case that measures the hardware alone with [`Runner::Raw`].
+    pub fn raw(self) -> Option<&'static str> {
+        match self {
+            Group::Portals => Some("raw_flag"),
+            Group::Shmem => None,
+            Group::Extoll => Some("extoll_raw"),
+        }
     }
 }
 
@@ -65,6 +86,8 @@ pub enum Varies {
     Nothing,
     /// From eight bytes to 4 MB.
     LatencySizes,
+    /// The same, up to 4 KB.
+    ShortSizes,
     /// From 64 KB to 16 MB.
     BandwidthSizes,
     /// The same, but only sizes of which two buffers fit into the caches.
@@ -101,7 +124,7 @@ pub const fn case(name: &'static str, about: &'static str, runner: Runner, varie
 
 /// A case that alternates with others of the same baseline, because the distance of two cores of a virtual machine changes over
 /// time.
-const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
+pub const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, varies) }
 }
 
@@ -206,9 +229,9 @@ pub const CASES: &[Case] = &[
 
 const COLLECTIVES: Runner = Runner::Ranks { program: "collectives", processes: &[2, 4], environment: &[] };
 
-/// The cases of both groups.
+/// The cases of all groups.
 pub fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(shmem::CASES)
+    CASES.iter().chain(shmem::CASES).chain(extoll::CASES)
 }
 
 /// The cases that one run of a program measures; never empty.
@@ -259,8 +282,8 @@ impl Case {
     /// Whether `name` selects this case: by its own name, a baseline measured with it, its family, or its group.
     fn is_selected_by(&self, name: &str) -> bool {
         let family = || self.name.split_once(':').map(|(family, _)| family);
-        let group = name == "shmem" && self.group() == Group::Shmem;
-        self.name == name || self.yields.contains(&name) || family() == Some(name) || group
+        let is_of_group = self.group().word() == Some(name);
+        self.name == name || self.yields.contains(&name) || family() == Some(name) || is_of_group
     }
 
     /// The most time for the repetitions at one depth. Our cases are always measured to the longest list, to show that its length does
@@ -272,6 +295,7 @@ impl Case {
     pub fn sizes(&self, scale: &Scale) -> Vec<u64> {
         match self.varies {
             Varies::LatencySizes => scale.latency_sizes.to_vec(),
+            Varies::ShortSizes => scale.latency_sizes.iter().copied().filter(|s| *s <= 4 << 10).collect(),
             Varies::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
             Varies::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
             Varies::ExchangeSizes => scale.exchange_sizes.to_vec(),
@@ -339,7 +363,7 @@ impl Scale {
 }
 
 /// The cases that `names` select, and their baselines, in the order of the catalogue. A name may be a
-/// case, a baseline that a case measures too, the family before a colon, or `shmem` for that group. Without names: all of
+/// case, a baseline that a case measures too, the family before a colon, or `shmem` or `extoll` for that group. Without names: all of
 /// the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
@@ -408,7 +432,9 @@ mod tests {
     }
 
     #[test]
-    fn the_other_group_is_selected_by_name() {
+    fn the_other_groups_are_selected_by_name() {
+        assert_eq!(names("extoll").len(), extoll::CASES.len());
+        assert_eq!(names("extoll_velo"), ["extoll_raw", "extoll_velo", "extoll_ucx:am_lat"]);
         assert_eq!(names("shmem").len(), shmem::CASES.len());
         let with_its_peers = ["shmem_raw", "shmem_counting_put", "shmem_put_signal", "oshmem:put_flag"];
         assert_eq!(names("shmem_put_signal")[..], with_its_peers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages `benchmarks.md` and, for OpenSHMEM, `benchmarks-shmem.md`: host, date, method, tables by subject, plots. The run that
+//! The pages `benchmarks.md`, `benchmarks-shmem.md` for OpenSHMEM and `benchmarks-extoll.md` for EXTOLL: host, date, method, tables by subject, plots. The run that
 //! measures writes them, so no figure is typed by hand.
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::host::Host;
 use super::plots::Plot;
 use super::record::{Measurement, Record};
 use super::report::{COLUMNS, row, size};
-use super::shmem;
+use super::{extoll, shmem};
 
 pub struct Page<'a> {
     pub group: Group,
@@ -148,6 +148,7 @@ impl Page<'_> {
         let (subjects, file) = match self.group {
             Group::Portals => (SUBJECTS, "benchmarks.md"),
             Group::Shmem => (shmem::SUBJECTS, "benchmarks-shmem.md"),
+            Group::Extoll => (extoll::SUBJECTS, "benchmarks-extoll.md"),
         };
         let subject_of = |r: &Record| subjects.iter().position(|s| (s.has)(&r.case));
         for (at, subject) in subjects.iter().enumerate() {
@@ -164,15 +165,20 @@ impl Page<'_> {
     }
 
     fn head(&self) -> String {
-        let (title, asked, turns) = match self.group {
-            Group::Portals => ("Benchmarks", "", ""),
+        let (title, turns) = match self.group {
+            Group::Portals => ("Benchmarks", ""),
             Group::Shmem => (
                 "Benchmarks of OpenSHMEM",
-                " shmem",
                 " Cases that Open MPI's OpenSHMEM has, too, take turns with it, in several runs of the same program, \
                 of which the quickest one counts; methods for the same task take turns inside a run.",
             ),
+            Group::Extoll => (
+                "Benchmarks of EXTOLL",
+                " Cases that are compared with the hardware or with UCX take turns with them, in several runs, of which \
+                the quickest one counts.",
+            ),
         };
+        let asked = self.group.word().map_or(String::new(), |word| format!(" {word}"));
         let quick = if self.quick { " --quick" } else { "" };
         let peers = if self.peers.is_empty() { "none installed".to_owned() } else { self.peers.join(", ") };
         format!(

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge bench`: measures this machine's live interface beside the bare hardware and its peers, in one run.
 //!
-//! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`). This module starts them
+//! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`, `bench/extoll/*.c`). This module starts them
 //! in pinned processes, one program after another, so that no other process of ours runs while one measures. It then compares every
 //! case with its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
 //!
-//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench mpi` ([`mpi`]) stock MPIs
-//! over our libfabric provider, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
+//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the EXTOLL units,
+//! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench sim` ([`sim`]) the simulator beside
+//! SimGrid's.
 //!
 //! Invariants: 1. figures go to standard output, everything else to standard error. 2. A case that could not be measured is
 //! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
 
 mod cases;
 mod docs;
+mod extoll;
 mod host;
 mod instructions;
 mod mpi;
@@ -39,7 +41,7 @@ use host::Host;
 use oshmem::Oshmem;
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Counterpart, Measurement, rules};
+use record::{Measurement, rules};
 
 /// A program may take its planned time times the factor, plus the extra time, before it is ended.
 const EXTRA_TIME: Duration = Duration::from_secs(20);
@@ -56,7 +58,7 @@ pub struct Args {
     #[command(subcommand)]
     group: Option<Subcommands>,
     /// Cases to run, with their baselines; all of Portals when none is named. A family such as `ucx` stands for
-    /// all its cases, `shmem` for all of OpenSHMEM.
+    /// all its cases, `shmem` for all of OpenSHMEM, `extoll` for all of EXTOLL.
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Run everything in less than a minute: shorter runs, fewer sizes.
@@ -71,7 +73,7 @@ pub struct Args {
     /// Whether to measure UCX, Open MPI (and its OpenSHMEM) and MPICH too.
     #[arg(long, value_enum, default_value_t = PeerChoice::Auto)]
     peers: PeerChoice,
-    /// Also write DIR/benchmarks.md, or DIR/benchmarks-shmem.md, and its plots.
+    /// Also write DIR/benchmarks.md, DIR/benchmarks-shmem.md or DIR/benchmarks-extoll.md, and its plots.
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
     /// List the cases and stop.
@@ -156,7 +158,7 @@ struct Session {
     /// Runs of the hardware baseline, repeated over the whole run; the quickest one counts.
     raw_runs: Vec<Measurement>,
     /// Notes of each group, in the order of [`Group::ALL`].
-    notes: [Vec<String>; 2],
+    notes: [Vec<String>; Group::ALL.len()],
     failed: bool,
 }
 
@@ -176,7 +178,7 @@ impl Session {
             group: Group::Portals,
             done: Vec::new(),
             raw_runs: Vec::new(),
-            notes: [Vec::new(), Vec::new()],
+            notes: Default::default(),
             failed: false,
         })
     }
@@ -274,8 +276,8 @@ impl Session {
 
     /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed varies.
     fn repeat_raw(&mut self, case: &Case) {
-        let compared_with_raw = rules().any(|r| r.case == case.name && r.counterpart == Counterpart::OnlyForEightBytes);
-        if compared_with_raw && case.group() == Group::Portals {
+        let raw = case.group().raw();
+        if rules().any(|rule| rule.case == case.name && Some(rule.against) == raw) {
             self.raw_runs.extend(self.raw(case).into_iter().flatten());
         }
     }
@@ -321,7 +323,9 @@ impl Session {
         if let [first, second, ..] = self.host.cores[..] {
             command.args(["--cpus", &format!("{first},{second}")]);
         }
-        process::measurements(&mut command, self.limit(&[case]))
+        let mut measured = process::measurements(&mut command, self.limit(&[case]))?;
+        measured.iter_mut().for_each(|m| m.case = case.group().raw().unwrap_or(case.name).to_owned());
+        Ok(measured)
     }
 
     fn ranks(
@@ -336,6 +340,9 @@ impl Session {
             let mut command = self.tree.launch(program, count, count <= self.host.cores.len())?;
             command.args(["--what", case.name]).args(peers::program_arguments(&[case], &self.scale));
             command.envs(environment.iter().copied());
+            if case.group() == Group::Extoll {
+                command.env("LD_PRELOAD", self.tree.prefix().join("lib/libselvedge/libselvedge_mpi_preload.so"));
+            }
             all.extend(process::measurements(&mut command, self.limit(&[case]))?);
         }
         Ok(all)
@@ -386,6 +393,7 @@ impl Session {
         match group {
             Group::Portals => ucx.into_iter().chain(mpis.into_iter().flatten()).collect(),
             Group::Shmem => oshmem.into_iter().collect(),
+            Group::Extoll => ucx.into_iter().collect(),
         }
     }
 
@@ -397,6 +405,7 @@ impl Session {
         let (first, cores) = (self.host.cores[0] as i64, self.host.cores.len() as u64);
         let pinned = |m: &&Measurement| match Group::of(&m.case) {
             Group::Portals => m.depth.is_none_or(|depth| depth != 4),
+            Group::Extoll => true,
             Group::Shmem => m.depth.is_none_or(|depth| depth <= cores), // mostly the number of PEs
         };
         let strangers = |m: &&Measurement| m.cpu.is_some_and(|cpu| cpu != first);

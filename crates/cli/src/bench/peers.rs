@@ -203,7 +203,7 @@ impl Ucx {
     pub fn measure(&self, case: &Case, scale: &Scale, cores: &[usize], limit: Duration) -> Result<Vec<Measurement>> {
         let pair = self.pair(cores);
         let budget_ns = scale.budget_ms * 1e6;
-        match case.name {
+        match case.name.trim_start_matches("extoll_") {
             "ucx:am_lat" => pair.latency(case.name, &UcxTest { test: "am_lat", layout: "short" }, budget_ns, limit),
             "ucx:put_lat" => pair.latency(case.name, &UcxTest { test: "put_lat", layout: "short" }, budget_ns, limit),
             "ucx:am_rate" => pair.rate(case.name, budget_ns, limit),

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::shmem;
+use super::{extoll, shmem};
 
 /// One line of a measuring program's output.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -104,9 +104,9 @@ pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
     Rule { case, against: raw, figure: Figure::Time, counterpart: Counterpart::OnlyForEightBytes, factor: 2.0 }
 }
 
-/// The rules of both groups.
+/// The rules of all groups.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    RULES.iter().chain(shmem::RULES)
+    RULES.iter().chain(shmem::RULES).chain(extoll::RULES)
 }
 
 /// The rules of the Portals group.
