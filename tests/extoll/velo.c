@@ -178,6 +178,69 @@ CASE(several_ports, 2, "a node has several ports, each with a mailbox of its own
     VOK(velo2_close(&other));
 }
 
+CASE(reopened_port, 2, "a port that is closed and opened again gets nothing that was sent to it before, and what is sent to it then")
+{
+    velo2_port_t mine;
+    VOK(velo2_open(&mine));
+    uint32_t vpid = mine.vpid, length, source, all[RANKS_MAX];
+    exchange(&vpid, sizeof vpid, all);
+    velo2_connection_t there;
+    VOK(velo2_connect(velo(), &there, (velo2_nodeid_t)(1 - rank()), all[1 - rank()]));
+    uint64_t value = 0;
+    for (uint64_t round = 1; round <= 3; round++) {
+        for (uint64_t i = 0; i < 3; i++) VOK(velo2_send(&there, &(uint64_t){10 * round + i}, 8, 0, 0));
+        VOK(velo2_recv(&mine, &value, 8, &length, &source, NULL, NULL));
+        CHECK_EQ(value, 10 * round);
+        barrier();
+        VOK(velo2_close(&mine));
+        CHECK_EQ(velo2_probe_recv(&mine, &value, 8, &length, &source, NULL, NULL), VELO2_RET_INVALID_MBOX);
+        barrier();
+        VOK(velo2_send(&there, &value, 8, 0, 0)); /* discarded */
+        barrier();
+        VOK(velo2_open_vpid(&mine, vpid));
+        CHECK_EQ(velo2_check(&mine), VELO2_RET_NO_MSG);
+        barrier();
+    }
+    VOK(velo2_close(&mine));
+}
+
+CASE(both_send_first, 2, "two ports that send each other more than either has room for, and receive later, lose nothing", .needs = "mailboxes that refuse")
+{
+    enum { COUNT = 1500 };
+    for (uint64_t i = 0; i < COUNT; i++) VOK(velo2_send(velo_to(1 - rank()), &i, 8, 0, 0));
+    for (uint64_t i = 0; i < COUNT; i++) CHECK_SAME(next_message().bytes, &i, 8);
+    CHECK_EQ(velo2_check(velo()), VELO2_RET_NO_MSG);
+}
+
+CASE(more_senders_than_rings, 7, "messages of more senders than a node has rings for arrive, those of each in order",
+     .needs = "mailboxes that refuse")
+{
+    enum { PORTS = 12, COUNT = 40 };
+    if (rank() != 0) {
+        velo2_port_t ports[PORTS];
+        velo2_connection_t there[PORTS];
+        for (int p = 0; p < PORTS; p++) {
+            VOK(velo2_open(&ports[p]));
+            VOK(velo2_connect(&ports[p], &there[p], 0, velo2_get_vpid(velo())));
+        }
+        for (uint64_t i = 0; i < COUNT; i++)
+            for (int p = 0; p < PORTS; p++)
+                while (velo2_send(&there[p], &i, 8, 0, 0) == VELO2_RET_TRY_AGAIN) poll_ports();
+        barrier();
+        for (int p = 0; p < PORTS; p++) VOK(velo2_close(&ports[p]));
+        return;
+    }
+    static uint64_t next[RANKS_MAX][64];
+    memset(next, 0, sizeof next);
+    for (int i = 0; i < COUNT * PORTS * (ranks() - 1); i++) {
+        struct message got = next_message();
+        uint64_t *wanted = &next[VELO2_ADDR_NODEID(got.source)][VELO2_ADDR_VPID(got.source) % 64];
+        CHECK_SAME(got.bytes, wanted, 8);
+        (*wanted)++;
+    }
+    barrier();
+}
+
 CASE(all_ports, 1, "all ports of a node can be open; the next is refused; a closed one can be opened again")
 {
     velo2_port_t ports[256];

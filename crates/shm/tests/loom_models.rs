@@ -233,6 +233,45 @@ fn a_change_finds_the_sleeper_or_is_found() {
     });
 }
 
+// ---- rings for a port: selvedge_shm::rings::port ----
+
+/// A sender claims a ring while the owner closes the port. Either the sender finds it closed and enqueues nothing, or the owner
+/// finds the claim, so that it counts and clears the ring.
+#[test]
+fn a_port_that_closes_finds_the_claim_or_is_found_closed() {
+    const OPEN: u32 = 4;
+    const CLOSED: u32 = 2;
+    model(3, || {
+        struct Shared {
+            routing: AtomicU32,
+            port: AtomicU64,
+            claimed: AtomicU64,
+        }
+        let shared =
+            Arc::new(Shared { routing: AtomicU32::new(OPEN), port: AtomicU64::new(0), claimed: AtomicU64::new(0) });
+        let sender = {
+            let shared = shared.clone();
+            // `claim_for`, `claim_index`.
+            thread::spawn(move || {
+                let open = shared.routing.load(SeqCst);
+                if open != OPEN {
+                    return false;
+                }
+                shared.port.store(7, SeqCst);
+                shared.claimed.fetch_or(1, SeqCst);
+                fence(SeqCst);
+                shared.routing.load(Relaxed) == open
+            })
+        };
+        // `close_port`, `claimed`, `each_of`.
+        shared.routing.store(CLOSED, SeqCst);
+        fence(SeqCst);
+        let found = shared.claimed.load(Acquire) & 1 != 0;
+        assert!(!found || shared.port.load(SeqCst) == 7, "a claim is there before its port");
+        assert!(!sender.join().unwrap() || found, "messages wait in a ring that nobody looks for");
+    });
+}
+
 // ---- packets: selvedge_shm::packets ----
 
 /// Rings are checked in selvedge-nic. Here: no packet waits without the doorbell, though several enqueue while the owner takes it back.

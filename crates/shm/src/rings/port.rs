@@ -9,7 +9,7 @@
 //!    and a ring belongs to one generation. So a message to a port that was closed never reaches one that has its number
 //!    later.
 //! 2. A sender stores its claim and then loads the port's routing word. The owner stores that word and then loads the
-//!    claims (both in the one order of all such accesses). So either the sender finds the port closed, or the owner finds
+//!    claims, each with a full fence between. So either the sender finds the port closed, or the owner finds
 //!    the claim.
 //! 3. The rings of an open port are cleared by its reader only. So the reader may keep which rings are its own.
 //! 4. A reader takes a number of messages from one ring before another has its turn.
@@ -17,6 +17,7 @@
 //! Cost: a poll loads the word of all claims, and one word from each of two lines for each ring of the port.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::fence;
 
 use selvedge_nic::ring::Consumer;
 
@@ -65,6 +66,8 @@ impl Rings {
     pub fn close_port(&self, port: Port) -> u64 {
         let Some(word) = self.header().ports.get(usize::from(port.number)) else { return 0 };
         word.store(routing::CLOSED, SeqCst);
+        // Invariant 2.
+        fence(SeqCst);
         let mut lost = 0;
         self.each_of(self.claimed(), port, |index| lost += self.ring(index).waiting());
         self.clear_ports(None);
@@ -118,7 +121,7 @@ impl Rings {
         let index = self.claim_index(word, id, Port { number, open }.word())?;
         let sender = Sender::new(self, index, |header| &header.ports[usize::from(number)], open);
         // Invariant 2. A sender that is dropped gives its ring up.
-        std::sync::atomic::fence(SeqCst);
+        fence(SeqCst);
         sender.is_open().then_some(sender)
     }
 }
