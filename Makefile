@@ -140,6 +140,7 @@ check-examples: build
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
 	$(TREE)/bin/selvedge bench shmem --docs docs
+	$(TREE)/bin/selvedge bench extoll --docs docs
 	$(TREE)/bin/selvedge bench mpi --docs docs
 
 peers:

@@ -146,6 +146,39 @@ fn every_openshmem_case_runs() {
     assert!(!directory.path().join("benchmarks.md").exists(), "nothing of the other group was measured");
 }
 
+/// The comparisons that must exist for EXTOLL.
+const EXPECTED_EXTOLL: &[(&str, Option<&str>, usize)] = &[
+    ("extoll_raw", None, 1),
+    ("extoll_velo", Some("extoll_raw"), 1),
+    ("extoll_velo_rate", None, 1),
+    ("extoll_put", Some("extoll_raw"), 1),
+    ("extoll_put_polled", Some("extoll_raw"), 1),
+    ("extoll_immediate_put", Some("extoll_raw"), 1),
+    ("extoll_notification_put", Some("extoll_raw"), 1),
+    ("extoll_get", Some("2 x extoll_raw"), 1),
+    ("extoll_lock", Some("2 x extoll_raw"), 1),
+    ("extoll_put_bandwidth", None, 1),
+    ("extoll_get_bandwidth", None, 1),
+    ("extoll_register", None, 2),
+    ("extoll_unregister", None, 2),
+];
+
+#[test]
+fn every_extoll_case_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let output = bench(&["extoll", "--smoke", "--json", "--peers", "none", "--docs", path]);
+    assert!(output.status.success(), "{}", errors_of(&output));
+    let rows = rows(&output);
+    rows.iter().for_each(check);
+    for (case, against, count) in EXPECTED_EXTOLL {
+        let found = rows.iter().filter(|r| r["case"] == *case && r["against"].as_str() == *against).count();
+        assert_eq!(found, *count, "{case} against {against:?}\n{}", errors_of(&output));
+    }
+    let page = std::fs::read_to_string(directory.path().join("benchmarks-extoll.md")).unwrap();
+    assert!(page.contains("| extoll_velo | 8 B |") && page.contains("extoll-latency.svg"), "{page}");
+}
+
 /// Installed peers run. Others are reported, which is no failure.
 #[test]
 fn peers_run_or_are_reported() {

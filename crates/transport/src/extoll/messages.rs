@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::velo::{Label, Mailbox};
-use selvedge_shm::rings::port::{Port as PortOfRings, PortReader};
+use selvedge_shm::rings::port::{Glance, Port as PortOfRings, PortReader};
 use selvedge_shm::rings::{INLINE_BYTES, RingMessage};
 use selvedge_shm::{Interface, WaitEnd};
 
@@ -74,32 +74,32 @@ impl MessageReader {
     /// `to` has room for this many bytes.
     #[inline(always)]
     pub unsafe fn receive(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
-        if self.is_quiet(interface) {
-            return None;
+        let glance = self.rings.as_mut().map_or(Glance::Nothing, |reader| reader.glance(interface.rings()));
+        if glance == Glance::Nothing && self.kept.is_empty() && self.mailbox.is_empty(&interface.signals()) {
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls % CLEAR_EVERY != 0 {
+                return None;
+            }
+            self.clear_rings(interface);
         }
         // SAFETY: the caller's.
-        unsafe { self.receive_one(interface, to, room) }
+        unsafe { self.receive_one(interface, to, room, glance == Glance::Message) }
     }
 
-    /// Whether there is certainly no message. It is what polls cost, so it is short.
-    #[inline(always)]
-    fn is_quiet(&mut self, interface: &Interface) -> bool {
-        let has_none = self.rings.as_mut().is_none_or(|reader| reader.is_quiet(interface.rings()));
-        if !has_none || !self.kept.is_empty() || !self.mailbox.is_empty(&interface.signals()) {
-            return false;
-        }
-        self.polls = self.polls.wrapping_add(1);
-        self.polls % CLEAR_EVERY != 0
-    }
-
-    /// As [`MessageReader::receive`], where there may be a message.
+    /// As [`MessageReader::receive`], where there may be a message. `is_at_hand`: a glance has found one.
     ///
     /// # Safety
     /// As [`MessageReader::receive`].
     #[inline(never)]
-    unsafe fn receive_one(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
+    unsafe fn receive_one(
+        &mut self,
+        interface: &Interface,
+        to: *mut u8,
+        room: usize,
+        is_at_hand: bool,
+    ) -> Option<Label> {
         if self.kept.is_empty() {
-            if let Some((message, label)) = self.find_in_ring(interface) {
+            if let Some((message, label)) = self.find_in_ring(interface, is_at_hand) {
                 // SAFETY: the caller says that there is room, and the message has this many bytes.
                 unsafe { self.take_from_ring(interface, &message, to, room) };
                 return Some(label);
@@ -206,26 +206,27 @@ impl MessageReader {
 
     /// Whether a message is there.
     pub fn has_message(&mut self, interface: &Interface) -> bool {
-        !self.kept.is_empty() || self.find_in_ring(interface).is_some() || !self.mailbox.is_empty(&interface.signals())
+        !self.kept.is_empty()
+            || self.find_in_ring(interface, false).is_some()
+            || !self.mailbox.is_empty(&interface.signals())
     }
 
     /// Takes the next message out of its ring or the mailbox.
     fn next(&mut self, interface: &Interface) -> Option<Message> {
-        let Some((message, label)) = self.find_in_ring(interface) else { return self.take_from_mailbox(interface) };
+        let Some((message, label)) = self.find_in_ring(interface, false) else {
+            return self.take_from_mailbox(interface);
+        };
         let mut bytes = [0; VELO_BYTES_MAX as usize];
         // SAFETY: the buffer has room for this many bytes.
         unsafe { self.take_from_ring(interface, &message, bytes.as_mut_ptr(), bytes.len()) };
         Some(Message { label, bytes })
     }
 
-    /// The next message, if it lies in a ring.
+    /// The next message, if it lies in a ring. `is_at_hand`: a glance has found it.
     #[inline(always)]
-    fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
+    fn find_in_ring(&mut self, interface: &Interface, is_at_hand: bool) -> Option<(RingMessage, Label)> {
         let reader = self.rings.as_mut()?;
-        if !reader.has_message(interface.rings()) {
-            if self.polls % CLEAR_EVERY == 0 {
-                self.clear_rings(interface);
-            }
+        if !is_at_hand && !reader.has_message(interface.rings()) {
             return None;
         }
         let message = reader.next(interface.rings())?;
