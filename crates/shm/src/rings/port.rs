@@ -126,17 +126,6 @@ impl Rings {
     }
 }
 
-/// What [`PortReader::glance`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
-    /// There is certainly no message.
-    Nothing,
-    /// [`PortReader::next`] returns a message.
-    Message,
-    /// [`PortReader::has_message`] says it.
-    Unknown,
-}
-
 /// The reader of a port's rings.
 #[derive(Debug)]
 pub struct PortReader {
@@ -163,20 +152,6 @@ impl PortReader {
         self.port
     }
 
-    /// What a poll says that costs few loads. A burst ends where there is no message.
-    #[inline(always)]
-    pub fn glance(&mut self, rings: &Rings) -> Glance {
-        let has_one = self.own & self.own.wrapping_sub(1) == 0 && self.left != 0;
-        if rings.claimed() != self.seen || !(has_one || self.own == 0) {
-            return Glance::Unknown;
-        }
-        if has_one && rings.ring(self.at).has_next(&self.consumer) {
-            return Glance::Message;
-        }
-        self.consumer.rest();
-        Glance::Nothing
-    }
-
     /// Whether there is a message. Then [`PortReader::next`] returns it.
     #[inline(always)]
     pub fn has_message(&mut self, rings: &Rings) -> bool {
@@ -193,7 +168,7 @@ impl PortReader {
         self.own & self.own.wrapping_sub(1) != 0 && self.turn_to_another(rings)
     }
 
-    /// The next message, after [`PortReader::has_message`] or a glance has found one. It stays until [`PortReader::dequeue`].
+    /// The next message, after [`PortReader::has_message`] has found one. It stays until [`PortReader::dequeue`].
     #[inline(always)]
     pub fn next(&mut self, rings: &Rings) -> Option<RingMessage> {
         let ring = rings.ring(self.at);

@@ -15,7 +15,7 @@ use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_shm::direct::ForPort;
 use selvedge_shm::os::copy;
-use selvedge_shm::rings::{Envelope, INLINE_BYTES, Sender};
+use selvedge_shm::rings::{Envelope, Sender};
 use selvedge_shm::{Interface, StartError};
 
 use super::Device;
@@ -124,46 +124,32 @@ impl Outlet {
     ///
     /// # Safety
     /// The message is readable.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn send(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
-        match &mut self.ring {
-            Some(ring) if ring.has_room() && letter.bytes.wrapping_sub(1) < INLINE_BYTES as u32 => {
-                // SAFETY: the caller's.
-                let sent = unsafe { enqueue(device.interface(), self.target, ring, self.label, letter, turn) };
-                if sent == ForPort::Enqueued {
-                    self.count(device.interface());
-                    return Ok(());
-                }
-            }
-            _ => {}
-        }
-        // SAFETY: the caller's.
-        unsafe { self.send_any(device, letter, turn) }
-    }
-
-    /// As [`Outlet::send`], for messages of any length, and where the ring may have no room.
-    ///
-    /// # Safety
-    /// As [`Outlet::send`].
-    #[inline(never)]
-    unsafe fn send_any(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
-        if letter.bytes.wrapping_sub(1) >= VELO_BYTES_MAX {
+        let interface = device.interface();
+        let length = letter.bytes as usize;
+        if length.wrapping_sub(1) >= VELO_BYTES_MAX as usize {
             return Err(PostError::Length);
         }
-        let interface = device.interface();
-        if let Some(ring) = &mut self.ring {
+        let match_bits = Label::word(self.label, letter.mtt, letter.tag, letter.bytes);
+        let envelope = Envelope { match_bits, ..Envelope::default() };
+        let Some(ring) = &mut self.ring else {
             // SAFETY: the caller's.
-            match unsafe { enqueue(interface, self.target, ring, self.label, letter, turn) } {
-                ForPort::Enqueued => {
-                    self.count(interface);
-                    return Ok(());
-                }
-                ForPort::Full => return Err(PostError::Full),
-                ForPort::Closed => self.close(),
+            return unsafe { self.send_otherwise(device, letter, turn) };
+        };
+        // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
+        let fill = |to: *mut u8| unsafe { copy::few(letter.start, to, length) };
+        match interface.enqueue_for_port(self.target, ring, &envelope, length, turn, fill) {
+            ForPort::Enqueued => {}
+            ForPort::Full => return Err(PostError::Full),
+            ForPort::Closed => {
+                self.close();
+                // SAFETY: the caller's.
+                return unsafe { self.send_otherwise(device, letter, turn) };
             }
         }
-        // SAFETY: the caller's.
-        unsafe { self.send_otherwise(device, letter, turn) }
+        self.count(interface);
+        Ok(())
     }
 
     fn message(&self, letter: &Letter) -> Outgoing {
@@ -172,7 +158,6 @@ impl Outlet {
         Outgoing { source, destination, target, mtt, tag, start: start as u64, bytes }
     }
 
-    #[inline(always)]
     fn count(&self, interface: &Interface) {
         if let Some(port) = interface.signals().port_pointers.get(usize::from(self.source.vpid)) {
             port.count_sent();
@@ -191,7 +176,7 @@ impl Outlet {
             self.asking.ended(self.ring.is_some());
             if self.ring.is_some() {
                 // SAFETY: the caller's. It comes back here only if the ring has been closed already.
-                return unsafe { self.send_any(device, letter, turn) };
+                return unsafe { self.send(device, letter, turn) };
             }
         }
         if !interface.has_peer(self.target) {
@@ -205,26 +190,6 @@ impl Outlet {
         self.count(interface);
         Ok(())
     }
-}
-
-/// Enqueues a message of 1 to [`VELO_BYTES_MAX`] bytes in our ring.
-///
-/// # Safety
-/// The message is readable.
-#[inline(always)]
-unsafe fn enqueue(
-    interface: &Interface,
-    target: u64,
-    ring: &mut Sender,
-    label: u64,
-    letter: &Letter,
-    turn: u32,
-) -> ForPort {
-    let Letter { mtt, tag, start, bytes } = *letter;
-    let envelope = Envelope { match_bits: Label::word(label, mtt, tag, bytes), ..Envelope::default() };
-    // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
-    let fill = |to: *mut u8| unsafe { copy::few(start, to, bytes as usize) };
-    interface.enqueue_for_port(target, ring, &envelope, bytes as usize, turn, fill)
 }
 
 /// A put or get in two pieces, of which the first has so many bytes.

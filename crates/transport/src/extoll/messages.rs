@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::velo::{Label, Mailbox};
-use selvedge_shm::rings::port::{Glance, Port as PortOfRings, PortReader};
+use selvedge_shm::rings::port::{Port as PortOfRings, PortReader};
 use selvedge_shm::rings::{INLINE_BYTES, RingMessage};
 use selvedge_shm::{Interface, WaitEnd};
 
@@ -72,37 +72,16 @@ impl MessageReader {
     ///
     /// # Safety
     /// `to` has room for this many bytes.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn receive(&mut self, interface: &Interface, to: *mut u8, room: usize) -> Option<Label> {
-        let glance = self.rings.as_mut().map_or(Glance::Nothing, |reader| reader.glance(interface.rings()));
-        if glance == Glance::Nothing && self.kept.is_empty() && self.mailbox.is_empty(&interface.signals()) {
-            self.polls = self.polls.wrapping_add(1);
-            if self.polls % CLEAR_EVERY != 0 {
-                return None;
-            }
-            self.clear_rings(interface);
-        }
-        // SAFETY: the caller's.
-        unsafe { self.receive_one(interface, to, room, glance == Glance::Message) }
-    }
-
-    /// As [`MessageReader::receive`], where there may be a message. `is_at_hand`: a glance has found one.
-    ///
-    /// # Safety
-    /// As [`MessageReader::receive`].
-    #[inline(never)]
-    unsafe fn receive_one(
-        &mut self,
-        interface: &Interface,
-        to: *mut u8,
-        room: usize,
-        is_at_hand: bool,
-    ) -> Option<Label> {
         if self.kept.is_empty() {
-            if let Some((message, label)) = self.find_in_ring(interface, is_at_hand) {
+            if let Some((message, label)) = self.find_in_ring(interface) {
                 // SAFETY: the caller says that there is room, and the message has this many bytes.
                 unsafe { self.take_from_ring(interface, &message, to, room) };
                 return Some(label);
+            }
+            if self.mailbox.is_empty(&interface.signals()) {
+                return None;
             }
         }
         // SAFETY: the caller's.
@@ -206,27 +185,27 @@ impl MessageReader {
 
     /// Whether a message is there.
     pub fn has_message(&mut self, interface: &Interface) -> bool {
-        !self.kept.is_empty()
-            || self.find_in_ring(interface, false).is_some()
-            || !self.mailbox.is_empty(&interface.signals())
+        !self.kept.is_empty() || self.find_in_ring(interface).is_some() || !self.mailbox.is_empty(&interface.signals())
     }
 
     /// Takes the next message out of its ring or the mailbox.
     fn next(&mut self, interface: &Interface) -> Option<Message> {
-        let Some((message, label)) = self.find_in_ring(interface, false) else {
-            return self.take_from_mailbox(interface);
-        };
+        let Some((message, label)) = self.find_in_ring(interface) else { return self.take_from_mailbox(interface) };
         let mut bytes = [0; VELO_BYTES_MAX as usize];
         // SAFETY: the buffer has room for this many bytes.
         unsafe { self.take_from_ring(interface, &message, bytes.as_mut_ptr(), bytes.len()) };
         Some(Message { label, bytes })
     }
 
-    /// The next message, if it lies in a ring. `is_at_hand`: a glance has found it.
+    /// The next message, if it lies in a ring.
     #[inline(always)]
-    fn find_in_ring(&mut self, interface: &Interface, is_at_hand: bool) -> Option<(RingMessage, Label)> {
+    fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
         let reader = self.rings.as_mut()?;
-        if !is_at_hand && !reader.has_message(interface.rings()) {
+        if !reader.has_message(interface.rings()) {
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls % CLEAR_EVERY == 0 {
+                self.clear_rings(interface);
+            }
             return None;
         }
         let message = reader.next(interface.rings())?;
