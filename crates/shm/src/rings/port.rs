@@ -234,7 +234,7 @@ impl PortReader {
 mod tests {
     use super::*;
     use crate::os::process::Identity;
-    use crate::os::testing::Folder;
+    use crate::os::testing::{Child, Folder};
     use crate::rings::Envelope;
 
     fn sender(folder: &Folder, number: u16) -> Option<Sender> {
@@ -315,5 +315,50 @@ mod tests {
         assert_eq!(take(&mut reader, &own), Some(9));
         reader.clear(&own);
         assert_eq!(own.claimed(), 0);
+    }
+
+    /// A sender may be killed at any instruction. What it has sent is read whole and in order; then its ring is free.
+    #[test]
+    fn a_sender_that_is_killed_leaves_whole_messages_and_a_ring_for_others() {
+        let folder = Folder::new();
+        let own = Rings::create(&folder.join(""), 3, 9).expect("made");
+        let (owner, directory) = (Identity::own().to_word(), folder.join(""));
+        let mut reader = PortReader::new(own.open_port(2, 7).expect("a port"));
+        for round in 0..20u64 {
+            let child = Child::fork(|| {
+                let rings = Rings::open(&directory, 3, 9, owner).expect("there");
+                let mut sender = rings.claim_for(2, Identity::own().to_word(), 6).expect("a ring");
+                let mut number = 0u64;
+                loop {
+                    let (envelope, bytes) = (Envelope { match_bits: number, ..Envelope::default() }, [number; 13]);
+                    // SAFETY: both have this many bytes.
+                    let fill =
+                        |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast::<u8>(), to, 104) };
+                    number += u64::from(sender.enqueue_with(&envelope, 104, round as u32, fill));
+                }
+            });
+            let mut next = 0u64;
+            let mut take = |reader: &mut PortReader| {
+                let Some(message) = reader.has_message(&own).then(|| reader.next(&own)).flatten() else { return false };
+                let mut bytes = [0u64; 13];
+                // SAFETY: there is room for 104 bytes, and the message has that many.
+                unsafe { message.copy_part::<false>(bytes.as_mut_ptr().cast(), 104) };
+                assert_eq!((message.length, message.envelope.match_bits, bytes), (104, next, [next; 13]));
+                reader.dequeue(&own, &message);
+                next += 1;
+                true
+            };
+            let wanted = 100 + 37 * round;
+            for _ in 0..wanted {
+                while !take(&mut reader) {
+                    std::hint::spin_loop();
+                }
+            }
+            child.kill();
+            assert_eq!(child.exit_code(), None);
+            while take(&mut reader) {}
+            reader.clear(&own);
+            assert_eq!(own.claimed(), 0, "round {round}");
+        }
     }
 }
