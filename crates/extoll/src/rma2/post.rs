@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands of librma2: from a call to a descriptor.
 //!
-//! A put or get that is longer than one descriptor can say is posted in pieces. The last of them writes the notifications.
+//! `transport::extoll` cuts what is longer than one descriptor can say.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_transport::extoll::connection::Posted;
-use selvedge_transport::nic::rma::descriptor::BYTES_MAX;
-use selvedge_transport::nic::rma::{Descriptor, Operation, code, modifier};
+use selvedge_transport::nic::rma::{Descriptor, Operation, code};
 use selvedge_transport::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
@@ -56,22 +55,11 @@ fn transfer(
     if bytes == 0 || quadwords && (local | remote | u64::from(bytes)) % 8 != 0 {
         return Err(Code::InvValue);
     }
-    let mut at = 0;
-    while at < bytes {
-        let piece = (bytes - at).min(BYTES_MAX);
-        let last = at + piece == bytes;
-        let each = common.modifiers & u32::from(modifier::NTR) != 0;
-        let (local, remote) = (local.wrapping_add(at.into()), remote.wrapping_add(at.into()));
-        let operation = match code {
-            code::BT_PUT | code::QW_PUT => Operation::Put { read: local, write: remote, bytes: piece },
-            _ => Operation::Get { read: remote, write: local, bytes: piece },
-        };
-        let common = Common { spec: if last || each { common.spec } else { 0 }, ..common };
-        if post(port, connection, &common.descriptor(connection, code, operation)?)? == Posted::Refused {
-            break;
-        }
-        at += piece;
-    }
+    let operation = match code {
+        code::BT_PUT | code::QW_PUT => Operation::Put { read: local, write: remote, bytes },
+        _ => Operation::Get { read: remote, write: local, bytes },
+    };
+    post(port, connection, &common.descriptor(connection, code, operation)?)?;
     Ok(())
 }
 

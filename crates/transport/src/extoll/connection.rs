@@ -2,8 +2,9 @@
 //! Commands and messages from one port of this node to ports of other nodes.
 //!
 //! Invariants
-//! 1. A command whose local memory is not contiguous is cut where it breaks. The last piece alone writes the notifications that
-//!    the command asks for, unless it asks for one of each piece. The target checks each piece for itself.
+//! 1. A command whose local memory is not contiguous is cut where it breaks, and one that is longer than a descriptor can say is cut
+//!    at that length. The last piece alone writes the notifications that the command asks for, unless it asks for one of each piece.
+//!    The target checks each piece for itself.
 //! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
 //!    refused before its first piece is sent.
 //! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
@@ -11,6 +12,7 @@
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::rma::descriptor::BYTES_MAX;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_shm::direct::ForPort;
@@ -57,8 +59,12 @@ impl Device {
         };
         let mut rest = *descriptor;
         loop {
-            // The guard ends here: what follows locks the NIC again.
-            let made = self.interface().lock().rma_request(&mut NoMemory, &from, &rest);
+            let made = if is_too_long(&rest) {
+                Err(RequestError::Cut(BYTES_MAX))
+            } else {
+                // The guard ends here: what follows locks the NIC again.
+                self.interface().lock().rma_request(&mut NoMemory, &from, &rest)
+            };
             let command = match made {
                 Ok(command) => command,
                 Err(RequestError::Refused) => return Ok(Posted::Refused),
@@ -189,6 +195,14 @@ impl Outlet {
         })?;
         self.count(interface);
         Ok(())
+    }
+}
+
+/// Whether a put or get is longer than one descriptor can say.
+fn is_too_long(descriptor: &Descriptor) -> bool {
+    match descriptor.operation {
+        Operation::Put { bytes, .. } | Operation::Get { bytes, .. } => bytes > BYTES_MAX,
+        _ => false,
     }
 }
 
