@@ -56,6 +56,12 @@ pub const VARIABLES: &[Variable] = &[
         text: "EXTOLL: the global address tables of a process. Each takes 2M and lets the process register 1G of memory.",
     },
     Variable {
+        name: "GASNET_MAX_SEGSIZE",
+        values: "bytes, with K, M, G or T",
+        default: "256M",
+        text: "GASNet: the longest segment that gasnet_attach gives. The address tables and SELVEDGE_HEAP_BYTES limit it, too.",
+    },
+    Variable {
         name: "SELVEDGE_SHMEM_COUNTERS",
         values: "a number",
         default: "4096",
@@ -167,6 +173,8 @@ pub struct Settings {
     pub heap_bytes: u64,
     /// Global address tables of the EXTOLL units.
     pub address_tables: u32,
+    /// The longest segment of GASNet.
+    pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
     pub cores: usize,
 }
@@ -192,6 +200,7 @@ impl Settings {
             address_tables: read("SELVEDGE_ADDRESS_TABLES", Limits::EXTOLL.address_tables, |text| {
                 text.parse().ok().filter(|tables| (1..=ADDRESS_TABLES_MAX).contains(tables))
             }),
+            gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
         }
     }

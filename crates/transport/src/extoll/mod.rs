@@ -13,7 +13,9 @@
 //!
 //! * [`pages`]: which entries of the tables are free. [`connection`]: commands and messages to one port of another node.
 //! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its mailbox.
+//! * [`active_messages`]: requests and replies that run handlers, over messages and puts.
 
+pub mod active_messages;
 pub mod connection;
 pub mod messages;
 pub mod notifications;
@@ -70,6 +72,12 @@ static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
 impl Device {
     /// The device of this process. The first call opens its NIC.
     pub fn current() -> Result<Arc<Device>, DeviceError> {
+        Device::with_room(0, 0)
+    }
+
+    /// As [`Device::current`]. If this call opens the NIC, mailboxes and notification queues have at least so many entries. If the NIC
+    /// is open, they have what they have.
+    pub fn with_room(mailbox_slots: u32, notifications: u32) -> Result<Arc<Device>, DeviceError> {
         let mut device = DEVICE.lock().unwrap_or_else(|poison| poison.into_inner());
         let process = Process::current()?;
         if process.is_forked_child() {
@@ -78,7 +86,13 @@ impl Device {
         if let Some(device) = device.as_ref() {
             return Ok(device.clone());
         }
-        let limits = Limits { address_tables: process.settings.address_tables, ..Limits::EXTOLL }.clamped();
+        let limits = Limits {
+            address_tables: process.settings.address_tables,
+            mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots),
+            notifications: Limits::EXTOLL.notifications.max(notifications),
+            ..Limits::EXTOLL
+        }
+        .clamped();
         let opened = process.open(NI, None, &limits)?;
         let pages = u64::from(opened.interface.limits().address_tables) * PAGES as u64;
         let free = Mutex::new(FreePages::new(pages));
