@@ -38,10 +38,10 @@ MPICH_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpich_preload.so
 # PMIx for simulated ranks of Open MPI.
 SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
-# libvelo2 and librma2 are one library under two names.
+# libvelo2, librma2 and libgasnet-selvedge are one library under three names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
-EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c
 SHARED_EXTOLL := bench/rank.c bench/exchange.c
@@ -59,7 +59,7 @@ setup:
 
 $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TARGET)/release/libsma.a &: FORCE
 	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll
-	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
+	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
 	@cmp -s $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD)
@@ -69,6 +69,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_
 	@cmp -s $(TARGET)/release/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(TARGET)/release/libselvedge_extoll.so $(EXTOLL)
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
+	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
@@ -88,6 +89,9 @@ headers: | $(TREE)/lib/libportals.so
 define package
 	@for name in portals4 sma velo2 rma2; do \
 		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
+	@for mode in SEQ PARSYNC PAR; do \
+		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
+			> $(1)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
 	@for name in oshcc oshrun velorun; do \
 		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(1)/bin/$$name && chmod 755 $(1)/bin/$$name; done
 	@ln -sf oshcc $(1)/bin/oshc++
@@ -108,6 +112,9 @@ $(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h in
 
 $(TREE)/libexec/selvedge/extoll/%: bench/extoll/%.c $(SHARED_EXTOLL) bench/rank.h bench/exchange.h include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED_EXTOLL) -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../../lib' -lm
+
+$(TREE)/examples/gasnet/%: examples/gasnet/%.c include/gasnet.h | $(EXTOLL)
+	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lgasnet-selvedge -Wl,-rpath,'$$ORIGIN/../../lib'
 
 $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ $(LINK)
@@ -135,6 +142,7 @@ check-examples: build
 	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
 	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
 	run 2 extoll/pingpong 50; run 4 extoll/window; sim 2 extoll/pingpong 5; sim 4 extoll/window; \
+	run 4 gasnet/histogram 20000; sim 4 gasnet/histogram 2000; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
 bench: setup build
@@ -178,6 +186,7 @@ install: build
 	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(PREFIX)/lib/libselvedge/
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
+	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libgasnet-selvedge.so
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The front door for programs written to EXTOLL: libvelo2 (`include/velo2.h`) and librma2 (`include/rma2.h`).
+//! The front door for programs written to EXTOLL: libvelo2 (`include/velo2.h`), librma2 (`include/rma2.h`) and GASNet's core API
+//! (`include/gasnet.h`).
 //!
-//! One shared library has both interfaces, under two names, because both work on the one device of the process
+//! One shared library has all interfaces, under three names, because all work on the one device of the process
 //! ([`selvedge_transport::extoll`]). The functions check arguments and translate; the units decide.
 //!
 //! Invariants
@@ -10,6 +11,7 @@
 //!    is refused and not followed.
 
 mod codes;
+pub mod gasnet;
 pub mod marked;
 pub mod rma2;
 pub mod velo2;
