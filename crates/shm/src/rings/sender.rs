@@ -24,6 +24,9 @@ pub struct Sender {
     producer: Producer,
 }
 
+// SAFETY: the pointers lead into the mapping that `rings` owns, which every thread may use. One thread at a time has the sender.
+unsafe impl Send for Sender {}
+
 impl Sender {
     /// The sender of a process that has claimed a ring, which is in use while the word `routing` is `open`.
     pub(super) fn new(rings: Rings, index: usize, routing: impl Fn(&Header) -> &AtomicU32, open: u32) -> Sender {

@@ -157,8 +157,8 @@ impl MessageReader {
         found
     }
 
-    /// Takes the oldest message that `matches`.
-    fn take(&mut self, interface: &Interface, matches: impl Fn(Label) -> bool) -> Option<Message> {
+    /// Takes the oldest message that `matches`, without polling the NIC.
+    pub fn take(&mut self, interface: &Interface, matches: impl Fn(Label) -> bool) -> Option<Message> {
         if let Some(at) = self.kept.iter().position(|message| matches(message.label)) {
             return self.kept.remove(at);
         }

@@ -4,14 +4,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use selvedge_nic::velo::{Endpoint, Outgoing};
-
 use super::barrier::{Barrier, BarrierError};
 use super::reader::{Arrival, Found};
 use super::wire::{self, CONTROL, Control, Kind, Mark};
 use super::{ActiveMessages, Delivery, Message, SendError, Token};
-use crate::extoll::Device;
-use crate::extoll::connection::PostError;
+use crate::extoll::connection::{Letter, Outlet, PostError};
 use crate::process::Process;
 
 /// Messages that one poll takes at most, so that it returns.
@@ -98,6 +95,7 @@ impl ActiveMessages {
 
     /// Runs a handler, then sends what it owes to the source.
     fn run(&self, mut arrival: Arrival) {
+        self.turn.fetch_add(1, Relaxed);
         let (payload, bytes) = arrival.payload();
         let Arrival { kind, source, ref decoded, .. } = arrival;
         let token = Token { source, kind, slot: decoded.header.slot, reply: None.into() };
@@ -141,32 +139,23 @@ impl ActiveMessages {
 
     /// Sends an active message, whole or in two parts.
     fn send(&self, kind: Kind, node: u16, bytes: &[u8]) -> Result<(), SendError> {
-        let peer = self.peer(node).ok_or(SendError::NotAttached)?;
-        let _sending = peer.sending.lock().unwrap_or_else(|poison| poison.into_inner());
         let (first, second) = wire::parts(bytes, self.velo_bytes);
-        self.send_part(kind, node, first, 0, kind.index() as u8)?;
-        second.map_or(Ok(()), |second| self.send_part(kind, node, second, 1, kind.index() as u8))
+        let mtt = kind.index() as u8;
+        let mut outlets = self.peer(node).ok_or(SendError::NotAttached)?.outlets();
+        self.send_part(&mut outlets[kind.index()], first, 0, mtt)?;
+        second.map_or(Ok(()), |second| self.send_part(&mut outlets[kind.index()], second, 1, mtt))
     }
 
     fn send_control(&self, node: u16, control: Control) -> Result<(), SendError> {
-        let peer = self.peer(node).ok_or(SendError::NotAttached)?;
-        let _sending = peer.sending.lock().unwrap_or_else(|poison| poison.into_inner());
-        self.send_part(Kind::Reply, node, &control.encode(), 0, CONTROL)
+        let mut outlets = self.peer(node).ok_or(SendError::NotAttached)?.outlets();
+        self.send_part(&mut outlets[Kind::Reply.index()], &control.encode(), 0, CONTROL)
     }
 
-    /// Sends one VELO message to the mailbox for this kind.
-    fn send_part(&self, kind: Kind, node: u16, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
-        let vpid = self.peer(node).ok_or(SendError::NotAttached)?.vpids[kind.index()];
-        let message = Outgoing {
-            source: Endpoint { node: self.node(), vpid: self.ports[kind.index()].vpid },
-            destination: Endpoint { node, vpid },
-            target: Device::target_of(node),
-            mtt,
-            tag,
-            start: bytes.as_ptr() as u64,
-            bytes: bytes.len() as u32,
-        };
-        self.persist(|| self.device.send(&message))
+    /// Sends one VELO message.
+    fn send_part(&self, outlet: &mut Outlet, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
+        let letter = Letter { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
+        // SAFETY: the message is a slice.
+        self.persist(|| unsafe { outlet.send(&self.device, &letter, self.turn.load(Relaxed)) })
     }
 
     /// Tries until the NIC has room. Credits see to it that mailboxes have, so this waits for NICs alone, and they are polled.

@@ -27,10 +27,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use selvedge_nic::rma::options as rma_options;
-use selvedge_nic::velo::{PortId, options};
+use selvedge_nic::velo::{Endpoint, PortId, options};
 use selvedge_shm::Interface;
 
-use super::connection::PostError;
+use super::connection::{Outlet, PostError};
 use super::{Device, DeviceError};
 use crate::process::{Process, ProcessError};
 use barrier::Barrier;
@@ -138,8 +138,8 @@ pub type Runner = fn(&Delivery<'_>);
 /// Another node, or this one.
 struct Peer {
     vpids: [u16; 2],
-    /// The parts of one message follow each other.
-    sending: Mutex<()>,
+    /// The ways to its ports, of requests and of replies. The parts of one message follow each other.
+    outlets: Mutex<[Outlet; 2]>,
     /// Free credits, oldest first.
     credits: Mutex<VecDeque<u16>>,
 }
@@ -161,6 +161,8 @@ pub struct ActiveMessages {
     barrier: Mutex<Barrier>,
     /// Nodes that have said that they end.
     leaving: AtomicU32,
+    /// Messages that were handled: what is sent between two is a burst.
+    turn: AtomicU32,
     runner: Runner,
 }
 
@@ -232,7 +234,8 @@ impl ActiveMessages {
         let credits = least(|hello| hello.credits.into()) as u16;
         let bounce_share = BOUNCE_BYTES / (2 * u64::from(nodes) * u64::from(credits));
         let medium_bytes = (1 << (bounce_share | 1).ilog2()).clamp(MEDIUM_BYTES_MIN, MEDIUM_BYTES_MAX);
-        let reader = Reader::new(device.interface(), vpids, nodes.into()).ok_or(DeviceError::NotOpen)?;
+        let reader = Reader::new(&device, ports, nodes.into()).ok_or(DeviceError::NotOpen)?;
+        let from = ports.map(|port| Endpoint { node: device.node(), vpid: port.vpid });
         let is_whole = least(|hello| hello.velo_bytes.into()) >= BYTES_MAX as u64;
         Ok(ActiveMessages {
             ports,
@@ -242,11 +245,12 @@ impl ActiveMessages {
             velo_bytes: if is_whole { BYTES_MAX } else { PART_BYTES },
             segment_bytes_max,
             segment_bytes_max_everywhere: least(|hello| hello.segment_bytes_max),
-            peers: all.iter().map(|hello| Peer::new(hello, credits)).collect(),
+            peers: (0..).zip(&all).map(|(node, hello)| Peer::new(from, node, hello, credits)).collect(),
             memory: OnceLock::new(),
             reader: Mutex::new(reader),
             barrier: Mutex::default(),
             leaving: AtomicU32::new(0),
+            turn: AtomicU32::new(0),
             runner,
             device,
         })
@@ -293,8 +297,15 @@ impl ActiveMessages {
 }
 
 impl Peer {
-    fn new(hello: &Hello, credits: u16) -> Peer {
-        Peer { vpids: hello.vpids, sending: Mutex::default(), credits: Mutex::new((0..credits).collect()) }
+    /// The peer on a node; `from` are our ports.
+    fn new(from: [Endpoint; 2], node: u16, hello: &Hello, credits: u16) -> Peer {
+        let outlet = |kind: usize| Outlet::new(from[kind], Endpoint { node, vpid: hello.vpids[kind] });
+        let outlets = Mutex::new([outlet(0), outlet(1)]);
+        Peer { vpids: hello.vpids, outlets, credits: Mutex::new((0..credits).collect()) }
+    }
+
+    fn outlets(&self) -> MutexGuard<'_, [Outlet; 2]> {
+        self.outlets.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     fn credits(&self) -> MutexGuard<'_, VecDeque<u16>> {

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::rma::{Notification, error, spec};
-use selvedge_shm::Interface;
+use selvedge_nic::velo::PortId;
 
 use super::ActiveMessages;
 use super::wire::{Assembler, CONTROL, Category, Control, Decoded, Kind};
+use crate::extoll::Device;
 use crate::extoll::messages::{Message, MessageReader};
 
 /// An active message that has arrived whole.
@@ -47,11 +48,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub fn new(interface: &Interface, vpids: [u16; 2], nodes: usize) -> Option<Reader> {
-        let mailboxes = [MessageReader::new(interface, vpids[0])?, MessageReader::new(interface, vpids[1])?];
+    pub fn new(device: &Device, ports: [PortId; 2], nodes: usize) -> Option<Reader> {
+        let reader = |port: PortId| MessageReader::new(device.interface(), port.vpid, device.open_rings(port));
+        let mailboxes = [reader(ports[0])?, reader(ports[1])?];
         Some(Reader {
             mailboxes,
-            vpid: vpids[0],
+            vpid: ports[0].vpid,
             notifications_read: 0,
             arrived: BTreeMap::new(),
             pending: Vec::new(),
@@ -121,8 +123,8 @@ impl Reader {
 
     /// Reads a VELO message. None: it is the first of two parts, or none that a node sends.
     fn read(&mut self, messages: &ActiveMessages, kind: Kind, message: &Message) -> Option<Found> {
-        let source = message.status.source.node;
-        let read = match message.status.mtt {
+        let source = message.label.source().node;
+        let read = match message.label.mtt() {
             _ if source >= messages.nodes => None,
             CONTROL => Control::decode(message.payload()).map(|control| {
                 messages.control(source, control);
@@ -141,7 +143,7 @@ impl Reader {
 
     /// A part of an active message. The inner None: another part follows.
     fn part(&mut self, messages: &ActiveMessages, kind: Kind, message: &Message) -> Option<Option<Arrival>> {
-        let (source, tag) = (message.status.source.node, message.status.tag);
+        let (source, tag) = (message.label.source().node, message.label.tag());
         let Some(decoded) = self.assemblers[kind.index()].take(source, tag, message.payload())? else {
             return Some(None);
         };
