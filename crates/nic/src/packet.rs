@@ -184,7 +184,7 @@ impl From<&Packet> for Request {
         Request {
             kind: packet.kind,
             ack: packet.ack,
-            reserved: 0,
+            lookups: 0,
             operation: packet.operation,
             datatype: packet.datatype,
             portal: packet.portal,

@@ -265,7 +265,9 @@ pub struct Request {
     pub ack: u8,
     pub portal: u32,
     pub uid: u32,
-    pub reserved: u32,
+    /// What the RMA unit's requester has translated for the command: look-ups that hit the TLB in 15:0, that missed it in
+    /// 31:16. For homes that price them; nothing else depends on it.
+    pub lookups: u32,
     /// The initiator's identity: rank, or nid << 32 | pid.
     pub initiator: u64,
     pub match_bits: u64,

@@ -13,8 +13,15 @@ use selvedge_sim::time::Time;
 
 use common::machine;
 
-const NEEDS: Needs =
-    Needs { memory_bytes: 4096, receives: 8, unexpected: 8, windows: 4, triggered: 8, eager_bytes_max: 4096 };
+const NEEDS: Needs = Needs {
+    memory_bytes: 4096,
+    receives: 8,
+    unexpected: 8,
+    windows: 4,
+    triggered: 8,
+    eager_bytes_max: 4096,
+    units: false,
+};
 
 fn ns(ns: u64) -> Time {
     Time::from_ns(ns)

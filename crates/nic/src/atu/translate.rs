@@ -33,9 +33,18 @@ struct Ask {
 
 /// Pages that were looked up, one after the other.
 #[derive(Clone, Copy, Default)]
-struct Looked {
+pub(crate) struct Looked {
     hits: u64,
     misses: u64,
+}
+
+impl Looked {
+    /// As [`Request::lookups`](crate::tables::Request::lookups) has it. Larger numbers saturate.
+    #[inline]
+    pub fn packed(self) -> u32 {
+        let half = |count: u64| count.min(u16::MAX.into()) as u32;
+        half(self.hits) | half(self.misses) << 16
+    }
 }
 
 impl Nic<'_> {
@@ -51,11 +60,29 @@ impl Nic<'_> {
         bytes: u64,
         access: Access,
     ) -> Result<Translated, TranslationFault> {
+        self.translate_counting(bus, vpid, (nla, bytes), access).map(|(run, _)| run)
+    }
+
+    /// As [`Nic::translate`]; says also what was looked up.
+    #[inline]
+    pub(crate) fn translate_counting<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        vpid: u16,
+        (nla, bytes): (u64, u64),
+        access: Access,
+    ) -> Result<(Translated, Looked), TranslationFault> {
         let nla = self.address(nla)?;
         let mut looked = Looked::default();
         let run = self.tables.run(Ask { vpid, access }, nla, bytes, &mut looked);
         self.account(bus, nla.page(), looked);
-        run.inspect_err(|_| self.count_fault())
+        match run {
+            Ok(run) => Ok((run, looked)),
+            Err(fault) => {
+                self.count_fault();
+                Err(fault)
+            }
+        }
     }
 
     /// Translates a whole range: visits its runs in order, `visit(bus, address, offset in the range, bytes)`. If a page

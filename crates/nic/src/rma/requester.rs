@@ -18,6 +18,7 @@
 //! | `operand[0]` | value of an immediate or a notification put; of a lock compare in 63:32 and addend in 31:0 |
 //! | `operand[1]` | class of a notification put |
 //! | `source`, `sink` | the translated local memory of a put, of a get |
+//! | `lookups` | of a put: the look-ups of its local pages |
 //! | `user_ptr` | the generation of the source port: what comes back goes to no later port of its VPID |
 
 use super::command::{code, effective_spec, error, mode, mode_of, modifier, options, spec};
@@ -115,11 +116,12 @@ impl Nic<'_> {
         let registers = self.signals.registers;
         match request.kind {
             kind::RMA_PUT => {
-                command.source = self.local_side(bus, from.vpid, &command, Access::Read)?;
+                (command.source, command.request.lookups) = self.local_side(bus, from.vpid, &command, Access::Read)?;
                 registers.add(Register::RequesterPuts, 1);
             }
             kind::RMA_GET => {
-                command.sink = self.local_side(bus, from.vpid, &command, Access::Write)?;
+                // The completer translates the memory of a get when the bytes are there. This is a check before.
+                (command.sink, _) = self.local_side(bus, from.vpid, &command, Access::Write)?;
                 registers.add(Register::RequesterGets, 1);
             }
             kind::RMA_IMMEDIATE_PUT | kind::RMA_NOTIFICATION_PUT => registers.add(Register::RequesterPuts, 1),
@@ -132,22 +134,24 @@ impl Nic<'_> {
         Ok(command)
     }
 
-    /// The local memory of a put or a get.
+    /// The local memory of a put or a get, and what was looked up for it.
     fn local_side<B: Bus>(
         &mut self,
         bus: &mut B,
         vpid: u16,
         command: &Command,
         access: Access,
-    ) -> Result<Side, RequestError> {
+    ) -> Result<(Side, u32), RequestError> {
         let (address, bytes) = (command.header_data, command.length);
         if command.mode() & mode::TE == 0 {
-            return Ok(Side { start: address, ..Side::NOWHERE });
+            return Ok((Side { start: address, ..Side::NOWHERE }, 0));
         }
-        match self.translate(bus, vpid, address, bytes, access) {
-            Ok(run) if run.bytes >= bytes => Ok(Side { start: run.address, ..Side::NOWHERE }),
+        match self.translate_counting(bus, vpid, (address, bytes), access) {
+            Ok((run, looked)) if run.bytes >= bytes => {
+                Ok((Side { start: run.address, ..Side::NOWHERE }, looked.packed()))
+            }
             // The whole range is checked before the first piece is sent.
-            Ok(run) => {
+            Ok((run, _)) => {
                 let check = |_: &mut B, _, _, _| Ok::<(), TranslationFault>(());
                 match self.translate_all(bus, vpid, address, bytes, access, check) {
                     Ok(()) => Err(RequestError::Cut(run.bytes as u32)),

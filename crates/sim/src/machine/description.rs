@@ -7,6 +7,8 @@
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::figure::Figure;
@@ -24,6 +26,13 @@ pub struct Description {
     pub switch: SwitchTable,
     pub host: HostTable,
     pub nic: NicTable,
+    /// Units of a node, by name. Without any, the node is made of the keys of `host` and `nic`.
+    #[serde(default)]
+    pub unit: BTreeMap<String, UnitTable>,
+    /// Paths through the units, by class of message. A class without a path has that of the keys of `host` and `nic`.
+    #[serde(default)]
+    pub path: BTreeMap<String, PathTable>,
+    pub atu: Option<AtuTable>,
     #[serde(default)]
     pub limits: LimitsTable,
     /// Published results of the machine, for the reader and for `selvedge validate`. The model does not read them.
@@ -73,6 +82,10 @@ pub struct LinkTable {
     pub latency_ns: Figure,
     /// The unit of flow control: a credit is room for one flit.
     pub flit_bytes: Figure,
+    /// Overhead of each flit, within its size: framing and CRC. Default: 0.
+    pub flit_overhead_bytes: Option<Figure>,
+    /// full (default): the last flit of a packet takes the time of a full one; short: that of its own bytes.
+    pub last_flit: Option<String>,
     /// Overhead of each packet: routing, command, checksums.
     #[serde(default)]
     pub header_bytes: Figure,
@@ -203,6 +216,66 @@ pub struct NicTable {
     pub retry_ns: Figure,
 }
 
+/// A unit of a node; or, with `of`, other costs of a unit for some paths.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnitTable {
+    /// Through the unit.
+    pub latency_ns: Figure,
+    /// From the begin of an item to that of the next. Default: the latency.
+    pub interval_ns: Option<Figure>,
+    /// Bytes that it moves. Default: bytes take no time.
+    pub MBps: Option<Figure>,
+    /// Items that may wait before it. Default: 0, any number.
+    pub queue: Option<Figure>,
+    /// processor: the processor of a rank's program.
+    pub on: Option<String>,
+    /// The unit that this is: paths that name this one pass that unit at these costs.
+    pub of: Option<String>,
+    /// It interrupts the node's processor. Default: false.
+    #[serde(default)]
+    pub interrupt: bool,
+}
+
+/// The path of a class of messages: for each stage the units, in order.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathTable {
+    /// Payload up to so many bytes travels with the command. Default: 0, all is read from memory.
+    pub inline_bytes: Option<Figure>,
+    /// The payload is written in items of so many bytes. Default: as one.
+    pub slot_bytes: Option<Figure>,
+    #[serde(default)]
+    pub issue: Vec<String>,
+    #[serde(default)]
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub read: Vec<String>,
+    #[serde(default)]
+    pub header: Vec<String>,
+    #[serde(default)]
+    pub packet: Vec<String>,
+    #[serde(default)]
+    pub write: Vec<String>,
+    #[serde(default)]
+    pub notify: Vec<String>,
+    #[serde(default)]
+    pub receive: Vec<String>,
+}
+
+/// The address translation unit: the unit of the graph, and what a translation costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtuTable {
+    pub unit: String,
+    /// With the entry in the TLB.
+    pub hit_ns: Figure,
+    pub hit_interval_ns: Figure,
+    /// With an entry that is read from its table in memory.
+    pub miss_ns: Figure,
+    pub miss_interval_ns: Figure,
+}
+
 /// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -214,6 +287,12 @@ pub struct LimitsTable {
     pub queues: Option<Figure>,
     pub portals: Option<Figure>,
     pub triggered: Option<Figure>,
+    /// The longest VELO message.
+    pub velo_bytes: Option<Figure>,
+    pub mailbox_slots: Option<Figure>,
+    /// Entries of the TLB, and entries that an address may be in.
+    pub tlb_entries: Option<Figure>,
+    pub tlb_ways: Option<Figure>,
 }
 
 fn one() -> Figure {

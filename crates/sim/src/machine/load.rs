@@ -99,6 +99,9 @@ impl Reader<'_> {
         let host = self.host(&description)?;
         let nic = self.nic(&description)?;
         let limits = self.limits(&description)?;
+        let derived = super::derive::graph(&host, &nic);
+        let graph = super::assemble::graph(derived, &description, &limits)
+            .map_err(|(section, key, why)| self.wrong(&section, &key, why))?;
         Ok(Machine {
             name: description.name.clone(),
             about: description.about.clone(),
@@ -107,6 +110,7 @@ impl Reader<'_> {
             network,
             host,
             nic,
+            graph,
             limits,
             description: Arc::new(description),
         })
@@ -230,6 +234,12 @@ impl Reader<'_> {
                     as u32,
             }),
         };
+        let overhead = link.flit_overhead_bytes.clone().unwrap_or_default();
+        let pads = match link.last_flit.as_deref() {
+            None | Some("full") => true,
+            Some("short") => false,
+            Some(other) => return Err(self.wrong("link", "last_flit", choice(other, &["full", "short"]))),
+        };
         let arbitration = match switch.arbitration.as_deref() {
             None | Some("round-robin") => Arbitration::RoundRobin,
             Some("fifo") => Arbitration::Fifo,
@@ -245,7 +255,8 @@ impl Reader<'_> {
                 bandwidth_bytes_per_s: self.rate("link", "bandwidth_MBps", &link.bandwidth_MBps)?,
                 latency: time(&link.latency_ns),
                 flit_bytes: bytes("flit_bytes", &link.flit_bytes, 1)? as u32,
-                crc_bytes: 0,
+                crc_bytes: bytes("flit_overhead_bytes", &overhead, 0)? as u32,
+                pads,
                 header_bytes: bytes("header_bytes", &link.header_bytes, 0)? as u32,
                 packet_bytes: bytes("packet_bytes", &link.packet_bytes, 1)? as u32,
                 virtual_channels: channels,
@@ -349,6 +360,10 @@ impl Reader<'_> {
             queues: limit("queues", &table.queues)?,
             portals: limit("portals", &table.portals)?,
             triggered: limit("triggered", &table.triggered)?,
+            velo_bytes: limit("velo_bytes", &table.velo_bytes)?,
+            mailbox_slots: limit("mailbox_slots", &table.mailbox_slots)?,
+            tlb_entries: limit("tlb_entries", &table.tlb_entries)?,
+            tlb_ways: limit("tlb_ways", &table.tlb_ways)?,
         })
     }
 

@@ -6,12 +6,18 @@
 //! | [`figure`] | a number with its source |
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file; errors name file and line |
+//! | [`graph`] | a node as a graph of units, and the paths of messages through it |
+//! | `derive` | the graph of a machine whose file names no units |
+//! | `assemble` | the units and paths that a file names |
 //!
 //! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing
 //! else.
 
+mod assemble;
+mod derive;
 pub mod description;
 pub mod figure;
+pub mod graph;
 pub mod load;
 
 use std::sync::Arc;
@@ -22,6 +28,7 @@ use selvedge_nic::Step;
 use crate::network::NetworkConfig;
 use crate::time::Time;
 
+use graph::{Class, Graph};
 pub use load::MachineError;
 
 /// A machine, ready to simulate.
@@ -34,6 +41,8 @@ pub struct Machine {
     pub network: NetworkConfig,
     pub host: Host,
     pub nic: NicModel,
+    /// The units of a node, and the paths of messages through them.
+    pub graph: Graph,
     pub limits: TableLimits,
     /// The description of the machine.
     pub description: Arc<description::Description>,
@@ -155,6 +164,10 @@ pub struct TableLimits {
     pub queues: Option<u32>,
     pub portals: Option<u32>,
     pub triggered: Option<u32>,
+    pub velo_bytes: Option<u32>,
+    pub mailbox_slots: Option<u32>,
+    pub tlb_entries: Option<u32>,
+    pub tlb_ways: Option<u32>,
 }
 
 impl Machine {
@@ -192,22 +205,11 @@ impl Machine {
         self.host.software_send + Time::of_bytes(payload_bytes, self.host.copy_bytes_per_s)
     }
 
-    /// The time from the program's call until the NIC has the command of an operation with so many bytes of payload.
+    /// The time from the program's call until the NIC has the command of a Portals operation with so many bytes of
+    /// payload, if nothing else is under way.
     pub fn issue(&self, payload_bytes: u64) -> Time {
-        let host = &self.host;
-        let handed_over = if payload_bytes <= host.pio_bytes_max {
-            let write = if host.pio_bytes_per_s == 0 {
-                Time::ZERO
-            } else {
-                Time::of_bytes(payload_bytes, host.pio_bytes_per_s)
-            };
-            host.doorbell.max(host.pio_write) + write
-        } else {
-            host.doorbell
-        };
-        match self.nic.mode {
-            Mode::Nic => host.software_send + handed_over,
-            Mode::Host => host.software_send + host.system_call + self.nic.command + handed_over,
-        }
+        let path = self.graph.path(Class::Request);
+        let stage = &path.issue[usize::from(path.reads(payload_bytes))];
+        stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(payload_bytes)).sum()
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The configuration of a network: links, switches, flow control, errors; and its checks.
 //!
-//! A packet is a header and a payload, cut into flits of one size, each with its own CRC, as in EXTOLL (seed 002,
-//! section 7.3). The last flit is padded. A credit is room for one flit.
+//! A packet is a header and a payload, cut into flits of at most one size, each with its own CRC, as in EXTOLL (seed 002,
+//! section 7.3). The last flit is padded to this size, or takes the time of its own bytes. A credit is room for one flit of
+//! full size.
 
 use thiserror::Error;
 
@@ -35,10 +36,12 @@ pub struct LinkConfig {
     pub latency: Time,
     /// Size of a flit on the wire, its CRC included.
     pub flit_bytes: u32,
-    /// CRC of each flit; 0: the CRC is not modelled.
+    /// CRC and framing of each flit; 0: they are not modelled.
     pub crc_bytes: u32,
     /// Header of each packet.
     pub header_bytes: u32,
+    /// The last flit of a packet takes the time of a full one.
+    pub pads: bool,
     /// The most payload of a packet.
     pub packet_bytes: u32,
     pub virtual_channels: u8,
@@ -130,6 +133,7 @@ impl Default for NetworkConfig {
                 flit_bytes: 32,
                 crc_bytes: 2,
                 header_bytes: 16,
+                pads: true,
                 packet_bytes: 1024,
                 virtual_channels: 2,
                 buffer_flits: 128,
@@ -156,6 +160,28 @@ impl NetworkConfig {
         let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
         let whole = u64::from(self.link.header_bytes) + u64::from(bytes);
         u32::try_from(whole.div_ceil(u64::from(room))).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Bytes by which the last flit of such a packet is shorter than a full one.
+    pub fn missing(&self, bytes: u32) -> u32 {
+        if self.link.pads {
+            return 0;
+        }
+        let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
+        let whole = u64::from(self.link.header_bytes) + u64::from(bytes);
+        (u64::from(self.flits(bytes)) * u64::from(room) - whole).min(u64::from(room) - 1) as u32
+    }
+
+    /// The time that so many bytes take of a full flit's time.
+    #[inline]
+    pub(super) fn part(&self, flit_time: Time, bytes: u64) -> Time {
+        if bytes == 0 { Time::ZERO } else { flit_time * bytes / u64::from(self.link.flit_bytes) }
+    }
+
+    /// How long a packet occupies a channel with this time of a full flit.
+    pub(super) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
+        let full = flit_time * u64::from(self.flits(bytes));
+        full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
 
     pub(super) fn flit_time(&self) -> Time {
@@ -213,6 +239,9 @@ impl NetworkConfig {
         if self.switch.switching == Switching::CutThrough && link.buffer_flits < flits {
             return Err(NetworkError::BufferBelowPacket { buffer: link.buffer_flits, packet: flits });
         }
+        if self.switch.switching == Switching::Wormhole && !link.pads {
+            return Err(NetworkError::ShortFlits);
+        }
         if let Some(retransmission) = &self.retransmission {
             let needed = if self.switch.switching == Switching::CutThrough { flits } else { 1 };
             if retransmission.window_flits < needed {
@@ -258,6 +287,8 @@ pub enum NetworkError {
              give links more bandwidth or flits and packets other sizes"
     )]
     TooSlow { flits: u32 },
+    #[error("a wormhole network moves flits of one size; let the last flit be padded, or let packets move as wholes")]
+    ShortFlits,
     #[error("a latency or timeout of {latency} is longer than 10 s; check its unit")]
     Latency { latency: Time },
     #[error("a retransmission window of {window} flits stops every packet; give {needed} or more")]

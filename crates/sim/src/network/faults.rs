@@ -72,7 +72,9 @@ impl Network {
                 if here.state == State::Held {
                     let link = &mut self.links[channel as usize];
                     let start = now.max(link.free_at);
-                    let end = start + link.flit_time * u64::from(here.left);
+                    let missing = self.flights[here.packet].missing;
+                    let short = self.config.part(link.flit_time, missing.into());
+                    let end = start + (link.flit_time * u64::from(here.left)).saturating_sub(short);
                     link.free_at = end;
                     link.statistics.flits += u64::from(here.left);
                     link.statistics.busy += end - start;
@@ -112,7 +114,10 @@ impl Network {
     #[inline]
     pub(super) fn cross(&mut self, now: Time, channel: u32, packet: u32, flits: u32, head: bool) -> Crossing {
         let flit_time = self.links[channel as usize].flit_time;
-        let mut crossing = Crossing { start: now, end: now + flit_time * u64::from(flits), lost: false };
+        // Flits are short only where packets move as wholes.
+        let short = self.config.part(flit_time, self.flights[packet].missing.into());
+        let end = now + (flit_time * u64::from(flits)).saturating_sub(short);
+        let mut crossing = Crossing { start: now, end, lost: false };
         if self.errors && head {
             self.draw_errors(channel, packet, flits, &mut crossing);
         }
@@ -158,7 +163,8 @@ impl Network {
             self.statistics.retransmissions += 1;
             self.links[channel as usize].statistics.flits += u64::from(flits - across);
         }
-        crossing.end = start + flit_time * u64::from(flits - across);
+        let short = self.config.part(flit_time, self.flights[packet].missing.into());
+        crossing.end = start + (flit_time * u64::from(flits - across)).saturating_sub(short);
     }
 
     /// Holds back, or loses, the packets whose heads are on the wire of a link that has failed.

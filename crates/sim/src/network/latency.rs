@@ -12,7 +12,7 @@ impl Network {
     ///
     /// `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`
     ///
-    /// with the flit time of the slowest channel on the route. In a wormhole network, where a packet may be longer than
+    /// with the flit time of the slowest channel on the route, less what a short last flit lacks. In a wormhole network, where a packet may be longer than
     /// a buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
     /// latency + flit time` of each channel. Otherwise the latency is computed flit by flit, O(L * h).
     pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
@@ -28,7 +28,7 @@ impl Network {
             slowest = slowest.max(self.config.flit_time());
             latency += self.config.link.latency * u64::from(routers - 1);
         }
-        latency + slowest * u64::from(flits)
+        latency + self.config.packet_time(slowest, bytes)
     }
 
     /// Routers that a packet crosses if it takes the first of each choice.

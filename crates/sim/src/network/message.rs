@@ -58,6 +58,9 @@ pub struct Departure {
     /// Flits of all packets, and of the first packet.
     pub flits: u64,
     pub first_flits: u64,
+    /// Bytes by which the last flits of all packets, and that of the first, are shorter than full ones.
+    pub missing: u64,
+    pub first_missing: u64,
     /// When the first flit leaves its node, and when the last has left.
     pub head: Time,
     pub tail: Time,
@@ -308,6 +311,11 @@ impl MessageNetwork {
         })
     }
 
+    /// Bytes by which the last flit of a packet with `bytes` of payload is shorter than a full one.
+    pub fn missing(&self, bytes: u32) -> u32 {
+        self.config.missing(bytes)
+    }
+
     /// Sends a message; gives its arrival times. None: the routing gives no route.
     ///
     /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages
@@ -336,7 +344,8 @@ impl MessageNetwork {
         for (place, &RouteHop { channel, vc_buffer }) in route.iter().enumerate() {
             let schedule = &mut self.schedules[channel as usize];
             let vc_buffer = &mut self.vc_buffers[vc_buffer as usize];
-            let time = schedule.flit_time * flits;
+            let time =
+                (schedule.flit_time * flits).saturating_sub(self.config.part(schedule.flit_time, departure.missing));
             slowest = slowest.max(schedule.flit_time);
             let follows = head >= vc_buffer.began;
             let start = if place == 0 {
@@ -367,7 +376,9 @@ impl MessageNetwork {
             if place == last {
                 arrival.head = start + schedule.latency;
                 arrival.tail = tail + schedule.latency;
-                arrival.first = (arrival.head + slowest * departure.first_flits).min(arrival.tail);
+                let first = (slowest * departure.first_flits)
+                    .saturating_sub(self.config.part(slowest, departure.first_missing));
+                arrival.first = (arrival.head + first).min(arrival.tail);
                 pair.served = start + time;
             } else {
                 let through = schedule.latency + self.config.switch.latency;
@@ -398,7 +409,8 @@ impl MessageNetwork {
                     let end = if place == 0 {
                         departure.tail
                     } else {
-                        start + self.schedules[channel as usize].flit_time * flits
+                        let flit_time = self.schedules[channel as usize].flit_time;
+                        start + (flit_time * flits).saturating_sub(self.config.part(flit_time, departure.missing))
                     };
                     HopSpan { message, from, to, channel, start, end }
                 },
@@ -471,7 +483,7 @@ impl MessageNetwork {
 
     /// How long a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
-        self.schedules[self.first_injection as usize].flit_time * u64::from(self.config.flits(bytes))
+        self.config.packet_time(self.schedules[self.first_injection as usize].flit_time, bytes)
     }
 
     /// Flits of a packet with `bytes` of payload.

@@ -19,6 +19,8 @@ fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) 
         packets: 1,
         flits,
         first_flits: flits,
+        missing: network.missing(bytes).into(),
+        first_missing: network.missing(bytes).into(),
         head,
         tail: head + network.injection_time(bytes),
         message: 0,

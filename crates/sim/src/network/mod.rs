@@ -195,9 +195,10 @@ impl Network {
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
-        let flits = self.config.flits(packet.bytes);
-        let flight =
-            self.flights.insert(Flight { packet, route, injected: now, head: now, flits, hops: 0, fate: Fate::Intact });
+        let (flits, missing) = (self.config.flits(packet.bytes), self.config.missing(packet.bytes));
+        let (injected, head, hops) = (now, now, 0);
+        let flight = Flight { packet, route, injected, head, flits, missing, hops, fate: Fate::Intact };
+        let flight = self.flights.insert(flight);
         let buffer = self.sources + packet.from.0;
         self.source_waiting[packet.from.0 as usize] += 1;
         let resident = self.enter(flight, buffer, flits, flits, now, now);
@@ -278,7 +279,7 @@ impl Network {
 
     /// How long a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
-        self.config.node_flit_time() * u64::from(self.config.flits(bytes))
+        self.config.packet_time(self.config.node_flit_time(), bytes)
     }
 
     /// How long a flit occupies a link between routers.

@@ -134,6 +134,8 @@ pub(super) struct Flight {
     pub injected: Time,
     pub head: Time,
     pub flits: u32,
+    /// Bytes by which its last flit is shorter than a full one.
+    pub missing: u32,
     pub hops: u32,
     pub fate: Fate,
 }

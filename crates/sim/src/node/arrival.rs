@@ -12,16 +12,17 @@
 use std::collections::BTreeMap;
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::rma::spec;
 use selvedge_nic::{Fault, Step};
 
-use crate::machine::{Matching, Mode};
+use crate::machine::graph::{Class, Path};
+use crate::machine::{Matching, Mode, NicModel};
 use crate::network::Arrival;
 use crate::time::Time;
 
 use super::fabric::AnyNetwork;
-use super::hardware::Engine;
 use super::list_search::{self, ListSearch};
-use super::message::{INDEX_SHIFT, Phase};
+use super::message::{INDEX_SHIFT, Message, Phase};
 use super::ranks::{Bytes, Meter, Ranks};
 use super::run::{Event, Simulation};
 use super::trace::Unit;
@@ -51,10 +52,15 @@ impl Pairs {
     }
 }
 
-/// The steps of one transition: entries searched, and the cost of all other steps.
+/// The steps of one transition: entries searched, pages translated, and the cost of all other steps.
 struct StepCosts<'a> {
-    nic: &'a crate::machine::NicModel,
+    nic: &'a NicModel,
+    path: &'a Path,
+    /// The machine has a translation unit.
+    translates: bool,
     searched: u64,
+    /// Look-ups of pages that are in the TLB, and that are not.
+    lookups: (u64, u64),
     cost: Time,
 }
 
@@ -62,6 +68,10 @@ impl Meter for StepCosts<'_> {
     fn charge(&mut self, step: Step) {
         match step {
             Step::EntrySearched => self.searched += 1,
+            Step::TlbHit if self.translates => self.lookups.0 += 1,
+            Step::AddressTableRead if self.translates => self.lookups.1 += 1,
+            // The path has written them.
+            Step::SlotWritten | Step::Notification if self.path.writes_records => {}
             other => self.cost += self.nic.price(other),
         }
     }
@@ -87,7 +97,8 @@ impl<R: Ranks> Simulation<R> {
                     now
                 }
             };
-            self.packet_arrived(now, index, head);
+            let bytes = arrival.packet().bytes;
+            self.packet_arrived(now, index, (head, bytes));
         }
     }
 
@@ -95,7 +106,7 @@ impl<R: Ranks> Simulation<R> {
         if let AnyNetwork::Packets(network) = &mut self.network { network.take_arrival() } else { None }
     }
 
-    fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
+    fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) {
         let message = &mut self.messages[index as usize];
         let begins = message.head == Time::MAX;
         message.head = message.head.min(head);
@@ -104,9 +115,37 @@ impl<R: Ranks> Simulation<R> {
         }
         let message = &mut self.messages[index as usize];
         message.packets_to_come = message.packets_to_come.saturating_sub(1);
-        if message.packets_to_come == 0 && message.bytes_to_send == 0 {
-            self.message_arrived(now, index);
+        let is_last = message.packets_to_come == 0 && message.bytes_to_send == 0;
+        let machine = self.machine.clone();
+        let stage = &machine.graph.path(self.messages[index as usize].class).packet;
+        if stage.is_empty() {
+            if is_last {
+                self.message_arrived(now, index);
+            }
+            return;
         }
+        let place = (self.messages[index as usize].target, self.receiver(index));
+        let way = self.through(place, stage, (now, bytes.into()), (Unit::NicReceive, "packet", index));
+        if is_last {
+            self.queue.schedule(way.end, Event::Arrived(index));
+        }
+    }
+
+    /// A whole message has arrived. Each of its packets passes the units of its stage, one after the other.
+    pub(super) fn whole_arrived(&mut self, now: Time, index: u32) {
+        let machine = self.machine.clone();
+        let message = &mut self.messages[index as usize];
+        let packets = std::mem::take(&mut message.packets_to_come);
+        let (stage, target) = (&machine.graph.path(message.class).packet, message.target);
+        if stage.is_empty() || packets == 0 {
+            return self.message_arrived(now, index);
+        }
+        let (place, bytes) = ((target, self.receiver(index)), message_bytes(&self.messages[index as usize], packets));
+        let mut end = now;
+        for _ in 0..packets {
+            end = self.through(place, stage, (now, bytes), (Unit::NicReceive, "packet", index)).end;
+        }
+        self.queue.schedule(end, Event::Arrived(index));
     }
 
     /// The first packet of a message has arrived.
@@ -186,34 +225,22 @@ impl<R: Ranks> Simulation<R> {
         self.release_in_order(pair, now);
     }
 
-    /// The header has arrived: the NIC processes it, and in host mode the processor, after an interrupt.
+    /// The header has arrived, and passes the units of its stage.
     fn take_header(&mut self, index: u32) {
         let machine = self.machine.clone();
-        let nic = &machine.nic;
         let message = &self.messages[index as usize];
         let (head, phase, target) = (message.head, message.phase, message.target);
         if phase == Phase::Refusal {
             return;
         }
+        let stage = &machine.graph.path(message.class).header;
         let rank = self.receiver(index);
-        let hardware = &mut self.hardware[target as usize];
-        let cost = if nic.mode == Mode::Nic { nic.header } else { nic.transfer };
-        let (start, mut done) = hardware.work(&machine, Engine::Receive, head, cost);
-        self.span(rank, Unit::NicReceive, "header", start, done, index);
-        if nic.mode == Mode::Host {
-            let hardware = &mut self.hardware[target as usize];
-            let (served, matched) = hardware.serve(done, machine.host.interrupt + nic.header);
-            self.statistics.interrupts += 1;
-            self.span(rank, Unit::Host, "interrupt", served, matched, index);
-            done = matched;
-        }
-        self.messages[index as usize].header_done = done;
+        let way = self.through((target, rank), stage, (head, 0), (Unit::NicReceive, "header", index));
+        self.messages[index as usize].header_done = way.end;
     }
 
     /// All of a message has arrived and it is the next of its pair: it is delivered when its bytes are in memory.
     fn accept(&mut self, now: Time, index: u32) {
-        let machine = self.machine.clone();
-        let host = &machine.host;
         if self.is_in_memory(index) {
             self.messages[index as usize].header_done = now;
             return self.schedule_delivery(now, index);
@@ -221,25 +248,38 @@ impl<R: Ranks> Simulation<R> {
         if self.messages[index as usize].header_done == Time::MAX {
             self.take_header(index);
         }
+        let machine = self.machine.clone();
+        let message = &self.messages[index as usize];
+        let path = machine.graph.path(message.class);
+        let (class, target, is_notified) = (message.class, message.target, notifies(message));
+        let written = match path.kept_bytes {
+            Some(kept) if message.bytes <= kept => now.max(message.header_done),
+            _ => self.write(now, index, path),
+        };
+        let at = if is_notified { self.notify(target, class, written) } else { written };
+        self.schedule_delivery(at, index);
+    }
+
+    /// The payload passes the units of its stage, item by item. The first unit takes bytes from the time at which the header is
+    /// done, as they come, and has the last of them at `now` at the earliest.
+    fn write(&mut self, now: Time, index: u32, path: &Path) -> Time {
         let message = &self.messages[index as usize];
         let (bytes, done, target) = (message.bytes, message.header_done, message.target);
-        let hardware = &mut self.hardware[target as usize];
-        let at = match machine.nic.mode {
-            Mode::Nic => {
-                let written = if bytes > 0 { hardware.write(&machine, done, bytes) } else { now };
-                now.max(done).max(written) + host.dma_write
-            }
-            Mode::Host if bytes > host.pio_bytes_max => {
-                let written = hardware.write(&machine, done + host.doorbell, bytes);
-                let (start, end) = hardware.serve(now.max(written) + host.dma_write, host.interrupt);
-                self.statistics.interrupts += 1;
-                let rank = self.receiver(index);
-                self.span(rank, Unit::Host, "interrupt", start, end, index);
-                end
-            }
-            Mode::Host => now.max(done),
-        };
-        self.schedule_delivery(at, index);
+        let place = (target, self.receiver(index));
+        let mut end = now.max(done);
+        let Some((first, rest)) = path.write.split_first() else { return end };
+        let items = path.items(bytes);
+        for item in 0..items {
+            let bytes = if items == 1 { bytes } else { (bytes - item * path.slot_bytes).min(path.slot_bytes) };
+            let seen = (Unit::NicReceive, "write", index);
+            let written = match bytes == 0 && first.interval == Time::ZERO {
+                // What moves bytes alone does not move nothing.
+                true => done + first.latency,
+                false => self.hardware[target as usize].units.pass(first, done, bytes).1,
+            };
+            end = end.max(self.through(place, rest, (written.max(now + first.latency), bytes), seen).end);
+        }
+        end
     }
 
     /// Messages are delivered at a node in the order of their arrival.
@@ -256,7 +296,7 @@ impl<R: Ranks> Simulation<R> {
         let is_in_memory = self.is_in_memory(index);
         let message = &mut self.messages[index as usize];
         let (from, to, ni, started, target) = (message.from, message.to, message.ni, message.started, message.target);
-        let payload = std::mem::take(&mut message.payload);
+        let (payload, message_class) = (std::mem::take(&mut message.payload), message.class);
         let request = &message.command.request;
         let found = self.ranks.find(message.command.target, ni).filter(|(rank, _)| *rank == to);
         // The target's number of its NIC.
@@ -265,7 +305,10 @@ impl<R: Ranks> Simulation<R> {
         if machine.nic.matching == Matching::List || machine.nic.mode == Mode::Host {
             self.ranks.with_nic(to, ni, &mut |nic| searched = list_search::request_search(nic, request));
         }
-        let mut steps = StepCosts { nic: &machine.nic, searched: 0, cost: Time::ZERO };
+        let path = machine.graph.path(message_class);
+        let translates = machine.graph.translation.is_some();
+        let nic = &machine.nic;
+        let mut steps = StepCosts { nic, path, translates, searched: 0, lookups: (0, 0), cost: Time::ZERO };
         let mut reply = Vec::new();
         if is_in_memory {
             self.ranks.take_in(from, (to, ni), &mut steps);
@@ -280,15 +323,15 @@ impl<R: Ranks> Simulation<R> {
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
             }
         };
-        let (steps_searched, steps_cost) = (steps.searched, steps.cost);
+        let (steps_searched, steps_cost, lookups) = (steps.searched, steps.cost, steps.lookups);
         let compared = match machine.nic.matching {
             Matching::List => searched.compared,
             Matching::Hash => steps_searched,
         };
         let cost = steps_cost + machine.search(compared, searched.length);
-        let finish = now + cost;
+        let finish = self.translated(target, now + cost, lookups);
         if !is_in_memory {
-            self.hardware[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
+            self.hardware[target as usize].units.prolong(path.holder, finish - now);
         }
         let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
         self.span(to, unit, "match", now, finish, index);
@@ -298,7 +341,7 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.delivered_after(finish.saturating_sub(started));
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
         self.schedule_fired(to, ni, finish);
-        self.wake(to, finish + machine.host.software_receive);
+        self.wake(to, finish + path.receive);
         let message = &mut self.messages[index as usize];
         message.delivery = delivery;
         let acknowledges = !message.command.has_reply();
@@ -315,8 +358,29 @@ impl<R: Ranks> Simulation<R> {
     /// Sends the response.
     fn respond(&mut self, at: Time, index: u32) {
         self.statistics.responses += 1;
-        let extra = if self.machine.nic.mode == Mode::Host { self.machine.host.doorbell } else { Time::ZERO };
-        self.queue.schedule(at + extra, Event::Issue(index));
+        let machine = self.machine.clone();
+        let message = &self.messages[index as usize];
+        let path = machine.graph.path(Class::of_response(&message.command, message.delivery.fail == fail::OK));
+        let units = &mut self.hardware[message.target as usize].units;
+        let at = units.through(&machine.graph, &path.fire, (at, 0), |_, _, _| ()).end;
+        self.queue.schedule(at, Event::Issue(index));
+    }
+}
+
+/// Bytes of one of so many packets of a message, on average.
+fn message_bytes(message: &Message, packets: u32) -> u64 {
+    message.bytes.div_ceil(u64::from(packets.max(1)))
+}
+
+/// Whether a message of the RMA unit is notified where it arrives.
+fn notifies(message: &Message) -> bool {
+    let asks = |unit| message.command.operation & unit != 0;
+    match message.class {
+        Class::RmaPut | Class::RmaImmediatePut | Class::RmaNotificationPut => asks(spec::COMPLETER),
+        Class::RmaGet | Class::RmaLock => asks(spec::RESPONDER),
+        Class::RmaGetResponse => asks(spec::COMPLETER),
+        Class::RmaResponse => asks(spec::COMPLETER) || message.delivery.fail != fail::OK,
+        Class::Request | Class::Response | Class::Velo => false,
     }
 }
 

@@ -149,13 +149,21 @@ impl<R: Ranks> Simulation<R> {
         let last_bytes = (message.bytes - u64::from(full) * u64::from(packets - 1)) as u32;
         let mut flits = u64::from(network.flits(last_bytes));
         let last_wire = network.injection_time(last_bytes);
-        let (mut first_flits, mut last_head, mut read) = (flits, head, head);
+        let mut missing = u64::from(network.missing(last_bytes));
+        let (mut first_flits, mut first_missing) = (flits, missing);
+        let (mut last_head, mut read) = (head, head);
         if packets > 1 {
             let wire = network.injection_time(full);
-            first_flits = network.flits(full).into();
+            (first_flits, first_missing) = (network.flits(full).into(), network.missing(full).into());
+            missing += first_missing * u64::from(packets - 1);
             flits += first_flits * u64::from(packets - 1);
-            let train = PacketTrain::new(&self.machine, packets, last_bytes, wire);
-            let begins = hardware.read_on(head, train.to_read());
+            let path = self.machine.graph.path(message.class);
+            let train = PacketTrain::new(&self.machine, path, packets, last_bytes, wire);
+            let mut begins = head;
+            for pass in &path.read {
+                let all = pass.occupies(u64::from(full)) * u64::from(packets - 2) + pass.occupies(last_bytes.into());
+                begins = begins.max(hardware.units.occupy(pass.unit, head, all));
+            }
             last_head = train.last_sets_out(head, begins);
             read = train.last_read(head, begins);
         }
@@ -169,6 +177,8 @@ impl<R: Ranks> Simulation<R> {
             packets,
             flits,
             first_flits,
+            missing,
+            first_missing,
             head,
             tail,
             message: u64::from(index) << INDEX_SHIFT | message.number,

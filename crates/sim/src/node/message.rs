@@ -11,22 +11,21 @@
 //! The steps from the fabric to the delivery are in `arrival.rs`.
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::NoMemory;
-use selvedge_nic::Register;
 use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::Command;
+use selvedge_nic::{Metered, NoMemory, Register, Step};
 
-use crate::machine::Mode;
+use crate::machine::graph::{Class, Pass};
 use crate::network::Packet;
 use crate::time::Time;
 
 use super::fabric::AnyNetwork;
-use super::hardware::Engine;
 use super::list_search;
 use super::livelock::{Operation, Signature};
 use super::ranks::{Bytes, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::trace::{Span, Unit};
+use super::units::Way;
 
 /// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +50,8 @@ pub(super) struct Message {
     pub source: u32,
     pub target: u32,
     pub command: Box<Command>,
+    /// What it is: the request, then its response.
+    pub class: Class,
     /// Payload of the request, then of the reply.
     pub payload: Bytes,
     pub delivery: Delivery,
@@ -91,6 +92,7 @@ impl Message {
             source: u32::MAX,
             target: u32::MAX,
             command,
+            class: Class::Request,
             payload: Bytes::new(),
             delivery: Delivery::default(),
             started: Time::ZERO,
@@ -123,6 +125,18 @@ impl Message {
     }
 }
 
+/// An operation that a program has started.
+pub(super) struct Started {
+    /// When the program goes on.
+    pub goes_on: Time,
+    /// When the NIC has the command. None: when the program goes on.
+    pub issued: Option<Time>,
+    pub message: u32,
+}
+
+/// Bytes of a notification of the RMA unit.
+const NOTIFICATION_BYTES: u64 = 16;
+
 /// Packets of a node that may wait in its source queue; with more, the node stops reading from memory.
 const AHEAD: u32 = 1;
 
@@ -134,16 +148,31 @@ pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
 impl<R: Ranks> Simulation<R> {
     // ---- At the initiator ----------------------------------------------------------------------------------------
 
-    /// Starts an operation of a program. Gives the time at which the NIC has the command and the program continues, and
-    /// the index of the message.
-    pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> (Time, u32) {
+    /// Starts an operation of a program.
+    pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> Started {
         let bytes = payload.len() as u64;
         let in_memory = self.shares_memory(rank, command.target, ni);
-        let cost = if in_memory { self.machine.copied(bytes) } else { self.machine.issue(bytes) };
+        let machine = self.machine.clone();
+        let path = machine.graph.path(Class::of_request(&command));
+        let reads = path.reads(bytes);
+        // What goes to the NIC with the command.
+        let bytes = if reads { 0 } else { bytes };
+        let stage = &path.issue[usize::from(reads)];
+        let is_software = |pass: &&Pass| machine.graph.units[usize::from(pass.unit)].is_processor;
+        let (software, rest) = stage.split_at(stage.iter().take_while(is_software).count());
+        let cost = match in_memory {
+            true => machine.copied(payload.len() as u64),
+            false => software.iter().map(|pass| pass.latency + pass.bytes(bytes)).sum(),
+        };
         let cost = self.rank_states[rank as usize].pace.step(cost);
         let message = self.new_message(at, rank, ni, command, payload);
         self.span(rank, Unit::Host, "send", at, at + cost, message);
-        (at + cost, message)
+        if in_memory || rest.is_empty() {
+            return Started { goes_on: at + cost, issued: None, message };
+        }
+        let units = &mut self.hardware[self.nodes[rank as usize] as usize].units;
+        let way = units.through(&machine.graph, rest, (at + cost, bytes), |_, _, _| ());
+        Started { goes_on: way.admitted, issued: Some(way.end), message }
     }
 
     fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
@@ -204,22 +233,23 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn emit(&mut self, now: Time, index: u32) {
         let (source, target) = (self.nodes[self.sender(index) as usize], self.nodes[self.receiver(index) as usize]);
         let machine = self.machine.clone();
+        let class = self.class_of(index);
         let message = &mut self.messages[index as usize];
-        (message.source, message.target) = (source, target);
+        (message.source, message.target, message.class) = (source, target, class);
         let bytes = if message.phase == Phase::Refusal { 0 } else { message.payload.len() as u64 };
         if self.is_in_memory(index) {
             return self.emit_in_memory(now, index, bytes);
         }
-        let transfers = bytes > machine.host.pio_bytes_max;
-        let command = if machine.nic.mode == Mode::Nic { machine.nic.command } else { Time::ZERO };
-        let cost = command + if transfers { machine.nic.transfer } else { Time::ZERO };
+        let path = machine.graph.path(class);
+        let reads = path.reads(bytes);
         let packet = u64::from(machine.network.link.packet_bytes).max(1);
-        let hardware = &mut self.hardware[source as usize];
-        let (start, done) = hardware.work(&machine, Engine::Send, now, cost);
         let first = bytes.min(packet);
-        let ready = if transfers { hardware.read(&machine, done + machine.host.dma_read, first) } else { done };
         let rank = self.sender(index);
-        self.span(rank, Unit::NicSend, "command", start, done, index);
+        let stage = &path.command[usize::from(reads)];
+        let done = self.through((source, rank), stage, (now, 0), (Unit::NicSend, "command", index)).end;
+        let lookups = if class == Class::RmaPut { self.messages[index as usize].command.lookups } else { 0 };
+        let done = self.translated(source, done, (u64::from(lookups & 0xffff), u64::from(lookups >> 16)));
+        let ready = if reads { self.read_first(source, class, done, first) } else { done };
         let message = &mut self.messages[index as usize];
         message.bytes = bytes;
         message.bytes_to_send = bytes;
@@ -229,11 +259,7 @@ impl<R: Ranks> Simulation<R> {
         message.left = ready;
         if source == target {
             // The target is on the same node: the NIC loops the message back.
-            let last = if transfers && bytes > first {
-                self.hardware[source as usize].read(&machine, ready, bytes - first)
-            } else {
-                ready
-            };
+            let last = if reads && bytes > first { self.read_on(source, class, ready, bytes - first) } else { ready };
             let hardware = &mut self.hardware[source as usize];
             hardware.looped = hardware.looped.max(last);
             let last = hardware.looped;
@@ -297,9 +323,10 @@ impl<R: Ranks> Simulation<R> {
             return;
         }
         // The node reads at most one packet ahead of its injection channel.
-        let read = self.hardware[source as usize].read(&machine, now, left.min(most));
         let free = network.injection_free_at(NodeId(source));
         let ahead = network.injection_time(most as u32);
+        let class = self.messages[index as usize].class;
+        let read = self.read_on(source, class, now, left.min(most));
         self.queue.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
     }
 
@@ -311,6 +338,10 @@ impl<R: Ranks> Simulation<R> {
             return;
         }
         self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));
+        let at = match command.is_rma() {
+            true => self.notify(message.source, Class::of_request(command), at),
+            false => at,
+        };
         self.schedule_fired(from, ni, at);
         self.wake(from, at);
     }
@@ -328,7 +359,8 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn answer(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let message = &mut self.messages[index as usize];
-        let (from, ni) = (message.from, message.ni);
+        let (from, ni, target) = (message.from, message.ni, message.target);
+        let mut at = now;
         let reply = std::mem::take(&mut message.payload);
         if message.command.has_reply() {
             self.watch_operation(now, index, Some(&reply));
@@ -338,7 +370,17 @@ impl<R: Ranks> Simulation<R> {
             let bytes = reply.len().min(message.delivery.mlength as usize);
             let mut is_admitted = true;
             let command = &message.command;
-            self.ranks.with_nic(from, ni, &mut |nic| is_admitted = nic.admits_reply(&mut NoMemory, command));
+            let mut lookups = (0, 0);
+            self.ranks.with_nic(from, ni, &mut |nic| {
+                let meter = |step| match step {
+                    Step::TlbHit => lookups.0 += 1,
+                    Step::AddressTableRead => lookups.1 += 1,
+                    _ => {}
+                };
+                is_admitted = nic.admits_reply(&mut Metered { bus: NoMemory, meter }, command);
+            });
+            at = self.translated(target, at, lookups);
+            let message = &mut self.messages[index as usize];
             if !is_admitted || self.ranks.scatter(from, ni, &message.command.sink, &reply[..bytes]).is_err() {
                 (message.delivery.fail, message.delivery.mlength) = (fail::SEGV, 0);
             }
@@ -346,8 +388,8 @@ impl<R: Ranks> Simulation<R> {
         if self.messages[index as usize].delivery.fail == fail::UNDELIVERABLE {
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
         }
-        let event = machine.nic.event.max(machine.nic.counter);
-        self.conclude(now + event, index);
+        let path = machine.graph.path(self.messages[index as usize].class);
+        self.conclude(at + path.record + path.receive, index);
     }
 
     /// Posts the ACK or REPLY event at the initiator, and ends the message.
@@ -386,13 +428,9 @@ impl<R: Ranks> Simulation<R> {
                 true => self.ranks.gather(rank, ni, &command.source, command.length, &mut payload),
                 false => Ok(()),
             };
-            let at = match machine.nic.mode {
-                Mode::Nic => now,
-                Mode::Host => {
-                    let hardware = &mut self.hardware[self.nodes[rank as usize] as usize];
-                    hardware.serve(now, machine.nic.command).1 + machine.host.doorbell
-                }
-            };
+            let stage = &machine.graph.path(Class::of_request(&command)).fire;
+            let units = &mut self.hardware[self.nodes[rank as usize] as usize].units;
+            let at = units.through(&machine.graph, stage, (now, 0), |_, _, _| ()).end;
             let index = self.new_message(at, rank, ni, Box::new(command), payload.into());
             if gathered.is_err() {
                 self.messages[index as usize].delivery = Delivery::failed(fail::SEGV);
@@ -411,6 +449,67 @@ impl<R: Ranks> Simulation<R> {
         let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
         let operation = Operation::of(&message.command, message.to);
         watch.note(now, message.from, signature, operation, reply.is_some());
+    }
+
+    // ---- Units -----------------------------------------------------------------------------------------------------
+
+    /// What a message is that its sender is about to send.
+    fn class_of(&self, index: u32) -> Class {
+        let message = &self.messages[index as usize];
+        match message.phase {
+            Phase::Refusal => Class::Response,
+            Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
+            Phase::Free | Phase::Request => Class::of_request(&message.command),
+        }
+    }
+
+    /// A message passes the units of a stage at a node, and its spans are recorded.
+    pub(super) fn through(
+        &mut self,
+        (node, rank): (u32, u32),
+        stage: &[Pass],
+        item: (Time, u64),
+        (unit, name, index): (Unit, &'static str, u32),
+    ) -> Way {
+        let message = &self.messages[index as usize];
+        let (number, bytes, place) = (message.number, message.bytes, self.nodes[rank as usize]);
+        let (trace, statistics) = (&mut self.trace, &mut self.statistics);
+        self.hardware[node as usize].units.through(&self.machine.graph, stage, item, |pass, start, end| {
+            statistics.interrupts += u64::from(pass.interrupts);
+            if trace.limit > 0 {
+                let (unit, name) = if pass.interrupts { (Unit::Host, "interrupt") } else { (unit, name) };
+                trace.add(Span { node: place, unit, name, start, end, message: number, bytes });
+            }
+        })
+    }
+
+    /// Pages are translated one after the other: so many that are in the TLB, and that are not.
+    pub(super) fn translated(&mut self, node: u32, at: Time, (hits, misses): (u64, u64)) -> Time {
+        let Some(translation) = &self.machine.graph.translation else { return at };
+        let units = &mut self.hardware[node as usize].units;
+        let at = (0..hits).fold(at, |at, _| units.pass(&translation.hit, at, 0).1);
+        (0..misses).fold(at, |at, _| units.pass(&translation.miss, at, 0).1)
+    }
+
+    /// A notification of the RMA unit passes the units of its stage.
+    pub(super) fn notify(&mut self, node: u32, class: Class, at: Time) -> Time {
+        let units = &mut self.hardware[node as usize].units;
+        let stage = &self.machine.graph.path(class).notify;
+        units.through(&self.machine.graph, stage, (at, NOTIFICATION_BYTES), |_, _, _| ()).end
+    }
+
+    /// The first packet of a payload is read from memory; gives the time at which its last byte is there.
+    fn read_first(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
+        let machine = self.machine.clone();
+        let units = &mut self.hardware[node as usize].units;
+        units.through(&machine.graph, &machine.graph.path(class).read, (at, bytes), |_, _, _| ()).end
+    }
+
+    /// The next packet of a payload, or all of its rest, is read: it follows the first and pays no latency.
+    fn read_on(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
+        let units = &mut self.hardware[node as usize].units;
+        let stage = &self.machine.graph.path(class).read;
+        stage.iter().fold(at, |at, pass| units.follow(pass, at, bytes))
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------

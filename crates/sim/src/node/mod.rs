@@ -8,7 +8,8 @@
 //! | `message` | one message from command to counter, step by step |
 //! | `arrival` | the steps at the target node |
 //! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
-//! | `hardware` | the resources of a node: processor, engines of its NIC, bus, streams |
+//! | `units` | the units of a node: until when each is busy, and what waits before it |
+//! | `hardware` | what else the messages of a node share: who leaves next, order, streams |
 //! | `same_node` | ranks of one node that share memory: messages in rings, and the price of a message in memory |
 //! | `train` | when the packets of a message leave, in closed form |
 //! | `list_search` | what a search of an ordered list would have cost |
@@ -40,6 +41,7 @@ mod same_node;
 pub mod tables;
 pub mod trace;
 mod train;
+mod units;
 
 pub use fabric::Model;
 pub(crate) use list_search::header_search;

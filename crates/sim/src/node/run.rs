@@ -21,7 +21,7 @@ use super::arrival::Pairs;
 use super::fabric::{AnyNetwork, Model};
 use super::hardware::NodeHardware;
 use super::livelock::{Repetition, Watch};
-use super::message::Message;
+use super::message::{Message, Started};
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::pace::{Pace, Variation};
 use super::ranks::{Ask, Ranks};
@@ -172,7 +172,7 @@ pub(super) struct RankState {
     pause: Time,
     pub unanswered: u64,
     /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the
-    /// rank waits, at [`Event::HandOver`].
+    /// rank waits, at [`Event::HandOver`]. A message that is on its way to the NIC behind the processor is not its host's.
     handing_over: u32,
     pub pace: Pace,
     ended: Option<Time>,
@@ -310,7 +310,7 @@ impl<R: Ranks> Simulation<R> {
         let mut simulation = Simulation {
             network,
             rank_states: (0..size).map(new_rank).collect(),
-            hardware: vec![NodeHardware::default(); highest],
+            hardware: vec![NodeHardware::new(&machine.graph); highest],
             nodes,
             messages: Vec::new(),
             free_messages: Vec::new(),
@@ -442,7 +442,7 @@ impl<R: Ranks> Simulation<R> {
             Event::Inject(message) => self.inject(now, message),
             Event::Head(message) => self.first_packet_arrived(message),
             Event::Sent(message) => self.complete_send(now, message),
-            Event::Arrived(message) => self.message_arrived(now, message),
+            Event::Arrived(message) => self.whole_arrived(now, message),
             Event::Deliver(message) => self.deliver(now, message),
             Event::Answer(message) => self.answer(now, message),
             Event::Publish(index) => self.publish(now, index),
@@ -520,13 +520,18 @@ impl<R: Ranks> Simulation<R> {
         }
         match turn.ask {
             Ask::Start { ni, command, payload, waits } => {
-                let (goes_on, message) = self.start(at, rank, ni, command, payload);
+                let Started { goes_on, issued, message } = self.start(at, rank, ni, command, payload);
                 let rank_state = &mut self.rank_states[rank as usize];
-                rank_state.handing_over = message;
+                match issued {
+                    Some(issued) => self.queue.schedule(issued, Event::Issue(message)),
+                    None => rank_state.handing_over = message,
+                }
                 if waits {
                     rank_state.wait(goes_on);
                     self.ranks.started(rank, goes_on);
-                    self.queue.schedule(goes_on, Event::HandOver(rank));
+                    if issued.is_none() {
+                        self.queue.schedule(goes_on, Event::HandOver(rank));
+                    }
                 } else {
                     rank_state.activity = Activity::Due;
                     self.schedule_turn(rank, goes_on, false);

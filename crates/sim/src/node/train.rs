@@ -12,6 +12,7 @@
 //! The last packet may be shorter: it is read in less time, and fits into a buffer beside more full packets.
 
 use crate::machine::Machine;
+use crate::machine::graph::Path;
 use crate::time::Time;
 
 /// The packets of a message of several packets.
@@ -32,10 +33,10 @@ pub(super) struct PacketTrain {
 }
 
 impl PacketTrain {
-    pub fn new(machine: &Machine, packets: u32, last_bytes: u32, wire: Time) -> PacketTrain {
+    pub fn new(machine: &Machine, path: &Path, packets: u32, last_bytes: u32, wire: Time) -> PacketTrain {
         let (link, network) = (&machine.network.link, &machine.network);
         let latency = network.node_latency();
-        let bus = |bytes: u32| Time::of_bytes(bytes.into(), machine.host.dma_bytes_per_s);
+        let bus = |bytes: u32| path.read_time(bytes.into());
         let (each, full) = (bus(link.packet_bytes), network.flits(link.packet_bytes));
         let last = u64::from(packets - 1);
         PacketTrain {

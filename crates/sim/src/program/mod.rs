@@ -7,6 +7,7 @@
 //! | [`messages`] | sending and receiving with tags: eager, rendezvous |
 //! | [`memory`] | a rank's memory, and the bus by which transitions of its NIC access it |
 //! | [`collectives`] | barriers, sums and broadcasts of all ranks, by several algorithms |
+//! | [`extoll`] | the EXTOLL units: messages, puts, gets, locks, notifications |
 //! | [`offload`] | the same by the NICs alone, with counters and triggered operations |
 //! | [`results`] | results of programs: series of points, and mistakes |
 //! | `tasks` | the futures as [`crate::node::Ranks`] |
@@ -16,6 +17,7 @@
 //! no time; computing takes the time that the program states ([`Process::compute`]).
 
 pub mod collectives;
+pub mod extoll;
 pub mod memory;
 pub mod messages;
 pub mod offload;
@@ -50,10 +52,20 @@ pub struct Needs {
     pub triggered: u32,
     /// Messages up to this length are sent eagerly; longer ones by rendezvous.
     pub eager_bytes_max: u64,
+    /// It uses the EXTOLL units.
+    pub units: bool,
 }
 
 impl Default for Needs {
     fn default() -> Needs {
-        Needs { memory_bytes: 4096, receives: 64, unexpected: 64, windows: 4, triggered: 0, eager_bytes_max: 8192 }
+        Needs {
+            memory_bytes: 4096,
+            receives: 64,
+            unexpected: 64,
+            windows: 4,
+            triggered: 0,
+            eager_bytes_max: 8192,
+            units: false,
+        }
     }
 }

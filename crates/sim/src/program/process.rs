@@ -33,6 +33,7 @@ use crate::node::{Ask, Bytes, Turn};
 use crate::time::Time;
 
 use super::Needs;
+use super::extoll::Port;
 use super::memory::Memory;
 use super::messages::Messages;
 use super::results::Observer;
@@ -64,6 +65,8 @@ pub(super) struct Core {
     asked: u64,
     observer: Rc<RefCell<Observer>>,
     spare: Spare,
+    /// The EXTOLL units, if the program needs them.
+    pub(super) port: Option<Port>,
 }
 
 /// Boxes of commands that have been carried out, of all ranks, for reuse.
@@ -112,7 +115,7 @@ impl Process {
             pending: 1,
             heap_blocks: queue,
             heap_blocks_max: queue,
-            ..Limits::NONE
+            ..if needs.units { units(&machine, needs.memory_bytes) } else { Limits::NONE }
         };
         let mut tables = OwnTables::new(&limits);
         // After the memory that other ranks can access lies the scratch, the target of fetched words.
@@ -154,6 +157,7 @@ impl Process {
         let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
         nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
         let messages = Messages::new(&mut nic, events);
+        let port = if needs.units { Port::open(&mut tables, needs.memory_bytes) } else { None };
         let core = Core {
             rank,
             size,
@@ -171,6 +175,7 @@ impl Process {
             asked: 0,
             observer,
             spare,
+            port,
         };
         Process { core: Rc::new(RefCell::new(core)) }
     }
@@ -491,6 +496,21 @@ impl Process {
     pub(super) fn ask(&self, ask: Ask) -> NextTurn {
         self.core.borrow_mut().ask = Some(ask);
         NextTurn { come: false }
+    }
+}
+
+/// The tables of the EXTOLL units: one port, and address tables for all of the memory.
+fn units(machine: &Machine, memory_bytes: usize) -> Limits {
+    let sized = &machine.limits;
+    Limits {
+        vpids: 1,
+        velo_bytes: sized.velo_bytes.unwrap_or(Limits::EXTOLL.velo_bytes),
+        mailbox_slots: sized.mailbox_slots.unwrap_or(Limits::EXTOLL.mailbox_slots),
+        notifications: Limits::EXTOLL.notifications,
+        address_tables: (memory_bytes as u64).div_ceil(1 << 30).max(1) as u32,
+        tlb_entries: sized.tlb_entries.unwrap_or(0),
+        tlb_ways: sized.tlb_ways.unwrap_or(1),
+        ..Limits::NONE
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::document::Table;
 use crate::machine::description::{
-    CacheTable, Description, HostTable, LimitsTable, LinkTable, NicTable, RetransmissionTable, RoutingTable,
-    SwitchTable, TopologyTable,
+    AtuTable, CacheTable, Description, HostTable, LimitsTable, LinkTable, NicTable, PathTable, RetransmissionTable,
+    RoutingTable, SwitchTable, TopologyTable, UnitTable,
 };
 use crate::machine::figure::Figure;
 
@@ -45,8 +45,21 @@ macro_rules! add_all {
 
 impl Sheet {
     pub fn of(description: &Description) -> Sheet {
-        let Description { name: _, about: _, topology, routing, link, switch, host, nic, limits, published: _ } =
-            description;
+        let Description {
+            name: _,
+            about: _,
+            topology,
+            routing,
+            link,
+            switch,
+            host,
+            nic,
+            unit,
+            path,
+            atu,
+            limits,
+            published: _,
+        } = description;
         let mut sheet = Sheet::default();
         add_all!(
             sheet,
@@ -77,6 +90,8 @@ impl Sheet {
                 bandwidth_MBps,
                 latency_ns,
                 flit_bytes,
+                flit_overhead_bytes,
+                last_flit,
                 header_bytes,
                 packet_bytes,
                 virtual_channels,
@@ -133,11 +148,32 @@ impl Sheet {
                 retry_ns,
             }
         );
+        for (name, table) in unit {
+            table.add_to(&mut sheet, &format!("unit.{name}"));
+        }
+        for (name, table) in path {
+            table.add_to(&mut sheet, &format!("path.{name}"));
+        }
+        if let Some(atu) = atu {
+            add_all!(sheet, "atu", atu, AtuTable { unit, hit_ns, hit_interval_ns, miss_ns, miss_interval_ns });
+        }
         add_all!(
             sheet,
             "limits",
             limits,
-            LimitsTable { entries, headers, descriptors, counters, queues, portals, triggered }
+            LimitsTable {
+                entries,
+                headers,
+                descriptors,
+                counters,
+                queues,
+                portals,
+                triggered,
+                velo_bytes,
+                mailbox_slots,
+                tlb_entries,
+                tlb_ways,
+            }
         );
         sheet
     }
@@ -180,7 +216,7 @@ fn unit(key: &str) -> &'static str {
     let last = last.strip_suffix("_max").unwrap_or(last);
     let ends = [
         ("_ns", "ns"),
-        ("_MBps", "MB/s"),
+        ("MBps", "MB/s"),
         ("bytes", "bytes"),
         ("_flits", "flits"),
         ("loss", "of 1"),
@@ -242,5 +278,47 @@ impl Add for RetransmissionTable {
         let RetransmissionTable { timeout_ns, window_flits } = self;
         timeout_ns.add_to(sheet, &format!("{key}.timeout_ns"));
         window_flits.add_to(sheet, &format!("{key}.window_flits"));
+    }
+}
+
+impl Add for UnitTable {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        let UnitTable { latency_ns, interval_ns, MBps, queue, on, of, interrupt } = self;
+        latency_ns.add_to(sheet, &format!("{key}.latency_ns"));
+        interval_ns.add_to(sheet, &format!("{key}.interval_ns"));
+        MBps.add_to(sheet, &format!("{key}.MBps"));
+        queue.add_to(sheet, &format!("{key}.queue"));
+        on.add_to(sheet, &format!("{key}.on"));
+        of.add_to(sheet, &format!("{key}.of"));
+        if *interrupt {
+            sheet.add(&format!("{key}.interrupt"), Worth::Text("true".to_owned()), None);
+        }
+    }
+}
+
+impl Add for PathTable {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        let PathTable { inline_bytes, slot_bytes, issue, command, read, header, packet, write, notify, receive } = self;
+        inline_bytes.add_to(sheet, &format!("{key}.inline_bytes"));
+        slot_bytes.add_to(sheet, &format!("{key}.slot_bytes"));
+        let stages = [
+            ("issue", issue),
+            ("command", command),
+            ("read", read),
+            ("header", header),
+            ("packet", packet),
+            ("write", write),
+            ("notify", notify),
+            ("receive", receive),
+        ];
+        for (stage, steps) in stages.into_iter().filter(|(_, steps)| !steps.is_empty()) {
+            steps.add_to(sheet, &format!("{key}.{stage}"));
+        }
+    }
+}
+
+impl Add for Vec<String> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        sheet.add(key, Worth::Text(self.join(", ")), None);
     }
 }

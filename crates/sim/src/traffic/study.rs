@@ -72,6 +72,7 @@ pub fn atoll() -> NetworkConfig {
             flit_bytes: 16,
             crc_bytes: 0,
             header_bytes: 16,
+            pads: true,
             packet_bytes: 240,
             virtual_channels: 1,
             buffer_flits: 8,

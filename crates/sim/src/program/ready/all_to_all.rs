@@ -89,6 +89,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
             "eager" => u64::MAX,
             _ => exchange.eager_bytes,
         },
+        units: false,
     };
     Ok(Prepared::new(needs, move |process| {
         let (exchange, sizes) = (exchange.clone(), sizes.clone());

@@ -292,6 +292,7 @@ impl Trace {
             windows: 0,
             triggered: 0,
             eager_bytes_max,
+            units: false,
         }
     }
 }

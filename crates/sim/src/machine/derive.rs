@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The graph of a machine whose file names no units: made of the keys of `[host]` and `[nic]`.
+//!
+//! ```text
+//! NIC matches:   software ─ engine ─ bus read ─> fabric ─> engine ─ bus write ─> delivery
+//! host matches:  software ─ engine ─ bus read ─> fabric ─> engine ─ processor ─ bus write ─ processor ─> delivery
+//! ```
+//!
+//! With one processor the NIC's two engines are one unit.
+
+use super::graph::{Class, Graph, Pass, Path, Stage, Unit, UnitId};
+use super::{Host, Mode, NicModel};
+use crate::time::Time;
+
+/// Units of a derived graph.
+const SOFTWARE: UnitId = 0;
+const PROCESSOR: UnitId = 1;
+const SEND: UnitId = 2;
+const RECEIVE: UnitId = 3;
+const READ: UnitId = 4;
+const WRITE: UnitId = 5;
+/// Names of the units, in this order. A machine's own paths may use them.
+pub(super) const NAMES: [&str; 6] = ["software", "processor", "send-engine", "receive-engine", "bus-read", "bus-write"];
+
+/// The graph of a host and a NIC. Paths of all classes are those of Portals messages.
+pub(super) fn graph(host: &Host, nic: &NicModel) -> Graph {
+    let unit = |name: &&str| Unit { name: (*name).to_owned(), queue: 0, is_processor: *name == "software" };
+    let (request, response) = (request(host, nic), response(host, nic));
+    let path = |class: Class| if class.is_response() { response.clone() } else { request.clone() };
+    Graph { units: NAMES.iter().map(unit).collect(), paths: Class::ALL.map(path), translation: None, is_bounded: false }
+}
+
+fn stage(passes: &[Pass]) -> Stage {
+    passes.into()
+}
+
+/// The unit that receives: with one processor, the engine that also sends.
+fn receiving(nic: &NicModel) -> UnitId {
+    if nic.processors == 1 { SEND } else { RECEIVE }
+}
+
+fn request(host: &Host, nic: &NicModel) -> Path {
+    let begins = match nic.mode {
+        Mode::Nic => host.software_send,
+        Mode::Host => host.software_send + host.system_call + nic.command,
+    };
+    let inline =
+        Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(SOFTWARE, begins + host.doorbell.max(host.pio_write)) };
+    let fire = match nic.mode {
+        Mode::Nic => stage(&[]),
+        Mode::Host => stage(&[Pass::work(PROCESSOR, nic.command), Pass::delay(SOFTWARE, host.doorbell)]),
+    };
+    Path {
+        issue: [stage(&[inline]), stage(&[Pass::delay(SOFTWARE, begins + host.doorbell)])],
+        fire,
+        receive: host.software_receive,
+        ..both_ways(host, nic)
+    }
+}
+
+fn response(host: &Host, nic: &NicModel) -> Path {
+    let fire = match nic.mode {
+        Mode::Nic => stage(&[]),
+        Mode::Host => stage(&[Pass::delay(SOFTWARE, host.doorbell)]),
+    };
+    Path { fire, record: nic.event.max(nic.counter), ..both_ways(host, nic) }
+}
+
+/// What requests and responses have in common.
+fn both_ways(host: &Host, nic: &NicModel) -> Path {
+    let engine = |unit, time| Pass { before: nic.polling_loop / 2, ..Pass::work(unit, time) };
+    let bus = |unit| Pass { bytes_per_s: host.dma_bytes_per_s, ..Pass::delay(unit, Time::ZERO) };
+    let interrupt = |time| Pass { interrupts: true, ..Pass::work(PROCESSOR, time) };
+    let receiver = receiving(nic);
+    let command = if nic.mode == Mode::Nic { nic.command } else { Time::ZERO };
+    let write = Pass { latency: host.dma_write, ..bus(WRITE) };
+    let common = Path {
+        inline_bytes: host.pio_bytes_max,
+        command: [stage(&[engine(SEND, command)]), stage(&[engine(SEND, command + nic.transfer)])],
+        read: stage(&[Pass { before: host.dma_read, ..bus(READ) }]),
+        ..Path::default()
+    };
+    match nic.mode {
+        Mode::Nic => {
+            Path { header: stage(&[engine(receiver, nic.header)]), write: stage(&[write]), holder: receiver, ..common }
+        }
+        Mode::Host => Path {
+            header: stage(&[engine(receiver, nic.transfer), interrupt(host.interrupt + nic.header)]),
+            kept_bytes: Some(host.pio_bytes_max),
+            write: stage(&[Pass { before: host.doorbell, ..write }, interrupt(host.interrupt)]),
+            holder: PROCESSOR,
+            ..common
+        },
+    }
+}

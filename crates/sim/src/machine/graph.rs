@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A node as a graph of units, and the paths of messages through it. See docs/design/machine-model.md.
+//!
+//! Every machine has a [`Graph`]. Its file names the units and paths (`[unit.NAME]`, `[path.CLASS]`), or [`super::derive`] makes
+//! them of the keys of `[host]` and `[nic]`.
+//!
+//! Invariants
+//! 1. Every pass names a unit of the graph.
+//! 2. A path has the passes for all stages of its class; an empty stage takes no time.
+
+use selvedge_nic::tables::{Request, kind};
+
+use crate::time::Time;
+
+/// A part of a node that works on one item at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    pub name: String,
+    /// Items that may wait before it; 0: any number.
+    pub queue: u32,
+    /// The processor of a rank's program: the program goes on behind it.
+    pub is_processor: bool,
+}
+
+/// The number of a unit in its graph.
+pub type UnitId = u16;
+
+/// One step of a path: a unit, and what an item costs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    pub unit: UnitId,
+    /// Before the item needs the unit.
+    pub before: Time,
+    /// Through the unit.
+    pub latency: Time,
+    /// From the begin of an item to that of the next, apart from the time for its bytes.
+    pub interval: Time,
+    /// Bytes a second; 0: bytes take no time.
+    pub bytes_per_s: u64,
+    /// It is an interrupt of the processor.
+    pub interrupts: bool,
+}
+
+impl Pass {
+    /// A pass that takes time and makes nobody wait.
+    pub fn delay(unit: UnitId, latency: Time) -> Pass {
+        Pass { unit, before: Time::ZERO, latency, interval: Time::ZERO, bytes_per_s: 0, interrupts: false }
+    }
+
+    /// A pass whose unit takes the next item when it has done with this one.
+    pub fn work(unit: UnitId, time: Time) -> Pass {
+        Pass { interval: time, ..Pass::delay(unit, time) }
+    }
+
+    /// The time for so many bytes.
+    #[inline]
+    pub fn bytes(&self, bytes: u64) -> Time {
+        if self.bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.bytes_per_s) }
+    }
+
+    /// From the begin of an item to that of the next.
+    #[inline]
+    pub fn occupies(&self, bytes: u64) -> Time {
+        self.interval + self.bytes(bytes)
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// A request of the Portals unit.
+    Request,
+    /// Its acknowledgement or reply, and the notice of a refusal.
+    Response,
+    /// A message of the VELO unit.
+    Velo,
+    RmaPut,
+    RmaGet,
+    /// The bytes that a get has read.
+    RmaGetResponse,
+    RmaImmediatePut,
+    RmaNotificationPut,
+    RmaLock,
+    /// The answer to a lock, or the report of an error.
+    RmaResponse,
+}
+
+impl Class {
+    pub const ALL: [Class; 10] = [
+        Class::Request,
+        Class::Response,
+        Class::Velo,
+        Class::RmaPut,
+        Class::RmaGet,
+        Class::RmaGetResponse,
+        Class::RmaImmediatePut,
+        Class::RmaNotificationPut,
+        Class::RmaLock,
+        Class::RmaResponse,
+    ];
+
+    /// Its name in a machine's file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Request => "request",
+            Class::Response => "response",
+            Class::Velo => "velo",
+            Class::RmaPut => "rma_put",
+            Class::RmaGet => "rma_get",
+            Class::RmaGetResponse => "rma_get_response",
+            Class::RmaImmediatePut => "rma_immediate_put",
+            Class::RmaNotificationPut => "rma_notification_put",
+            Class::RmaLock => "rma_lock",
+            Class::RmaResponse => "rma_response",
+        }
+    }
+
+    /// The class of a request.
+    #[inline]
+    pub fn of_request(request: &Request) -> Class {
+        match request.kind {
+            kind::VELO_SEND => Class::Velo,
+            kind::RMA_PUT => Class::RmaPut,
+            kind::RMA_GET => Class::RmaGet,
+            kind::RMA_IMMEDIATE_PUT => Class::RmaImmediatePut,
+            kind::RMA_NOTIFICATION_PUT => Class::RmaNotificationPut,
+            kind::RMA_LOCK => Class::RmaLock,
+            _ => Class::Request,
+        }
+    }
+
+    /// The class of the response to a request. `replies`: it carries what was read.
+    #[inline]
+    pub fn of_response(request: &Request, replies: bool) -> Class {
+        match request.kind {
+            _ if request.is_portals() => Class::Response,
+            kind::RMA_GET if replies => Class::RmaGetResponse,
+            kind::VELO_SEND => Class::Response,
+            _ => Class::RmaResponse,
+        }
+    }
+
+    /// Whether messages of this class go back to the initiator.
+    pub fn is_response(self) -> bool {
+        matches!(self, Class::Response | Class::RmaGetResponse | Class::RmaResponse)
+    }
+}
+
+/// The passes of a stage.
+pub type Stage = Box<[Pass]>;
+
+/// The way of a class of messages. The stages are those of docs/design/machine-model.md.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Path {
+    /// Payload up to so many bytes travels with the command.
+    pub inline_bytes: u64,
+    /// With the payload inline, and with a payload that is read from memory.
+    pub issue: [Stage; 2],
+    /// In place of `issue`, when the NIC starts the command without its program.
+    pub fire: Stage,
+    pub command: [Stage; 2],
+    pub read: Stage,
+    pub header: Stage,
+    pub packet: Stage,
+    /// Payload up to so many bytes came with the header and is not written. None: all is written.
+    pub kept_bytes: Option<u64>,
+    pub write: Stage,
+    /// The payload is written in items of so many bytes; 0: as one.
+    pub slot_bytes: u64,
+    pub notify: Stage,
+    /// The file names the units that write slots and notifications. Otherwise each costs an event.
+    pub writes_records: bool,
+    /// Behind the delivery: the end of an operation is recorded at its initiator.
+    pub record: Time,
+    /// The program's library takes the message in.
+    pub receive: Time,
+    /// The unit that works on the message at its target. The further costs of the delivery keep it busy.
+    pub holder: UnitId,
+}
+
+impl Path {
+    /// Whether a payload is read from memory.
+    #[inline]
+    pub fn reads(&self, bytes: u64) -> bool {
+        bytes > self.inline_bytes
+    }
+
+    /// The items in which a payload is written.
+    #[inline]
+    pub fn items(&self, bytes: u64) -> u64 {
+        if self.slot_bytes == 0 { 1 } else { bytes.div_ceil(self.slot_bytes).max(1) }
+    }
+
+    /// From the begin of a packet to that of the next, where packets are read one after the other.
+    pub fn read_time(&self, bytes: u64) -> Time {
+        self.read.iter().map(|pass| pass.occupies(bytes)).max().unwrap_or(Time::ZERO)
+    }
+}
+
+/// The address translation unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// Through the unit, with the entry in the TLB, and with one that is read from its table.
+    pub hit: Pass,
+    pub miss: Pass,
+    pub tlb_entries: u32,
+    pub tlb_ways: u32,
+}
+
+/// A node: its units, and the paths through them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    pub units: Vec<Unit>,
+    /// By class.
+    pub paths: [Path; Class::ALL.len()],
+    /// None: translations cost what the file says of an access to a table.
+    pub translation: Option<Translation>,
+    /// Whether a unit has a bounded queue.
+    pub is_bounded: bool,
+}
+
+impl Graph {
+    #[inline]
+    pub fn path(&self, class: Class) -> &Path {
+        &self.paths[class as usize]
+    }
+}
