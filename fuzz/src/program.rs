@@ -78,7 +78,7 @@ impl Program {
             ack: source.below(4) as u8,
             portal: if sane { source.below(2) as u32 } else { source.nasty32() },
             uid: source.below(8) as u32,
-            reserved: 0,
+            lookups: 0,
             initiator: source.below(3),
             match_bits: source.below(4),
             remote_offset: if source.one_in(6) { source.nasty() } else { source.below(40) },

@@ -159,7 +159,7 @@ impl Plan {
                 ack: tag.ack,
                 portal: target.pt_index,
                 uid: self.ni.uid,
-                reserved: 0,
+                lookups: 0,
                 initiator: self.ni.initiator_id(),
                 match_bits: target.match_bits,
                 remote_offset: target.remote_offset,

@@ -209,6 +209,13 @@ impl Interface {
         self.own.segment.lock(self.word)
     }
 
+    /// Locks the NIC to make a command of a descriptor, which is started next. With hardware this is the store of the
+    /// descriptor: its price is that of the command, and no call has one.
+    #[inline(always)]
+    pub fn lock_to_post(&self) -> Guard<'_> {
+        self.own.segment.lock(self.word)
+    }
+
     /// Not inlined in `lock`, which runs often where calls have no price.
     #[cold]
     fn charge_call(&self) {

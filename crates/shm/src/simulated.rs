@@ -101,9 +101,14 @@ impl Backend for Simulated {
         Config { mode: Mode::Nic, path: Path::Auto, ..config }
     }
 
-    /// The NIC matches by index, as its machine does; it compares no list entry by entry.
+    /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's.
     fn size(&self, limits: &Limits) -> Limits {
-        Limits { short_list: 1, ..*limits }
+        let limits = Limits { short_list: 1, ..*limits };
+        if limits.vpids == 0 {
+            return limits;
+        }
+        let (tlb_entries, tlb_ways) = self.rank.tlb();
+        Limits { tlb_entries, tlb_ways, ..limits }.clamped()
     }
 
     /// The simulator executes all commands. It reaches a rank's memory by cross-memory attach.

@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
@@ -61,6 +61,9 @@ pub struct Costs {
     pub compute_ppm: u64,
     /// Copying 1 KiB in memory.
     pub copy_ps_per_kib: u64,
+    /// Entries of the translation unit's TLB, and entries that an address may be in; 0: there is none.
+    pub tlb_entries: u64,
+    pub tlb_ways: u64,
 }
 
 /// The first bytes of the file.
@@ -70,8 +73,8 @@ pub struct Page {
     pub version: AtomicU32,
     /// The only process that may use this page; 0: the first that opens it.
     pub owner_pid: AtomicU32,
-    pub costs: [AtomicU64; 5],
-    pad: [u64; 9],
+    pub costs: [AtomicU64; 7],
+    pad: [u64; 7],
     pub turn_line: TurnLine,
     pub time: TimeLine,
     pub request: RequestLines,

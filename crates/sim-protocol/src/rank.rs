@@ -312,6 +312,13 @@ impl RankEnd {
         self.charge(bytes.saturating_mul(self.page().costs[4].load(Relaxed)) / 1024);
     }
 
+    /// Entries of the machine's TLB, and entries that an address may be in.
+    pub fn tlb(&self) -> (u32, u32) {
+        let costs = &self.page().costs;
+        let word = |at: usize| u32::try_from(costs[at].load(Relaxed)).unwrap_or(u32::MAX);
+        (word(5), word(6))
+    }
+
     /// A count that changes whenever a call by a thread of this rank may have changed its NICs.
     #[inline]
     pub fn changes(&self) -> u64 {

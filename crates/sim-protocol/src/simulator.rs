@@ -106,7 +106,8 @@ impl SimEnd {
         let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
         let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
-        let prices = [costs.call_ps, costs.look_ps, costs.clock_ps, costs.compute_ppm, costs.copy_ps_per_kib];
+        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways } = *costs;
+        let prices = [call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
         page.version.store(VERSION, Relaxed);
         page.turn_line.turn.store(turn::RANK, Relaxed);

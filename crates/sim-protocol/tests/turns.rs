@@ -59,7 +59,15 @@ fn await_request(end: &SimEnd) -> Asked {
     end.request().expect("a request")
 }
 
-const COSTS: Costs = Costs { call_ps: 100, look_ps: 10, clock_ps: 1000, compute_ppm: 0, copy_ps_per_kib: 0 };
+const COSTS: Costs = Costs {
+    call_ps: 100,
+    look_ps: 10,
+    clock_ps: 1000,
+    compute_ppm: 0,
+    copy_ps_per_kib: 0,
+    tlb_entries: 0,
+    tlb_ways: 0,
+};
 
 #[test]
 fn requests_arrive_and_time_passes() {

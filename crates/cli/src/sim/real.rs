@@ -38,6 +38,8 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
             clock_ps: machine.host.clock_read.0,
             compute_ppm: args.compute.parts_per_million(),
             copy_ps_per_kib: Time::of_bytes(1024, machine.host.copy_bytes_per_s).0,
+            tlb_entries: machine.limits.tlb_entries.unwrap_or(0).into(),
+            tlb_ways: machine.limits.tlb_ways.unwrap_or(1).into(),
         },
     });
     let processes = match launched {

@@ -221,7 +221,15 @@ fn shortcuts_need_offers() {
 
 #[test]
 fn a_simulated_rank_pays_in_virtual_time() {
-    const COSTS: Costs = Costs { call_ps: 100, look_ps: 10, clock_ps: 1000, compute_ppm: 0, copy_ps_per_kib: 0 };
+    const COSTS: Costs = Costs {
+        call_ps: 100,
+        look_ps: 10,
+        clock_ps: 1000,
+        compute_ppm: 0,
+        copy_ps_per_kib: 0,
+        tlb_entries: 0,
+        tlb_ways: 0,
+    };
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("0.clock");
     let _simulator = SimEnd::create(&page, &COSTS).expect("a page");

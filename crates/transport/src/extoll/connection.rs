@@ -63,7 +63,7 @@ impl Device {
                 Err(RequestError::Cut(BYTES_MAX))
             } else {
                 // The guard ends here: what follows locks the NIC again.
-                self.interface().lock().rma_request(&mut NoMemory, &from, &rest)
+                self.interface().lock_to_post().rma_request(&mut NoMemory, &from, &rest)
             };
             let command = match made {
                 Ok(command) => command,

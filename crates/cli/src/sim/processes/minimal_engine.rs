@@ -136,7 +136,7 @@ impl Engine {
                 self.states[at] = State::Waits { until: turn.at + self.pauses[at], nic: true };
                 self.pauses[at] = (self.pauses[at] * 2).min(PAUSE_LONGEST);
             }
-            Ask::Sleep { until } => {
+            Ask::Sleep { until } | Ask::Compute { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 103, until.0]);
                 self.states[at] = State::Waits { until, nic: false };
             }
@@ -270,6 +270,7 @@ fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,
+        ..selvedge_sim_protocol::Costs::default()
     };
     Some(run(Launch { ranks, command: vec![made.into()], costs, keep_going, ..Launch::default() }))
 }
@@ -517,6 +518,7 @@ fn runs_the_program_of_the_environment() {
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,
+        ..selvedge_sim_protocol::Costs::default()
     };
     let start = std::time::Instant::now();
     let tag_output = std::env::var_os("SELVEDGE_TWIN_TAG").is_some();
