@@ -68,3 +68,9 @@ fn two_runs_give_one_table() {
     let page = || markdown(&[quick(Document::Counting)], true, "plots");
     assert_eq!(page(), page());
 }
+
+#[test]
+fn extoll_runs_on_the_machines_of_its_components() {
+    let results = quick(Document::Extoll);
+    whole(&results);
+}

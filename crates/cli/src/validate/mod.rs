@@ -16,7 +16,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::validate::{
-    Document, HOLDS_PERCENT, NEAR_PERCENT, Plan, Results, TIE_PERCENT, Verdict, markdown, run, word,
+    Document, HOLDS_PERCENT, Moved, NEAR_PERCENT, Plan, Results, TIE_PERCENT, Verdict, markdown, run, word,
 };
 use serde_json::json;
 
@@ -27,6 +27,10 @@ use serde_json::json;
 #[derive(clap::Args)]
 pub struct Args {
     /// Check only the claims of these documents
+    #[arg(value_enum, value_name = "DOCUMENT")]
+    documents: Vec<Only>,
+
+    /// The same, as an option
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DOCUMENT")]
     only: Vec<Only>,
 
@@ -55,6 +59,8 @@ enum Only {
     Pac,
     /// Counting puts on QDR InfiniBand (seed 004)
     Counting,
+    /// EXTOLL, its prototype and its successors, and ATOLL (seed 002)
+    Extoll,
 }
 
 /// The directory of the plots, beside the page.
@@ -63,7 +69,8 @@ const PLOTS: &str = "validation";
 const WIDTH: u16 = 150;
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    let documents: Vec<Document> = Document::ALL.into_iter().filter(|document| wanted(&args.only, *document)).collect();
+    let only: Vec<Only> = args.documents.iter().chain(&args.only).copied().collect();
+    let documents: Vec<Document> = Document::ALL.into_iter().filter(|document| wanted(&only, *document)).collect();
     let mut all = Vec::new();
     for document in documents {
         let bar = bar();
@@ -94,6 +101,7 @@ fn wanted(only: &[Only], document: Document) -> bool {
             Document::Seastar => Only::Seastar,
             Document::Pac => Only::Pac,
             Document::Counting => Only::Counting,
+            Document::Extoll => Only::Extoll,
         })
 }
 
@@ -131,6 +139,13 @@ fn text(results: &Results) -> String {
     for claim in results.claims.iter().filter(|claim| !claim.note.is_empty()) {
         text.push_str(&format!("  {}: {}\n", claim.id, claim.note));
     }
+    for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
+        text.push_str(&format!("  {} with one assumed figure moved:\n", claim.id));
+        for Moved { key, factor, predicted, holds } in &claim.moved {
+            let verdict = if *holds { "holds" } else { "does not hold" };
+            text.push_str(&format!("    {key} x {factor}: {predicted}, {verdict}\n"));
+        }
+    }
     for line in &results.left_out {
         text.push_str(&format!("  not here: {line}\n"));
     }
@@ -142,12 +157,14 @@ fn summary(all: &[Results], quick: bool) -> String {
     let count =
         |verdict| all.iter().flat_map(|results| &results.claims).filter(|claim| claim.verdict == verdict).count();
     format!(
-        "{} hold, {} near, {} miss, {} are inputs or have no number.{}\n\
+        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} have no number.{}\n\
          A number holds within {HOLDS_PERCENT} % of what was published, and is near within {NEAR_PERCENT} %; an order holds where it is \
          right everywhere, and is near where the only exceptions are ties (within {TIE_PERCENT} %).\n",
         count(Verdict::Holds),
         count(Verdict::Near),
         count(Verdict::Misses),
+        count(Verdict::Input),
+        count(Verdict::Contradicted),
         count(Verdict::NotComparable),
         if quick { " A quick run: fewer sizes and fewer nodes." } else { "" }
     )

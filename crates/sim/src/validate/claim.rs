@@ -4,7 +4,9 @@
 //! Invariants
 //! 1. Published and simulated figures are in separate fields: [`Claim::published`], [`Claim::predicted`].
 //! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
-//! 3. A figure that is an input of the model has no verdict, for the model does not predict it.
+//! 3. A figure that is an input of the model, or the sum of inputs, has no verdict: the model does not predict it.
+//! 4. A figure that the source contradicts elsewhere is shown apart, and has no verdict.
+//! 5. A claim that rests on assumed figures says what becomes of it when each of them is halved and doubled ([`Moved`]).
 
 use std::fmt;
 
@@ -17,6 +19,23 @@ pub const NEAR_PERCENT: f64 = 35.0;
 /// If an order is claimed, two values that differ by at most this, in percent, are a tie.
 pub const TIE_PERCENT: f64 = 2.0;
 
+/// A crossing of two curves holds within this factor of the published size.
+pub const CROSSING_HOLDS: f64 = 1.5;
+/// A crossing is near within this factor of the published size.
+pub const CROSSING_NEAR: f64 = 2.25;
+
+/// A prediction with one assumed figure moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moved {
+    /// The key of the machine.
+    pub key: String,
+    /// By which it is multiplied.
+    pub factor: f64,
+    pub predicted: String,
+    /// Whether the claim still holds.
+    pub holds: bool,
+}
+
 /// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,7 +45,11 @@ pub enum Verdict {
     /// Within [`NEAR_PERCENT`], or the order is right except for ties.
     Near,
     Misses,
-    /// An input of the model, or a figure without a published number.
+    /// An input of the model, or the sum of inputs. It is shown, and proves nothing.
+    Input,
+    /// The source says something else in another place.
+    Contradicted,
+    /// A figure without a published number.
     NotComparable,
 }
 
@@ -36,6 +59,8 @@ impl fmt::Display for Verdict {
             Verdict::Holds => "holds",
             Verdict::Near => "near",
             Verdict::Misses => "misses",
+            Verdict::Input => "input",
+            Verdict::Contradicted => "apart",
             Verdict::NotComparable => "-",
         })
     }
@@ -90,6 +115,9 @@ pub struct Claim {
     /// The error of the prediction, in percent of the published number.
     pub error_percent: Option<f64>,
     pub verdict: Verdict,
+    /// What the prediction is when an assumed figure has another value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<Moved>,
     /// Why it is missed, or what the prediction depends on.
     pub note: String,
 }
@@ -105,6 +133,7 @@ impl Claim {
             unit: "",
             error_percent: None,
             verdict: Verdict::NotComparable,
+            moved: Vec::new(),
             note: String::new(),
         }
     }
@@ -223,6 +252,68 @@ impl Claim {
         Claim { predicted, unit, ..Claim::new(id, source, text, published) }
     }
 
+    /// Compares a number with a number by a limit of its own, in percent. It is near within twice the limit.
+    pub fn within(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        figures: (f64, f64, &'static str),
+        limit_percent: f64,
+    ) -> Claim {
+        let mut claim = Claim::number(id, source, text, figures);
+        let error = claim.error_percent.map_or(f64::INFINITY, f64::abs);
+        claim.verdict = match error {
+            _ if error <= limit_percent => Verdict::Holds,
+            _ if error <= 2.0 * limit_percent => Verdict::Near,
+            _ => Verdict::Misses,
+        };
+        claim
+    }
+
+    /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within one of
+    /// [`CROSSING_NEAR`]: figures are read at sizes that lie a factor of two apart. None: they do not cross.
+    pub fn crossing(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted): (f64, Option<f64>),
+    ) -> Claim {
+        let Some(predicted) = predicted else {
+            return Claim {
+                predicted: Figure::Words("no crossing".to_owned()),
+                unit: "bytes",
+                verdict: Verdict::Misses,
+                ..Claim::new(id, source, text, Figure::Number(published))
+            };
+        };
+        let factor = (predicted / published).max(published / predicted);
+        let verdict = match factor {
+            _ if factor <= CROSSING_HOLDS => Verdict::Holds,
+            _ if factor <= CROSSING_NEAR => Verdict::Near,
+            _ => Verdict::Misses,
+        };
+        Claim { verdict, ..Claim::number(id, source, text, (published, predicted, "bytes")) }
+    }
+
+    /// An input of the model: its error is shown, and it has no verdict.
+    pub fn input(self) -> Claim {
+        Claim { verdict: Verdict::Input, ..self }
+    }
+
+    /// A figure that the source contradicts: why.
+    pub fn contradicted(self, why: impl Into<String>) -> Claim {
+        Claim { verdict: Verdict::Contradicted, ..self }.note(why)
+    }
+
+    /// The same claim with assumed figures moved. A claim that no longer holds with one of them moved is near at best.
+    pub fn moved(mut self, moved: Vec<Moved>) -> Claim {
+        if self.verdict == Verdict::Holds && moved.iter().any(|moved| !moved.holds) {
+            self.verdict = Verdict::Near;
+        }
+        self.moved = moved;
+        self
+    }
+
     pub fn note(mut self, note: impl Into<String>) -> Claim {
         self.note = note.into();
         self
@@ -257,6 +348,25 @@ mod tests {
             (least(400.0), least(9.9), least(9.0), least(6.0)),
             (Verdict::Holds, Verdict::Holds, Verdict::Near, Verdict::Misses)
         );
+    }
+
+    #[test]
+    fn limits_of_a_claim_and_crossings_have_their_own_thresholds() {
+        let within = |predicted| Claim::within("x", "y", "", (100.0, predicted, ""), 10.0).verdict;
+        assert_eq!((within(110.0), within(81.0), within(79.0)), (Verdict::Holds, Verdict::Near, Verdict::Misses));
+        let crossing = |predicted| Claim::crossing("x", "y", "", (400.0, predicted)).verdict;
+        assert_eq!((crossing(Some(600.0)), crossing(Some(266.0))), (Verdict::Holds, Verdict::Near));
+        assert_eq!((crossing(Some(901.0)), crossing(None)), (Verdict::Misses, Verdict::Misses));
+    }
+
+    #[test]
+    fn an_assumption_that_decides_makes_a_claim_near_and_an_input_proves_nothing() {
+        let moved = |holds| Moved { key: "unit.x".into(), factor: 0.5, predicted: String::new(), holds };
+        let claim = || Claim::order("x", "y", "", ("", &[(2.0, 1.0)]));
+        assert_eq!(claim().moved(vec![moved(true)]).verdict, Verdict::Holds);
+        assert_eq!(claim().moved(vec![moved(true), moved(false)]).verdict, Verdict::Near);
+        assert_eq!(claim().input().verdict, Verdict::Input);
+        assert_eq!(claim().contradicted("why").verdict, Verdict::Contradicted);
     }
 
     #[test]

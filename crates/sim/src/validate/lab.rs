@@ -11,9 +11,12 @@ use std::sync::Arc;
 use crate::machine::{Machine, MachineError, load};
 use crate::node::{End, Options, Outcome, Simulation, SimulationError};
 use crate::program::{Body, Needs, Process, Tasks};
+use crate::report::sheet::{Entry, Sheet, Worth};
+
+use super::claim::Moved;
 
 /// The files of the machines, compiled in.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 14] = [
     ("seastar-host", include_str!("../../../../machines/seastar-host.toml")),
     ("seastar-nic", include_str!("../../../../machines/seastar-nic.toml")),
     ("pac", include_str!("../../../../machines/pac.toml")),
@@ -23,6 +26,11 @@ const FILES: [(&str, &str); 9] = [
     ("pac-desktop", include_str!("../../../../machines/pac-desktop.toml")),
     ("pac-desktop-hash", include_str!("../../../../machines/pac-desktop-hash.toml")),
     ("qdr-portals", include_str!("../../../../machines/qdr-portals.toml")),
+    ("extoll-ht400", include_str!("../../../../machines/extoll-ht400.toml")),
+    ("extoll-ht400-200", include_str!("../../../../machines/extoll-ht400-200.toml")),
+    ("extoll-asic500", include_str!("../../../../machines/extoll-asic500.toml")),
+    ("extoll-asic800", include_str!("../../../../machines/extoll-asic800.toml")),
+    ("atoll", include_str!("../../../../machines/atoll.toml")),
 ];
 
 /// Why an experiment has no result.
@@ -46,6 +54,38 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let path = PathBuf::from(format!("machines/{name}.toml"));
     Ok(Arc::new(load::from_text(&path, text, &overrides)?))
+}
+
+/// The keys of a machine whose figures are assumed and that `which` accepts, with their values. A value of 0 cannot be moved.
+pub fn assumed(machine: &Machine, which: impl Fn(&str) -> bool) -> Vec<(String, f64)> {
+    let entries = Sheet::of(&machine.description).entries.into_iter();
+    let number = |entry: Entry| match entry.value {
+        Worth::Number(value) if value > 0.0 => Some((entry.key, value, entry.source)),
+        _ => None,
+    };
+    entries
+        .filter_map(number)
+        .filter(|(key, _, source)| which(key) && source.as_deref().is_some_and(|source| source.starts_with("assumed")))
+        .map(|(key, value, _)| (key, value))
+        .collect()
+}
+
+/// A claim on a machine of this repository with each of these figures halved and doubled, one at a time. `predict` gives the
+/// prediction as text, and whether the claim holds.
+pub fn moved(
+    name: &str,
+    figures: &[(String, f64)],
+    predict: impl Fn(&Arc<Machine>) -> Result<(String, bool), ValidateError>,
+) -> Result<Vec<Moved>, ValidateError> {
+    let mut all = Vec::new();
+    for (key, value) in figures {
+        for factor in [0.5, 2.0] {
+            let machine = machine(name, &[(key, &(value * factor).to_string())])?;
+            let (predicted, holds) = predict(&machine)?;
+            all.push(Moved { key: key.clone(), factor, predicted, holds });
+        }
+    }
+    Ok(all)
 }
 
 /// The nodes nearest to the middle of the torus, the middle first, then shell by shell of growing cubes.

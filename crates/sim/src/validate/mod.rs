@@ -13,17 +13,23 @@
 //! | `seastar` | seed 003: interrupts, posted receives, collectives, flow control |
 //! | `pac` | seed 000: unexpected messages, eager and rendezvous, patterns of benchmarks |
 //! | `counting` | seed 004: counting puts |
+//! | `extoll` | seed 002: the EXTOLL prototype and its successors |
+//! | `atoll` | seed 002: ATOLL |
 //! | `page` | the results as a Markdown page |
 
+mod atoll;
 mod claim;
 mod counting;
+mod extoll;
 mod lab;
 mod pac;
 mod page;
 mod programs;
 mod seastar;
 
-pub use claim::{Claim, Figure, HOLDS_PERCENT, NEAR_PERCENT, TIE_PERCENT, Verdict, short};
+pub use claim::{
+    CROSSING_HOLDS, CROSSING_NEAR, Claim, Figure, HOLDS_PERCENT, Moved, NEAR_PERCENT, TIE_PERCENT, Verdict, short,
+};
 pub use lab::ValidateError;
 
 use serde::Serialize;
@@ -38,16 +44,19 @@ pub enum Document {
     Pac,
     /// Seed 004.
     Counting,
+    /// Seed 002.
+    Extoll,
 }
 
 impl Document {
-    pub const ALL: [Document; 3] = [Document::Seastar, Document::Pac, Document::Counting];
+    pub const ALL: [Document; 4] = [Document::Seastar, Document::Pac, Document::Counting, Document::Extoll];
 
     pub fn title(self) -> &'static str {
         match self {
             Document::Seastar => "SeaStar: Portals on the host and on the NIC (seed 003)",
             Document::Pac => "PAC: an engine for Portals against software (seed 000)",
             Document::Counting => "Counting puts on QDR InfiniBand (seed 004)",
+            Document::Extoll => "EXTOLL: messages, puts, gets and locks on the prototype (seed 002)",
         }
     }
 }
@@ -129,6 +138,7 @@ pub fn run(document: Document, plan: Plan, progress: &mut dyn FnMut(&str)) -> Re
         Document::Seastar => seastar::run(plan, &mut results, progress)?,
         Document::Pac => pac::run(plan, &mut results, progress)?,
         Document::Counting => counting::run(plan, &mut results, progress)?,
+        Document::Extoll => extoll::run(plan, &mut results, progress)?,
     }
     Ok(results)
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::claim::{HOLDS_PERCENT, NEAR_PERCENT, TIE_PERCENT, Verdict, short};
+use super::claim::{CROSSING_HOLDS, CROSSING_NEAR, HOLDS_PERCENT, Moved, NEAR_PERCENT, TIE_PERCENT, Verdict, short};
 use super::{AxisOf, Claim, Curve, CurveLine, Results};
 use crate::report::plot::{Axis, Line, Plot, Shape};
 use crate::report::words;
@@ -29,18 +29,26 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
          here. Where a prediction misses, the table says so, and a note says why. Published and simulated numbers have columns of their \
          own. The thresholds were fixed before the first run: a number *holds* within {HOLDS_PERCENT} % of what was published, is *near* \
          within {NEAR_PERCENT} %, and *misses* beyond; an order holds where it is right everywhere, is near where the only exceptions are \
-         ties (within {TIE_PERCENT} %), and misses otherwise. A dash marks an input of the model, or a claim without a number.\n"
+         ties (within {TIE_PERCENT} %), and misses otherwise. Where a claim has limits of its own, it says so. A size at which two curves cross \
+         holds within a factor of {CROSSING_HOLDS}, and is near within {CROSSING_NEAR}. *input* marks an input of the model or a sum of \
+         inputs: it is shown, and proves nothing. *apart* marks a figure that its source contradicts in another place. A dash marks a \
+         claim without a number. Where a claim rests on assumed figures, a table shows it with each of them halved and doubled; if it \
+         does not hold with one of them, it is near at best.\n"
     );
     if quick {
         let _ = write!(out, "\nThis was a quick run: fewer sizes and fewer nodes.\n");
     }
-    let _ =
-        write!(out, "\n## Summary\n\n| document | holds | near | misses | not comparable |\n|---|---|---|---|---|\n");
+    let _ = write!(
+        out,
+        "\n## Summary\n\n| document | holds | near | misses | inputs | apart | no number |\n|---|---|---|---|---|---|---|\n"
+    );
     for results in results {
         let count = |verdict| results.claims.iter().filter(|claim| claim.verdict == verdict).count();
         let (holds, near, misses) = (count(Verdict::Holds), count(Verdict::Near), count(Verdict::Misses));
+        let (inputs, apart) = (count(Verdict::Input), count(Verdict::Contradicted));
         let rest = count(Verdict::NotComparable);
-        let _ = writeln!(out, "| {} | {holds} | {near} | {misses} | {rest} |", results.document.title());
+        let title = results.document.title();
+        let _ = writeln!(out, "| {title} | {holds} | {near} | {misses} | {inputs} | {apart} | {rest} |");
     }
     for results in results {
         let _ = write!(out, "\n## {}\n\n", results.document.title());
@@ -56,6 +64,17 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
         out.push_str("\nNotes\n\n");
         for claim in results.claims.iter().filter(|claim| !claim.note.is_empty()) {
             let _ = writeln!(out, "- **{}**: {}", claim.id, claim.note);
+        }
+        for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
+            let _ = write!(
+                out,
+                "\n**{}**, with one assumed figure moved\n\n| figure | times | simulated | |\n|---|---|---|---|\n",
+                claim.id
+            );
+            for Moved { key, factor, predicted, holds } in &claim.moved {
+                let verdict = if *holds { "holds" } else { "does not hold" };
+                let _ = writeln!(out, "| `{key}` | {factor} | {predicted} | {verdict} |");
+            }
         }
         if !results.left_out.is_empty() {
             out.push_str("\nNot here\n\n");

@@ -102,7 +102,12 @@ fn fill(process: &Process, bytes: u64) {
 }
 
 /// Nanoseconds of an operation for each size: half a round trip; of a get and a lock, the whole.
-pub fn latency(machine: &Arc<Machine>, kind: Kind, sizes: &[u64], is_physical: bool) -> Result<Vec<f64>, ValidateError> {
+pub fn latency(
+    machine: &Arc<Machine>,
+    kind: Kind,
+    sizes: &[u64],
+    is_physical: bool,
+) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     experiment("extoll latency", machine).run(|process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());

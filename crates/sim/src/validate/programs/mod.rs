@@ -4,11 +4,13 @@
 //! | file | what |
 //! |---|---|
 //! | `pairs` | two ranks: ping-pong, streams, both ways at once, receives that do not match |
+//! | `extoll` | operations of the EXTOLL units |
 //! | `groups` | collectives by messages, one after another |
 //! | `queues` | many senders and one receiver: unexpected messages, long messages at once |
 //! | `patterns` | the communication of benchmarks |
 //! | `puts` | one-sided: counting puts, flags and barriers |
 
+pub(super) mod extoll;
 pub(super) mod groups;
 pub(super) mod pairs;
 pub(super) mod patterns;
