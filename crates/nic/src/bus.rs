@@ -21,7 +21,8 @@ pub enum Fault {
 pub enum Step {
     /// A list entry or unexpected header was compared.
     EntrySearched,
-    /// A record of a table was read or written.
+    /// A record of a table was read or written: the portal table entry or the port that a request names, a header that is
+    /// kept, an entry that is unlinked. Records that have steps of their own are not counted here.
     TableAccess,
     /// A transfer of this many bytes was started.
     Transfer(u64),

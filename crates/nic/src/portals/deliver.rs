@@ -56,6 +56,7 @@ impl Nic<'_> {
     fn deliver_by<B: Bus, const OWNER: bool>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let Some(portal_record) = self.tables.portals.get(request.portal as usize) else { return self.dropped() };
         let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
+        bus.charge(Step::TableAccess);
         if status != portal::ENABLED {
             return if status == portal::DISABLED { self.refused(request) } else { self.dropped() };
         }
@@ -165,9 +166,11 @@ impl Nic<'_> {
             self.signals.address_at(region, plan.offset)
         };
         if plan.keeps_header {
+            bus.charge(Step::TableAccess);
             self.keep_header(index, start, mlength, request);
         }
         if plan.unlinks {
+            bus.charge(Step::TableAccess);
             self.auto_unlink(index);
         }
         let event = Event {

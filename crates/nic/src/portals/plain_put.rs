@@ -93,6 +93,7 @@ impl Nic<'_> {
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
+            bus.charge(Step::TableAccess);
             self.use_up(found);
             self.set_stage(0);
         }
