@@ -70,7 +70,21 @@ fn two_runs_give_one_table() {
 }
 
 #[test]
-fn extoll_runs_on_the_machines_of_its_components() {
+fn extoll_is_predicted_from_its_components() {
     let results = quick(Document::Extoll);
     whole(&results);
+    holds(&results, &["extoll-7-7a", "extoll-7-7c", "extoll-7-10e", "extoll-7-10g", "extoll-7-10h"]);
+    holds(&results, &["extoll-f1a", "extoll-f5a", "extoll-f5c", "extoll-f7a", "extoll-f8"]);
+    assert_ne!(verdict(&results, "extoll-9-3"), Verdict::Misses);
+    // What the model is made of proves nothing, and what the text contradicts does not count.
+    for id in ["extoll-9-2a", "extoll-5-8a", "extoll-9-1a", "extoll-9-1h", "extoll-7-10a"] {
+        assert_eq!(verdict(&results, id), Verdict::Input, "{id}");
+    }
+    assert_eq!(verdict(&results, "extoll-7-10c"), Verdict::Contradicted);
+    let order = results.claims.iter().find(|claim| claim.id == "extoll-9-3").unwrap();
+    assert!(order.moved.iter().any(|moved| moved.factor == 0.5) && order.moved.iter().any(|moved| moved.factor == 2.0));
+    // Nearly the sum of table 9-2.
+    for claim in results.claims.iter().filter(|claim| claim.id.starts_with("extoll-9-1")) {
+        assert!(claim.error_percent.unwrap().abs() < 10.0, "{claim:?}");
+    }
 }

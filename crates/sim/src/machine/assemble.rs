@@ -96,8 +96,19 @@ struct PathReader<'a> {
 
 impl PathReader<'_> {
     fn path(&self, table: &PathTable, derived: &Path) -> Result<Path, Wrong> {
-        let PathTable { inline_bytes, slot_bytes, issue, command, read, header, packet, write, notify, receive } =
-            table;
+        let PathTable {
+            inline_bytes,
+            frame_bytes,
+            slot_bytes,
+            issue,
+            command,
+            read,
+            header,
+            packet,
+            write,
+            notify,
+            receive,
+        } = table;
         let whole = |key: &str, figure: &Option<super::figure::Figure>| match figure {
             None => Ok(0),
             Some(figure) if figure.value.fract() == 0.0 && figure.value <= 1e9 => Ok(figure.value as u64),
@@ -114,6 +125,7 @@ impl PathReader<'_> {
         let holder = header.last().map_or(derived.holder, |pass| pass.unit);
         Ok(Path {
             inline_bytes: whole("inline_bytes", inline_bytes)?,
+            frame_bytes: whole("frame_bytes", frame_bytes)?,
             issue: [issue.clone(), issue],
             fire: Stage::default(),
             command: [command.clone(), command],

@@ -211,6 +211,8 @@ pub struct NicTable {
     /// Sources whose long messages can arrive at the same time; 0: any number.
     #[serde(default)]
     pub streams_max: Figure,
+    /// Room of each virtual channel that ends at the node. Default: a node accepts every packet.
+    pub receive_flits: Option<Figure>,
     /// The pause of a sender between a refusal and its next attempt. Default: 10,000.
     #[serde(default = "retry_ns")]
     pub retry_ns: Figure,
@@ -243,6 +245,8 @@ pub struct UnitTable {
 pub struct PathTable {
     /// Payload up to so many bytes travels with the command. Default: 0, all is read from memory.
     pub inline_bytes: Option<Figure>,
+    /// Bytes on the wire beside the payload, apart from the link's overhead. Default: 0.
+    pub frame_bytes: Option<Figure>,
     /// The payload is written in items of so many bytes. Default: as one.
     pub slot_bytes: Option<Figure>,
     #[serde(default)]

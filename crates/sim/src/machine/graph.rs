@@ -155,6 +155,8 @@ pub type Stage = Box<[Pass]>;
 pub struct Path {
     /// Payload up to so many bytes travels with the command.
     pub inline_bytes: u64,
+    /// Bytes of the message on the wire beside its payload, apart from the link's own overhead.
+    pub frame_bytes: u64,
     /// With the payload inline, and with a payload that is read from memory.
     pub issue: [Stage; 2],
     /// In place of `issue`, when the NIC starts the command without its program.

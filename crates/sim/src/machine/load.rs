@@ -234,6 +234,10 @@ impl Reader<'_> {
                     as u32,
             }),
         };
+        let node_buffer_flits = match &description.nic.receive_flits {
+            None => None,
+            Some(figure) => Some(self.whole("nic", "receive_flits", figure, 1, 1 << 30)? as u32),
+        };
         let overhead = link.flit_overhead_bytes.clone().unwrap_or_default();
         let pads = match link.last_flit.as_deref() {
             None | Some("full") => true,
@@ -263,6 +267,7 @@ impl Reader<'_> {
                 buffer_flits: bytes("buffer_flits", &link.buffer_flits, 1)? as u32,
             },
             node_link: None,
+            node_buffer_flits,
             switch: SwitchConfig { latency: time(&switch.latency_ns), arbitration, switching },
             retransmission,
             errors: ErrorRates {

@@ -17,6 +17,9 @@ pub struct NetworkConfig {
     pub link: LinkConfig,
     /// The links between nodes and their routers, both directions. None: they are as the links between routers.
     pub node_link: Option<NodeLink>,
+    /// Room of each virtual channel that ends at a node. The node gives it back ([`super::Network::give_back`]). None: a
+    /// node accepts every packet.
+    pub node_buffer_flits: Option<u32>,
     pub switch: SwitchConfig,
     /// None: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
     pub retransmission: Option<RetransmissionConfig>,
@@ -139,6 +142,7 @@ impl Default for NetworkConfig {
                 buffer_flits: 128,
             },
             node_link: None,
+            node_buffer_flits: None,
             switch: SwitchConfig {
                 latency: Time::from_ns(20),
                 arbitration: Arbitration::RoundRobin,
@@ -241,6 +245,9 @@ impl NetworkConfig {
         }
         if self.switch.switching == Switching::Wormhole && !link.pads {
             return Err(NetworkError::ShortFlits);
+        }
+        if let Some(buffer) = self.node_buffer_flits.filter(|buffer| *buffer < flits) {
+            return Err(NetworkError::BufferBelowPacket { buffer, packet: flits });
         }
         if let Some(retransmission) = &self.retransmission {
             let needed = if self.switch.switching == Switching::CutThrough { flits } else { 1 };

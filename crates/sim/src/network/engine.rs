@@ -174,7 +174,7 @@ impl Network {
         let waited = now - here.asked;
         if head {
             here.started = now;
-            flight.hops += u32::from(from_router);
+            flight.hops = flight.hops.saturating_add(u16::from(from_router));
         }
         let channel = self.vcs[output as usize].channel;
         let mut crossing = self.cross(now, channel, packet, flits, head);
@@ -214,7 +214,8 @@ impl Network {
             }
         } else if router == NONE {
             if head {
-                self.flights[packet].head = crossing.start + latency;
+                let flight = &mut self.flights[packet];
+                (flight.head, flight.output) = (crossing.start + latency, output);
             }
             if tail {
                 queue.schedule(crossing.end + latency, NetworkEvent(Event::Arrive { packet }));
@@ -334,9 +335,14 @@ impl Network {
         }
     }
 
-    pub(super) fn on_arrive(&mut self, now: Time, packet: u32) {
+    pub(super) fn on_arrive(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.flights[packet];
         if let Fate::Lost(_) = flight.fate {
+            // The node drops it, and has its room back.
+            let (output, flits) = (flight.output, flight.flits);
+            if output != NONE {
+                self.release(output, now + self.config.node_latency(), flits, queue);
+            }
             self.on_lose(now, packet);
             return;
         }
@@ -345,7 +351,8 @@ impl Network {
             injected: flight.injected,
             head: flight.head,
             at: now,
-            hops: flight.hops,
+            hops: flight.hops.into(),
+            output: flight.output,
             recovered: flight.fate == Fate::Recovered,
         };
         self.statistics.delivered += 1;

@@ -196,8 +196,9 @@ impl Network {
         self.statistics.injected += 1;
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
         let (flits, missing) = (self.config.flits(packet.bytes), self.config.missing(packet.bytes));
-        let (injected, head, hops) = (now, now, 0);
-        let flight = Flight { packet, route, injected, head, flits, missing, hops, fate: Fate::Intact };
+        let (injected, head) = (now, now);
+        let (output, hops) = (NONE, 0);
+        let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate: Fate::Intact };
         let flight = self.flights.insert(flight);
         let buffer = self.sources + packet.from.0;
         self.source_waiting[packet.from.0 as usize] += 1;
@@ -221,7 +222,7 @@ impl Network {
             Event::Ready { resident, generation } => self.on_ready(now, resident, generation, queue),
             Event::Flit { resident, duration_ps } => self.on_flit(now, resident, duration_ps, queue),
             Event::Wake { channel } => self.on_wake(now, channel, queue),
-            Event::Arrive { packet } => self.on_arrive(now, packet),
+            Event::Arrive { packet } => self.on_arrive(now, packet, queue),
             Event::Lose { packet } => self.on_lose(now, packet),
             Event::Expire { resident, generation } => self.on_expire(now, resident, generation, queue),
         }
@@ -235,6 +236,16 @@ impl Network {
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
+    }
+
+    /// A node has taken a packet out of its buffer, or will have by `at`: its sender gets the room back. Without
+    /// [`NetworkConfig::node_buffer_flits`] there is nothing to give back. Each delivered packet is given back once.
+    pub fn give_back(&mut self, at: Time, delivery: &Delivery, queue: &mut impl Schedule) {
+        if self.config.node_buffer_flits.is_some() && delivery.output != NONE {
+            let flits = self.config.flits(delivery.packet.bytes);
+            let latency = self.config.node_latency();
+            self.release(delivery.output, at + latency, flits, queue);
+        }
     }
 
     pub fn statistics(&self) -> &NetworkStatistics {
@@ -342,16 +353,17 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
 
 fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
     let new = |channel: u32, end: Peer| {
-        let (router, port) = match end {
-            Peer::Router { router, port } => (router.0, port.0),
-            Peer::Node(_) | Peer::Unconnected => (NONE, 0),
+        let (router, port, credits) = match end {
+            Peer::Router { router, port } => (router.0, port.0, config.link.buffer_flits),
+            Peer::Node(_) => (NONE, 0, config.node_buffer_flits.unwrap_or(UNLIMITED)),
+            Peer::Unconnected => (NONE, 0, UNLIMITED),
         };
         VirtualChannel {
             owner: NONE,
             waiters: NONE,
             waiters_last: NONE,
             last: 0,
-            credits: if router == NONE { UNLIMITED } else { config.link.buffer_flits },
+            credits,
             releases: Releases::EMPTY,
             channel,
             front: NONE,

@@ -46,6 +46,8 @@ pub struct Delivery {
     pub at: Time,
     /// Routers that it crossed.
     pub hops: u32,
+    /// The output by which it came to its node, for [`super::Network::give_back`].
+    pub(super) output: u32,
     /// It was taken out of a deadlock and arrived late, possibly after packets that were sent after it.
     pub recovered: bool,
 }

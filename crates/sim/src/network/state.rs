@@ -136,7 +136,9 @@ pub(super) struct Flight {
     pub flits: u32,
     /// Bytes by which its last flit is shorter than a full one.
     pub missing: u32,
-    pub hops: u32,
+    /// The output to its node, once its head has left the last router.
+    pub output: u32,
+    pub hops: u16,
     pub fate: Fate,
 }
 

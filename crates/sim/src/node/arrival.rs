@@ -24,7 +24,7 @@ use super::fabric::AnyNetwork;
 use super::list_search::{self, ListSearch};
 use super::message::{INDEX_SHIFT, Message, Phase};
 use super::ranks::{Bytes, Meter, Ranks};
-use super::run::{Event, Simulation};
+use super::run::{Event, NetworkQueue, Simulation};
 use super::trace::Unit;
 
 /// The order of messages between ranks. A node sends in order, but the fabric or a refusal may change it.
@@ -90,15 +90,18 @@ impl<R: Ranks> Simulation<R> {
         }
         while let Some(arrival) = self.next_arrival() {
             let index = (arrival.packet().message >> INDEX_SHIFT) as u32;
-            let head = match arrival {
-                Arrival::Delivered(delivery) => delivery.head,
-                Arrival::Lost(_) => {
-                    self.messages[index as usize].lost = true;
-                    now
+            match arrival {
+                Arrival::Delivered(delivery) => {
+                    let taken = self.packet_arrived(now, index, (delivery.head, delivery.packet.bytes));
+                    if let AnyNetwork::Packets(network) = &mut self.network {
+                        network.give_back(taken, &delivery, &mut NetworkQueue(&mut self.queue));
+                    }
                 }
-            };
-            let bytes = arrival.packet().bytes;
-            self.packet_arrived(now, index, (head, bytes));
+                Arrival::Lost(loss) => {
+                    self.messages[index as usize].lost = true;
+                    self.packet_arrived(now, index, (now, loss.packet.bytes));
+                }
+            }
         }
     }
 
@@ -106,13 +109,13 @@ impl<R: Ranks> Simulation<R> {
         if let AnyNetwork::Packets(network) = &mut self.network { network.take_arrival() } else { None }
     }
 
-    fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) {
+    /// A packet has arrived. Gives the time at which the node's units have admitted it: until then it keeps its room in the
+    /// node's buffer.
+    fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
         let message = &mut self.messages[index as usize];
         let begins = message.head == Time::MAX;
         message.head = message.head.min(head);
-        if begins {
-            self.first_packet_arrived(index);
-        }
+        let header = if begins { self.first_packet_arrived(index) } else { Time::ZERO };
         let message = &mut self.messages[index as usize];
         message.packets_to_come = message.packets_to_come.saturating_sub(1);
         let is_last = message.packets_to_come == 0 && message.bytes_to_send == 0;
@@ -122,13 +125,14 @@ impl<R: Ranks> Simulation<R> {
             if is_last {
                 self.message_arrived(now, index);
             }
-            return;
+            return header.max(now);
         }
         let place = (self.messages[index as usize].target, self.receiver(index));
         let way = self.through(place, stage, (now, bytes.into()), (Unit::NicReceive, "packet", index));
         if is_last {
             self.queue.schedule(way.end, Event::Arrived(index));
         }
+        header.max(way.admitted)
     }
 
     /// A whole message has arrived. Each of its packets passes the units of its stage, one after the other.
@@ -148,8 +152,8 @@ impl<R: Ranks> Simulation<R> {
         self.queue.schedule(end, Event::Arrived(index));
     }
 
-    /// The first packet of a message has arrived.
-    pub(super) fn first_packet_arrived(&mut self, index: u32) {
+    /// The first packet of a message has arrived. Gives the time at which a unit has admitted its header.
+    pub(super) fn first_packet_arrived(&mut self, index: u32) -> Time {
         let message = &mut self.messages[index as usize];
         if message.phase == Phase::Request && message.packets_to_come > 1 {
             if self.hardware[message.target as usize].open_stream(&self.machine, message.from) {
@@ -158,9 +162,7 @@ impl<R: Ranks> Simulation<R> {
                 message.refused = true;
             }
         }
-        if !message.refused && !message.lost {
-            self.take_header(index);
-        }
+        if message.refused || message.lost { Time::ZERO } else { self.take_header(index) }
     }
 
     // ---- At the node ---------------------------------------------------------------------------------------------
@@ -225,18 +227,19 @@ impl<R: Ranks> Simulation<R> {
         self.release_in_order(pair, now);
     }
 
-    /// The header has arrived, and passes the units of its stage.
-    fn take_header(&mut self, index: u32) {
+    /// The header has arrived, and passes the units of its stage. Gives the time at which the first one has admitted it.
+    fn take_header(&mut self, index: u32) -> Time {
         let machine = self.machine.clone();
         let message = &self.messages[index as usize];
         let (head, phase, target) = (message.head, message.phase, message.target);
         if phase == Phase::Refusal {
-            return;
+            return Time::ZERO;
         }
         let stage = &machine.graph.path(message.class).header;
         let rank = self.receiver(index);
         let way = self.through((target, rank), stage, (head, 0), (Unit::NicReceive, "header", index));
         self.messages[index as usize].header_done = way.end;
+        way.admitted
     }
 
     /// All of a message has arrived and it is the next of its pair: it is delivered when its bytes are in memory.
@@ -275,7 +278,10 @@ impl<R: Ranks> Simulation<R> {
             let written = match bytes == 0 && first.interval == Time::ZERO {
                 // What moves bytes alone does not move nothing.
                 true => done + first.latency,
-                false => self.hardware[target as usize].units.pass(first, done, bytes).1,
+                false => {
+                    let units = &mut self.hardware[target as usize].units;
+                    units.enter(&self.machine.graph, first, (done, bytes), Some(path.holder)).2
+                }
             };
             end = end.max(self.through(place, rest, (written.max(now + first.latency), bytes), seen).end);
         }

@@ -146,7 +146,7 @@ impl<R: Ranks> Simulation<R> {
         let hardware = &mut self.hardware[message.source as usize];
         let packets = message.packets_to_come;
         let full = self.machine.network.link.packet_bytes;
-        let last_bytes = (message.bytes - u64::from(full) * u64::from(packets - 1)) as u32;
+        let last_bytes = (message.framed_bytes - u64::from(full) * u64::from(packets - 1)) as u32;
         let mut flits = u64::from(network.flits(last_bytes));
         let last_wire = network.injection_time(last_bytes);
         let mut missing = u64::from(network.missing(last_bytes));

@@ -65,7 +65,9 @@ pub(super) struct Message {
     pub header_done: Time,
     /// Bytes that have not been injected into the fabric.
     pub bytes_to_send: u64,
+    /// Bytes of its payload, and with its frame.
     pub bytes: u64,
+    pub framed_bytes: u64,
     /// Packets that have not arrived.
     pub packets_to_come: u32,
     /// The target refused it because all of its streams were in use.
@@ -101,6 +103,7 @@ impl Message {
             header_done: Time::MAX,
             bytes_to_send: 0,
             bytes: 0,
+            framed_bytes: 0,
             packets_to_come: 0,
             refused: false,
             has_stream: false,
@@ -243,7 +246,8 @@ impl<R: Ranks> Simulation<R> {
         let path = machine.graph.path(class);
         let reads = path.reads(bytes);
         let packet = u64::from(machine.network.link.packet_bytes).max(1);
-        let first = bytes.min(packet);
+        let framed = bytes + path.frame_bytes;
+        let first = bytes.min(packet.saturating_sub(path.frame_bytes));
         let rank = self.sender(index);
         let stage = &path.command[usize::from(reads)];
         let done = self.through((source, rank), stage, (now, 0), (Unit::NicSend, "command", index)).end;
@@ -251,9 +255,9 @@ impl<R: Ranks> Simulation<R> {
         let done = self.translated(source, done, (u64::from(lookups & 0xffff), u64::from(lookups >> 16)));
         let ready = if reads { self.read_first(source, class, done, first) } else { done };
         let message = &mut self.messages[index as usize];
-        message.bytes = bytes;
-        message.bytes_to_send = bytes;
-        message.packets_to_come = if bytes <= packet { 1 } else { bytes.div_ceil(packet) as u32 };
+        (message.bytes, message.framed_bytes) = (bytes, framed);
+        message.bytes_to_send = framed;
+        message.packets_to_come = if framed <= packet { 1 } else { framed.div_ceil(packet) as u32 };
         message.head = Time::MAX;
         message.header_done = Time::MAX;
         message.left = ready;
@@ -297,7 +301,7 @@ impl<R: Ranks> Simulation<R> {
         let hardware = &mut self.hardware[source as usize];
         let leaves = hardware.sent.max(now);
         hardware.sent = leaves + network.injection_time(bytes as u32);
-        if message.bytes_to_send == message.bytes {
+        if message.bytes_to_send == message.framed_bytes {
             message.left = leaves;
         }
         message.bytes_to_send -= bytes;
@@ -474,8 +478,12 @@ impl<R: Ranks> Simulation<R> {
         let message = &self.messages[index as usize];
         let (number, bytes, place) = (message.number, message.bytes, self.nodes[rank as usize]);
         let (trace, statistics) = (&mut self.trace, &mut self.statistics);
+        let served = &mut self.rank_states[rank as usize].served;
         self.hardware[node as usize].units.through(&self.machine.graph, stage, item, |pass, start, end| {
-            statistics.interrupts += u64::from(pass.interrupts);
+            if pass.interrupts {
+                statistics.interrupts += 1;
+                *served += end - start;
+            }
             if trace.limit > 0 {
                 let (unit, name) = if pass.interrupts { (Unit::Host, "interrupt") } else { (unit, name) };
                 trace.add(Span { node: place, unit, name, start, end, message: number, bytes });

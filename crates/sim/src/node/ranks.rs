@@ -35,6 +35,8 @@ pub enum Ask {
     Poll,
     /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
+    /// Compute until this time. Interrupts that its processor serves meanwhile delay it.
+    Compute { until: Time },
     /// It is in a call that returns when other ranks have made it, too. [`Ranks::take_released`] names it when it may
     /// continue.
     Blocked { in_call: &'static str },

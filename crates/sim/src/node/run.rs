@@ -175,6 +175,10 @@ pub(super) struct RankState {
     /// rank waits, at [`Event::HandOver`]. A message that is on its way to the NIC behind the processor is not its host's.
     handing_over: u32,
     pub pace: Pace,
+    /// How long its processor has served interrupts for messages to it.
+    pub served: Time,
+    /// It computes; what it had served when it began.
+    computing: Option<Time>,
     ended: Option<Time>,
     code: Option<i32>,
 }
@@ -304,6 +308,8 @@ impl<R: Ranks> Simulation<R> {
             unanswered: 0,
             handing_over: NONE,
             pace: Pace::new(options.variation, rank),
+            served: Time::ZERO,
+            computing: None,
             ended: None,
             code: None,
         };
@@ -433,14 +439,16 @@ impl<R: Ranks> Simulation<R> {
             Event::Resume { rank, generation, is_poll } => {
                 self.queued_polls -= usize::from(is_poll);
                 self.failed_polls = self.failed_polls.saturating_add(u32::from(is_poll));
-                if self.rank_states[rank as usize].generation == generation {
+                if self.rank_states[rank as usize].generation == generation && !self.is_delayed(now, rank) {
                     self.turn(now, rank, is_poll);
                 }
             }
             Event::HandOver(rank) => self.hand_over(now, rank),
             Event::Issue(message) => self.issue(now, message),
             Event::Inject(message) => self.inject(now, message),
-            Event::Head(message) => self.first_packet_arrived(message),
+            Event::Head(message) => {
+                self.first_packet_arrived(message);
+            }
             Event::Sent(message) => self.complete_send(now, message),
             Event::Arrived(message) => self.whole_arrived(now, message),
             Event::Deliver(message) => self.deliver(now, message),
@@ -462,6 +470,20 @@ impl<R: Ranks> Simulation<R> {
         if !matches!(event, Event::Resume { is_poll: true, .. }) {
             (self.last_progress, self.failed_polls) = (now, 0);
         }
+    }
+
+    /// Whether a rank that computes has served interrupts since it began: then it computes for as long again as they took.
+    #[inline]
+    fn is_delayed(&mut self, now: Time, rank: u32) -> bool {
+        let state = &mut self.rank_states[rank as usize];
+        let Some(served) = state.computing.take() else { return false };
+        let delay = state.served.saturating_sub(served);
+        if delay == Time::ZERO {
+            return false;
+        }
+        state.computing = Some(state.served);
+        self.schedule_turn(rank, now + delay, false);
+        true
     }
 
     /// Schedules a rank's next turn; a turn that is queued for it becomes stale.
@@ -495,7 +517,7 @@ impl<R: Ranks> Simulation<R> {
             Ask::SharesMemory { .. } => 105,
             Ask::Wait { .. } => 101,
             Ask::Poll => 102,
-            Ask::Sleep { .. } => 103,
+            Ask::Sleep { .. } | Ask::Compute { .. } => 103,
             Ask::Blocked { .. } => 104,
             Ask::Ended { code } => 1000 + u64::from(*code as u32),
         };
@@ -563,6 +585,12 @@ impl<R: Ranks> Simulation<R> {
             }
             Ask::Sleep { until } => {
                 self.rank_states[rank as usize].activity = Activity::Due;
+                self.schedule_turn(rank, until.max(at), false);
+            }
+            Ask::Compute { until } => {
+                let rank_state = &mut self.rank_states[rank as usize];
+                rank_state.activity = Activity::Due;
+                rank_state.computing = Some(rank_state.served);
                 self.schedule_turn(rank, until.max(at), false);
             }
             Ask::Blocked { in_call } => {

@@ -68,7 +68,8 @@ impl<R: Ranks> Simulation<R> {
         let is_request = message.phase == Phase::Request;
         // The copy of a request was part of the call that started it.
         let copy = if is_request { Time::ZERO } else { Time::of_bytes(bytes, self.machine.host.copy_bytes_per_s) };
-        (message.bytes, message.bytes_to_send, message.packets_to_come) = (bytes, 0, 0);
+        (message.bytes, message.framed_bytes) = (bytes, bytes);
+        (message.bytes_to_send, message.packets_to_come) = (0, 0);
         let hardware = &mut self.hardware[message.source as usize];
         hardware.looped = hardware.looped.max(now + copy);
         let there = hardware.looped;

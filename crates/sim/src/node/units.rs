@@ -88,37 +88,50 @@ impl NodeUnits {
         // The unit that has the item, and keeps it until the next one admits it.
         let mut holder: Option<UnitId> = None;
         for (number, pass) in stage.iter().enumerate() {
-            let unit = &graph.units[usize::from(pass.unit)];
-            if unit.is_processor {
+            if graph.units[usize::from(pass.unit)].is_processor {
                 let end = way.end + pass.latency + pass.bytes(bytes);
                 seen(pass, way.end, end);
                 (way.end, holder) = (end, None);
                 continue;
             }
-            let admitted = self.admitted(unit.queue, pass.unit, way.end);
+            let (admitted, begin, end) = self.enter(graph, pass, (way.end, bytes), holder);
             if number == 0 {
                 way.admitted = admitted;
             }
-            if let Some(before) = holder.filter(|_| admitted > way.end) {
-                let free = &mut self.free[usize::from(before)];
-                *free = (*free).max(admitted);
-            }
-            let (begin, end) = self.pass(pass, admitted, bytes);
             seen(pass, begin, end);
-            if unit.queue != 0 {
-                self.begun[usize::from(pass.unit)].push_back(begin);
-            }
             (way.end, holder) = (end, Some(pass.unit));
         }
         way
     }
 
+    /// An item enters a unit from the one that holds it, which keeps it until there is room. Gives the times at which it is
+    /// admitted, begins, and is through.
+    #[inline]
+    pub fn enter(
+        &mut self,
+        graph: &Graph,
+        pass: &Pass,
+        (at, bytes): (Time, u64),
+        holder: Option<UnitId>,
+    ) -> (Time, Time, Time) {
+        let queue = graph.units[usize::from(pass.unit)].queue;
+        if queue == 0 {
+            let (begin, end) = self.pass(pass, at, bytes);
+            return (at, begin, end);
+        }
+        let admitted = self.admitted(queue, pass.unit, at);
+        if let Some(before) = holder.filter(|_| admitted > at) {
+            let free = &mut self.free[usize::from(before)];
+            *free = (*free).max(admitted);
+        }
+        let (begin, end) = self.pass(pass, admitted, bytes);
+        self.begun[usize::from(pass.unit)].push_back(begin);
+        (admitted, begin, end)
+    }
+
     /// When a unit admits an item that comes at `at`.
     #[inline]
-    pub fn admitted(&mut self, queue: u32, unit: UnitId, at: Time) -> Time {
-        if queue == 0 {
-            return at;
-        }
+    fn admitted(&mut self, queue: u32, unit: UnitId, at: Time) -> Time {
         let begun = &mut self.begun[usize::from(unit)];
         while begun.len() > queue as usize {
             begun.pop_front();

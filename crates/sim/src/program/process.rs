@@ -248,8 +248,16 @@ impl Process {
 
     // ---- Time ----------------------------------------------------------------------------------------------------
 
-    /// The program computes for this time.
+    /// The program computes for this time, and for as long again as interrupts take its processor meanwhile.
     pub async fn compute(&self, time: Time) {
+        if time > Time::ZERO {
+            let until = self.now() + time;
+            self.ask(Ask::Compute { until }).await;
+        }
+    }
+
+    /// The program waits for this time, whatever its NIC does.
+    pub async fn sleep(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
             self.ask(Ask::Sleep { until }).await;

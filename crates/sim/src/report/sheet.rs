@@ -145,6 +145,7 @@ impl Sheet {
                 polling_loop_ns,
                 entry_bytes,
                 streams_max,
+                receive_flits,
                 retry_ns,
             }
         );
@@ -298,8 +299,21 @@ impl Add for UnitTable {
 
 impl Add for PathTable {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        let PathTable { inline_bytes, slot_bytes, issue, command, read, header, packet, write, notify, receive } = self;
+        let PathTable {
+            inline_bytes,
+            frame_bytes,
+            slot_bytes,
+            issue,
+            command,
+            read,
+            header,
+            packet,
+            write,
+            notify,
+            receive,
+        } = self;
         inline_bytes.add_to(sheet, &format!("{key}.inline_bytes"));
+        frame_bytes.add_to(sheet, &format!("{key}.frame_bytes"));
         slot_bytes.add_to(sheet, &format!("{key}.slot_bytes"));
         let stages = [
             ("issue", issue),

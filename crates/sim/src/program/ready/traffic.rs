@@ -205,7 +205,7 @@ impl Plan {
         for number in 0..self.messages {
             let (gap, to) = self.next(&mut random, rank, load);
             due += gap;
-            process.compute(due - process.now()).await;
+            process.sleep(due - process.now()).await;
             while let Some(first) = posted.front() {
                 let Some((_, message)) = process.done_of(&[*first]).await else { break };
                 posted.pop_front();

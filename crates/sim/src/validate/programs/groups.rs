@@ -71,7 +71,7 @@ pub fn measured(
             barrier(&process).await;
             // All ranks start at the same time, so the skew of the barrier is not measured.
             let start = Time::from_ns(process.now().as_ns() / START_NS * START_NS + 2 * START_NS);
-            process.compute(start - process.now()).await;
+            process.sleep(start - process.now()).await;
             for _ in 0..rounds {
                 let code = turn(process.clone()).await;
                 if code != 0 {
@@ -196,7 +196,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: T
         }
     }
     if first == First::Sends {
-        process.compute(pause).await;
+        process.sleep(pause).await;
         receives = post();
     }
     let mut right = true;

@@ -64,7 +64,7 @@ async fn round(process: &Process, bytes: u64) {
 async fn meet(process: &Process) {
     let other = 1 - process.rank();
     process.exchange(other, other, GO, &[]).await;
-    process.compute(Time::from_ns(50_000)).await;
+    process.sleep(Time::from_ns(50_000)).await;
 }
 
 /// Messages per microsecond in one direction, in windows of `window` messages into posted receives.

@@ -81,7 +81,7 @@ pub fn unexpected_alltoall(machine: &Arc<Machine>, ranks: u32) -> Result<f64, Va
             for step in 1..size {
                 process.send((rank + step) % size, TAG, &[0; 8]).await;
             }
-            process.compute(pause).await;
+            process.sleep(pause).await;
             for step in (1..size).rev() {
                 process.recv((rank + size - step) % size, TAG, 8).await;
             }

@@ -35,14 +35,14 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
                 for (place, &length) in lengths.iter().enumerate() {
                     let end = begin + SLOT * (length - sent + 1);
                     if process.rank() == 0 {
-                        process.compute(end - process.now()).await;
+                        process.sleep(end - process.now()).await;
                         let start = process.now();
                         process.recv(ANY, UNEXPECTED - (length - 1) as u32, 8).await;
                         notes.set(place, (process.now() - start).as_ns_f64());
                     } else {
                         let mine = (sent..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank()));
                         for n in mine {
-                            process.compute(begin + SLOT * (n - sent) - process.now()).await;
+                            process.sleep(begin + SLOT * (n - sent) - process.now()).await;
                             process.send(0, UNEXPECTED - n as u32, &[]).await;
                         }
                     }
@@ -50,7 +50,7 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
                     // Long enough for the slowest machine to search the longest list.
                     begin = end + Time::from_ns(20_000) * length;
                     if process.rank() > 0 {
-                        process.compute(begin - process.now()).await;
+                        process.sleep(begin - process.now()).await;
                     }
                 }
                 0
@@ -67,7 +67,7 @@ pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> 
         let notes = notes.clone();
         Box::pin(async move {
             if process.rank() == 0 {
-                process.compute(SLOT * (length + 1)).await;
+                process.sleep(SLOT * (length + 1)).await;
                 let start = process.now();
                 for n in (0..length).rev() {
                     process.recv(ANY, UNEXPECTED - n as u32, 8).await;
@@ -76,7 +76,7 @@ pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> 
                 return 0;
             }
             for n in (0..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank())) {
-                process.compute(SLOT * n - process.now()).await;
+                process.sleep(SLOT * n - process.now()).await;
                 process.send(0, UNEXPECTED - n as u32, &[]).await;
             }
             0
@@ -117,7 +117,7 @@ pub fn incast(
         let notes = notes.clone();
         Box::pin(async move {
             if process.rank() > 0 {
-                process.compute(start).await;
+                process.sleep(start).await;
                 for n in 0..messages {
                     process.isend(0, TAG, &payload(process.rank(), n, bytes as usize)).await;
                 }
