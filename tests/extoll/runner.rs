@@ -32,6 +32,7 @@ fn main() -> ExitCode {
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
                 Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", prototype()) },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,
@@ -52,6 +53,11 @@ const SIMULATED: &[&str] = &[];
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {
     Start::Simulator { machine: "cluster", one_node, shared_file: None }
+}
+
+/// The prototype of seed 002, whose messages and commands pass units of their own.
+fn prototype() -> Start {
+    Start::Simulator { machine: "extoll-ht400", one_node: false, shared_file: None }
 }
 
 fn live(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {
