@@ -49,7 +49,7 @@ fn request() -> BoxedStrategy<Request> {
     let bytes = prop_oneof![4 => 0..3 * PAGE, 1 => word()];
     let words = (word(), mode, word(), word(), bytes, prop::array::uniform4(word()));
     (kinds, portal, any::<(u8, u8, u8, u32, u32)>(), words)
-        .prop_map(|(kind, portal, (operation, datatype, ack, uid, reserved), words)| {
+        .prop_map(|(kind, portal, (operation, datatype, ack, uid, lookups), words)| {
             let (initiator, match_bits, remote_offset, header_data, length, operand) = words;
             Request {
                 kind,
@@ -58,7 +58,7 @@ fn request() -> BoxedStrategy<Request> {
                 ack,
                 portal,
                 uid,
-                reserved,
+                lookups,
                 initiator,
                 match_bits,
                 remote_offset,
