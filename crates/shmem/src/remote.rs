@@ -375,7 +375,7 @@ impl World {
                 ack: if replies { ack::NONE } else { ack::COUNTING },
                 portal: remote.portal,
                 uid: self.commands.uid,
-                reserved: 0,
+                lookups: 0,
                 initiator: self.interface.id(),
                 match_bits: spec.match_bits,
                 remote_offset: remote.offset,
