@@ -20,7 +20,7 @@ use serde_json::Value;
 const SENT: u64 = 7;
 const READ: u64 = 3;
 
-/// Rank 0 sends SENT messages of 8 bytes, rank 1 reads READ of them. Then both wait for the file `stop`.
+/// Mailboxes that discard take all messages themselves, so their pointers move. Rank 0 sends SENT messages of 8 bytes, rank 1 reads READ of them. Then both wait for the file `stop`.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,9 +116,13 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn start(place: &'a Place) -> Job<'a> {
-        let (sent, read) = (SENT.to_string(), READ.to_string());
+        Job::start_with(place, SENT, READ)
+    }
+
+    fn start_with(place: &'a Place, sent: u64, read: u64) -> Job<'a> {
+        let (sent, read) = (sent.to_string(), read.to_string());
         let mut command = place.run(&["-n", "2", "--timeout", "60", program(), &sent, &read]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("SELVEDGE_FULL_MAILBOX", "discard").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut job = Job { place, launcher: Some(command.spawn().expect("the launcher starts")), vpid: 0 };
         place.wait_for_line("0");
         job.vpid = place.wait_for_line("1").parse().expect("a VPID");
@@ -225,6 +229,20 @@ fn values_are_those_of_the_running_nics() {
     assert_eq!(lines[4], ["1", &ni, "ready", "velo_received", &sent, "messages"]);
     assert_eq!(lines[5], ["1", &ni, "ready", &one, &sent, "slots"]);
     assert_eq!(lines.len(), 6);
+    assert_eq!(job.end().code, Some(0));
+}
+
+#[test]
+fn a_mailbox_that_discards_counts_what_it_discards() {
+    let place = Place::new("discard");
+    let slots = u64::from(selvedge_nic::Limits::EXTOLL.mailbox_slots);
+    let job = Job::start_with(&place, slots + 44, 0);
+    let registers = json(&place, &["--nic", "1"])[0]["registers"].clone();
+    assert_eq!(registers["velo_tables"]["mailbox_write_pointers"][job.vpid as usize], slots);
+    assert_eq!(
+        (&registers["velo"]["velo_received"], &registers["velo"]["velo_discarded"]),
+        (&slots.into(), &44.into())
+    );
     assert_eq!(job.end().code, Some(0));
 }
 

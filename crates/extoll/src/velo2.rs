@@ -225,10 +225,11 @@ impl Link {
 
 fn open(wanted: Option<u16>) -> Outcome<UserPort> {
     let device = Device::current()?;
-    // On a simulated machine no sender can be told that the mailbox is full.
-    let full = if device.interface().is_simulated() { 0 } else { options::REFUSE };
-    let id = device.open_port(wanted, full)?;
-    let reader = MessageReader::new(device.interface(), id.vpid, device.open_rings(id)).ok_or(Code::InvalidMbox)?;
+    let discards = device.mailboxes_discard();
+    let id = device.open_port(wanted, if discards { 0 } else { options::REFUSE })?;
+    // A ring makes its sender wait, so a mailbox that discards takes all messages itself.
+    let rings = if discards { None } else { device.open_rings(id) };
+    let reader = MessageReader::new(device.interface(), id.vpid, rings).ok_or(Code::InvalidMbox)?;
     let (reader, nodeid) = (UnsafeCell::new(reader), device.node().into());
     let port = Port { mark: AtomicU64::new(0), device, id, reader, turn: Cell::new(0), links: RefCell::default() };
     Ok(UserPort { map: port.hand_out().cast(), nodeid, vpid: id.vpid.into() })

@@ -56,6 +56,13 @@ pub const VARIABLES: &[Variable] = &[
         text: "EXTOLL: the global address tables of a process. Each takes 2M and lets the process register 1G of memory.",
     },
     Variable {
+        name: "SELVEDGE_FULL_MAILBOX",
+        values: "wait | discard",
+        default: "wait",
+        text: "EXTOLL: what becomes of a message whose mailbox is full. wait: its sender waits for room. discard: the mailbox's NIC discards \
+               and counts it, as the hardware does. Simulated machines discard.",
+    },
+    Variable {
         name: "GASNET_MAX_SEGSIZE",
         values: "bytes, with K, M, G or T",
         default: "256M",
@@ -173,6 +180,8 @@ pub struct Settings {
     pub heap_bytes: u64,
     /// Global address tables of the EXTOLL units.
     pub address_tables: u32,
+    /// A full mailbox discards messages.
+    pub mailboxes_discard: bool,
     /// The longest segment of GASNet.
     pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
@@ -199,6 +208,11 @@ impl Settings {
             cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
             address_tables: read("SELVEDGE_ADDRESS_TABLES", Limits::EXTOLL.address_tables, |text| {
                 text.parse().ok().filter(|tables| (1..=ADDRESS_TABLES_MAX).contains(tables))
+            }),
+            mailboxes_discard: read("SELVEDGE_FULL_MAILBOX", false, |text| match text {
+                "wait" => Some(false),
+                "discard" => Some(true),
+                _ => None,
             }),
             gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),

@@ -74,6 +74,8 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         "SELVEDGE_CORES" => settings.cores.to_string(),
         "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
         "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
+        "SELVEDGE_FULL_MAILBOX" => if settings.mailboxes_discard { "discard" } else { "wait" }.into(),
+        "GASNET_MAX_SEGSIZE" => bytes_text(settings.gasnet_segment_bytes),
         "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
             Some(prefix) => prefix.to_owned(),
@@ -117,6 +119,8 @@ mod tests {
             ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
             ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
+            ("SELVEDGE_FULL_MAILBOX", "discard", "full"),
+            ("GASNET_MAX_SEGSIZE", "1G", "many"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
             ("SELVEDGE_FI_SMALL_MAX", "512", "few"),

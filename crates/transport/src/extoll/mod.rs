@@ -120,6 +120,11 @@ impl Device {
         u16::try_from(Process::current().map_or(1, |process| process.size())).unwrap_or(u16::MAX).max(self.node() + 1)
     }
 
+    /// Whether a full mailbox discards messages: as its user wants, or because on a simulated machine no sender can be told.
+    pub fn mailboxes_discard(&self) -> bool {
+        self.interface().is_simulated() || Process::current().is_ok_and(|process| process.settings.mailboxes_discard)
+    }
+
     /// How many ports a node has.
     pub fn ports(&self) -> u16 {
         self.interface().limits().vpids as u16
