@@ -255,7 +255,8 @@ fn through_packet(request: &Request) -> Request {
     };
     let arrived = Packet::decode(&packet.encode(true)).expect("it is a packet");
     let arrived = Request::from(&arrived);
-    assert_eq!(arrived, *request, "the format loses nothing");
+    // What the source's NIC has looked up is of no use at the target.
+    assert_eq!(arrived, Request { lookups: 0, ..*request }, "the format loses nothing");
     arrived
 }
 

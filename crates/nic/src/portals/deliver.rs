@@ -111,6 +111,10 @@ impl Nic<'_> {
         if reached == Err(Fault::Gone) {
             return Verdict::Unreachable;
         }
+        // The header that is kept, and the entry that is unlinked.
+        for _ in 0..u32::from(plan.keeps_header) + u32::from(plan.unlinks) {
+            bus.charge(Step::TableAccess);
+        }
         if !OWNER {
             let counted = self.count_total(record.counter);
             let intent = Intent {
@@ -166,11 +170,9 @@ impl Nic<'_> {
             self.signals.address_at(region, plan.offset)
         };
         if plan.keeps_header {
-            bus.charge(Step::TableAccess);
             self.keep_header(index, start, mlength, request);
         }
         if plan.unlinks {
-            bus.charge(Step::TableAccess);
             self.auto_unlink(index);
         }
         let event = Event {

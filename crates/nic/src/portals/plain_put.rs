@@ -70,6 +70,7 @@ impl Nic<'_> {
         let Moved { start, mlength } = move_payload(bus, (record.start, record.length), put.remote_offset, put)?;
         let queue = self.queue_index(queue);
         if uses_up {
+            bus.charge(Step::TableAccess);
             let counted = if counts { self.count_total(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.record_intent(2, tail, counted, put.intent(index, mlength));
@@ -93,7 +94,6 @@ impl Nic<'_> {
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
-            bus.charge(Step::TableAccess);
             self.use_up(found);
             self.set_stage(0);
         }
