@@ -11,11 +11,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, Place, wait_until};
+use common::{Ended, Place, compile_text, wait_until};
 use selvedge_nic::Register;
 use selvedge_nic::registers::TableRegister;
 use selvedge_shm::segment::SegmentHeader;
@@ -190,40 +190,10 @@ int main(int argc, char **argv)
 }
 "#;
 
-fn tree() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
-    let tree = std::env::var_os("SELVEDGE_PREFIX").map_or(here, PathBuf::from);
-    assert!(tree.join("lib/libportals.so").is_file(), "no built tree at {}: `make build`", tree.display());
-    tree
-}
-
 /// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
-    PROGRAM_PATH.get_or_init(|| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("info-top-{}", std::process::id()));
-        let source = path.with_extension("c");
-        fs::write(&source, PROGRAM).expect("the source is written");
-        let (tree, compiler) = (tree(), std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-        let made = Command::new(&compiler)
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(tree.join("include"))
-            .arg(&source)
-            .arg("-o")
-            .arg(&path)
-            .arg("-L")
-            .arg(tree.join("lib"))
-            .arg(format!("-Wl,-rpath,{}", tree.join("lib").display()))
-            .arg("-lportals")
-            .output()
-            .expect("a C compiler");
-        let _ = fs::remove_file(&source);
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        // The name is the same in every run of the tests; another run that is still going on keeps the file that it has opened.
-        let program = path.with_file_name("info-top");
-        fs::rename(&path, &program).expect("renamed");
-        program.to_string_lossy().into_owned()
-    })
+    PROGRAM_PATH.get_or_init(|| compile_text("info-top", PROGRAM, &["portals"]))
 }
 
 /// A job of the program, which ends with the test.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, Place, wait_until};
+use common::{Ended, Place, compile_text, wait_until};
 use selvedge_nic::registers::{Register, TableRegister, VERSION};
 use serde_json::Value;
 
@@ -73,37 +73,10 @@ int main(int argc, char **argv)
 }
 "#;
 
-fn tree() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
-    let tree = std::env::var_os("SELVEDGE_PREFIX").map_or(here, PathBuf::from);
-    assert!(tree.join("lib/libvelo2.so").exists(), "no built tree at {}: `make build`", tree.display());
-    tree
-}
-
 /// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
-    PROGRAM_PATH.get_or_init(|| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("registers-{}", std::process::id()));
-        let source = path.with_extension("c");
-        fs::write(&source, PROGRAM).expect("the source is written");
-        let (tree, compiler) = (tree(), std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-        let made = Command::new(&compiler)
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(tree.join("include"))
-            .arg(&source)
-            .arg("-o")
-            .arg(&path)
-            .arg("-L")
-            .arg(tree.join("lib"))
-            .arg(format!("-Wl,-rpath,{}", tree.join("lib").display()))
-            .args(["-lvelo2", "-lrma2"])
-            .output()
-            .expect("a C compiler");
-        let _ = fs::remove_file(&source);
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        path.to_string_lossy().into_owned()
-    })
+    PROGRAM_PATH.get_or_init(|| compile_text("registers", PROGRAM, &["velo2", "rma2"]))
 }
 
 /// A job of the program that has exchanged its messages, and ends with the test.

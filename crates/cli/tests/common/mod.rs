@@ -146,6 +146,39 @@ pub fn compile(place: &Place, name: &str) -> String {
     program.to_str().expect("a path of characters").to_owned()
 }
 
+/// Compiles the text of a C program against the tree. Gives its path, which is the same in every run of the tests; another run
+/// that is still going on keeps the file that it has opened.
+pub fn compile_text(name: &str, text: &str, libraries: &[&str]) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let source = path.with_extension("c");
+    fs::write(&source, text).expect("the source is written");
+    let (tree, compiler) = (tree(), std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    for library in libraries {
+        assert!(
+            tree.join(format!("lib/lib{library}.so")).exists(),
+            "no built tree at {}: `make build`",
+            tree.display()
+        );
+    }
+    let made = Command::new(&compiler)
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(tree.join("include"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&path)
+        .arg("-L")
+        .arg(tree.join("lib"))
+        .arg(format!("-Wl,-rpath,{}", tree.join("lib").display()))
+        .args(libraries.iter().map(|library| format!("-l{library}")))
+        .output()
+        .expect("a C compiler");
+    let _ = fs::remove_file(&source);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let program = path.with_file_name(name);
+    fs::rename(&path, &program).expect("renamed");
+    program.to_string_lossy().into_owned()
+}
+
 /// `selvedge sim` with two ranks on a machine of `machines/`.
 pub fn sim_of_two(machine: &str, args: &[&str]) -> Command {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../machines/{machine}.toml"));
