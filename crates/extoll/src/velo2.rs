@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use selvedge_transport::extoll::connection::{Letter, Outlet, PostError};
 use selvedge_transport::extoll::messages::MessageReader;
 use selvedge_transport::extoll::{Device, DeviceError};
-use selvedge_transport::nic::velo::{Endpoint, Label, PortId, options};
+use selvedge_transport::nic::velo::{Endpoint, Label, PortId};
 
 use crate::codes::codes;
 use crate::marked::Marked;
@@ -182,13 +182,20 @@ impl Link {
     /// The message is readable. The calling thread is the one that uses the port.
     #[inline(always)]
     unsafe fn send(&self, letter: &Letter) -> Outcome {
-        let port = self.port;
         // SAFETY: the caller's.
-        match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+        match unsafe { self.send_now(letter) } {
             // SAFETY: the caller's.
             Err(PostError::Full) => unsafe { self.send_when_room(letter) },
             done => Ok(done?),
         }
+    }
+
+    /// # Safety
+    /// As [`Link::send`].
+    #[inline(always)]
+    unsafe fn send_now(&self, letter: &Letter) -> Result<(), PostError> {
+        // SAFETY: the caller's.
+        unsafe { (*self.outlet.get()).send(&self.port.device, letter, self.port.turn.get()) }
     }
 
     /// # Safety
@@ -202,7 +209,7 @@ impl Link {
                 std::hint::spin_loop();
             }
             // SAFETY: the caller's.
-            match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+            match unsafe { self.send_now(letter) } {
                 Err(PostError::Full) => {}
                 done => return Ok(done?),
             }
@@ -214,7 +221,7 @@ impl Link {
             // The receiver may need the lock and the core to make room.
             std::thread::sleep(ROOM_PAUSE);
             // SAFETY: the caller's.
-            match unsafe { (*self.outlet.get()).send(&port.device, letter, port.turn.get()) } {
+            match unsafe { self.send_now(letter) } {
                 Err(PostError::Full) if Instant::now() > give_up => return Err(Code::TryAgain),
                 Err(PostError::Full) => {}
                 done => return Ok(done?),
@@ -225,11 +232,7 @@ impl Link {
 
 fn open(wanted: Option<u16>) -> Outcome<UserPort> {
     let device = Device::current()?;
-    let discards = device.mailboxes_discard();
-    let id = device.open_port(wanted, if discards { 0 } else { options::REFUSE })?;
-    // A ring makes its sender wait, so a mailbox that discards takes all messages itself.
-    let rings = if discards { None } else { device.open_rings(id) };
-    let reader = MessageReader::new(device.interface(), id.vpid, rings).ok_or(Code::InvalidMbox)?;
+    let (id, reader) = device.open_mailbox(wanted, 0)?;
     let (reader, nodeid) = (UnsafeCell::new(reader), device.node().into());
     let port = Port { mark: AtomicU64::new(0), device, id, reader, turn: Cell::new(0), links: RefCell::default() };
     Ok(UserPort { map: port.hand_out().cast(), nodeid, vpid: id.vpid.into() })

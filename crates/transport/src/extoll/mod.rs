@@ -25,12 +25,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
-use selvedge_nic::velo::{PortError, PortId};
+use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
 use selvedge_shm::Interface;
 use selvedge_shm::rings::port::Port as PortOfRings;
 
 use crate::process::{Opened, Process, ProcessError};
+use messages::MessageReader;
 use pages::FreePages;
 
 /// The number of the EXTOLL units' NIC among the NICs of a process.
@@ -120,8 +121,18 @@ impl Device {
         u16::try_from(Process::current().map_or(1, |process| process.size())).unwrap_or(u16::MAX).max(self.node() + 1)
     }
 
+    /// Opens this VPID, or a free one, with options of its RMA part, and gives the reader of its messages.
+    pub fn open_mailbox(&self, wanted: Option<u16>, rma_options: u32) -> Result<(PortId, MessageReader), DeviceError> {
+        let discards = self.mailboxes_discard();
+        let port = self.open_port(wanted, rma_options | if discards { 0 } else { options::REFUSE })?;
+        // A ring makes its sender wait, so a mailbox that discards takes all messages itself.
+        let rings = if discards { None } else { self.open_rings(port) };
+        let reader = MessageReader::new(self.interface(), port.vpid, rings).ok_or(DeviceError::NotOpen)?;
+        Ok((port, reader))
+    }
+
     /// Whether a full mailbox discards messages: as its user wants, or because on a simulated machine no sender can be told.
-    pub fn mailboxes_discard(&self) -> bool {
+    fn mailboxes_discard(&self) -> bool {
         self.interface().is_simulated() || Process::current().is_ok_and(|process| process.settings.mailboxes_discard)
     }
 
@@ -139,7 +150,7 @@ impl Device {
     }
 
     /// Opens a port's rings: senders enqueue messages there for its reader. None: it can have none, and messages come by its mailbox.
-    pub fn open_rings(&self, port: PortId) -> Option<PortOfRings> {
+    fn open_rings(&self, port: PortId) -> Option<PortOfRings> {
         let interface = self.interface();
         if !interface.publishes_here() {
             return None;

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use selvedge_nic::rma::options as rma_options;
-use selvedge_nic::velo::{Endpoint, PortId, options};
+use selvedge_nic::velo::{Endpoint, PortId};
 use selvedge_shm::Interface;
 
 use super::connection::{Outlet, PostError};
@@ -223,9 +223,8 @@ impl ActiveMessages {
                 && notifications_needed(nodes.into(), credits) <= limits.notifications
         };
         let credits = (1..=wanted).rev().find(|credits| fits(*credits)).ok_or(OpenError::NoRoom(nodes))?;
-        // On a simulated machine no sender can be told that the mailbox is full, and none needs to be.
-        let full = if device.interface().is_simulated() { 0 } else { options::REFUSE };
-        let ports = [device.open_port(None, full | rma_options::IRQ)?, device.open_port(None, full)?];
+        let (requests, replies) = (device.open_mailbox(None, rma_options::IRQ)?, device.open_mailbox(None, 0)?);
+        let (ports, mailboxes) = ([requests.0, replies.0], [requests.1, replies.1]);
         let segment_bytes_max = payload::segment_bytes_max(&process, &limits);
         let vpids = ports.map(|port| port.vpid);
         let hello = Hello { vpids, credits, velo_bytes: limits.velo_bytes, segment_bytes_max };
@@ -234,7 +233,7 @@ impl ActiveMessages {
         let credits = least(|hello| hello.credits.into()) as u16;
         let bounce_share = BOUNCE_BYTES / (2 * u64::from(nodes) * u64::from(credits));
         let medium_bytes = (1 << (bounce_share | 1).ilog2()).clamp(MEDIUM_BYTES_MIN, MEDIUM_BYTES_MAX);
-        let reader = Reader::new(&device, ports, nodes.into()).ok_or(DeviceError::NotOpen)?;
+        let reader = Reader::new(ports[0].vpid, mailboxes, nodes.into());
         let from = ports.map(|port| Endpoint { node: device.node(), vpid: port.vpid });
         let is_whole = least(|hello| hello.velo_bytes.into()) >= BYTES_MAX as u64;
         Ok(ActiveMessages {

@@ -10,11 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::rma::{Notification, error, spec};
-use selvedge_nic::velo::PortId;
 
 use super::ActiveMessages;
 use super::wire::{Assembler, CONTROL, Category, Control, Decoded, Kind};
-use crate::extoll::Device;
 use crate::extoll::messages::{Message, MessageReader};
 
 /// An active message that has arrived whole.
@@ -48,17 +46,16 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub fn new(device: &Device, ports: [PortId; 2], nodes: usize) -> Option<Reader> {
-        let reader = |port: PortId| MessageReader::new(device.interface(), port.vpid, device.open_rings(port));
-        let mailboxes = [reader(ports[0])?, reader(ports[1])?];
-        Some(Reader {
+    /// The reader of both mailboxes, and of the notifications of `vpid`.
+    pub fn new(vpid: u16, mailboxes: [MessageReader; 2], nodes: usize) -> Reader {
+        Reader {
             mailboxes,
-            vpid: ports[0].vpid,
+            vpid,
             notifications_read: 0,
             arrived: BTreeMap::new(),
             pending: Vec::new(),
             assemblers: [Assembler::new(nodes), Assembler::new(nodes)],
-        })
+        }
     }
 
     /// Takes the notifications that have come.
