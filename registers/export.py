@@ -214,7 +214,7 @@ def rust(description):
         "    Fixed,",
         "    /// Only the NIC's owner.",
         "    Owner,",
-        "    /// Anyone who holds the NIC's lock, by [`write_register`](crate::Nic::write_register).",
+        "    /// The holder of the NIC's lock, by [`write_register`](crate::Nic::write_register).",
         "    Locked,",
         "}",
     ]

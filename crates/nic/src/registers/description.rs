@@ -552,6 +552,6 @@ pub enum LiveWrite {
     Fixed,
     /// Only the NIC's owner.
     Owner,
-    /// Anyone who holds the NIC's lock, by [`write_register`](crate::Nic::write_register).
+    /// The holder of the NIC's lock, by [`write_register`](crate::Nic::write_register).
     Locked,
 }

@@ -133,7 +133,7 @@ pub struct PortReader {
     /// All claimed rings when the port's own were looked for last.
     seen: u64,
     own: u64,
-    /// The ring at hand. It is one of our own while `left` is not 0.
+    /// The current ring. It is claimed for this port while `left` is not 0.
     at: usize,
     /// Messages that may follow from it before another has its turn.
     left: u32,
@@ -181,13 +181,13 @@ impl PortReader {
         }
     }
 
-    /// Turns to a ring of our own that has a message. False: there is none.
+    /// Moves on to a ring of the port that has a message. False: there is none.
     #[inline(never)]
     fn turn_to_another(&mut self, rings: &Rings) -> bool {
         (1..self.own.count_ones()).any(|_| self.turn_to_next(rings) && rings.ring(self.at).has_next(&self.consumer))
     }
 
-    /// Turns to the next ring of our own, after the one at hand, in a circle. False: there is none.
+    /// Moves on to the port's next ring, round robin. False: the port has no ring.
     #[inline(never)]
     fn turn_to_next(&mut self, rings: &Rings) -> bool {
         let later = self.own & u64::MAX.checked_shl(self.at as u32 + 1).unwrap_or(0);
