@@ -61,7 +61,7 @@ fn variants() -> Vec<Variant> {
 
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {
-    Start::Simulator { machine: "cluster", one_node, shared_file: None }
+    Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: None }
 }
 
 fn live(

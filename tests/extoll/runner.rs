@@ -32,7 +32,8 @@ fn main() -> ExitCode {
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
                 Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
-                Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", prototype()) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", prototype(&[])) },
+                Variant { offers: DRIVEN, ..Variant::new("simulated-credits", prototype(CREDITS)) },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,
@@ -47,17 +48,19 @@ fn main() -> ExitCode {
 const INDEPENDENT: &[&str] = &["independent", "mailboxes that refuse"];
 /// It does not.
 const DRIVEN: &[&str] = &["mailboxes that refuse"];
-/// In virtual time a full mailbox discards.
+/// With credits no mailbox is ever full. An interrupt splits one store in ten.
+const CREDITS: &[&str] = &["nic.full_mailbox=credits", "interface.splits_ppm=100000"];
+/// On a simulated machine a full mailbox discards, unless its senders have credits.
 const SIMULATED: &[&str] = &[];
 
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {
-    Start::Simulator { machine: "cluster", one_node, shared_file: None }
+    Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: None }
 }
 
 /// The prototype of seed 002, whose messages and commands pass units of their own.
-fn prototype() -> Start {
-    Start::Simulator { machine: "extoll-ht400", one_node: false, shared_file: None }
+fn prototype(changes: &'static [&'static str]) -> Start {
+    Start::Simulator { machine: "extoll-ht400", changes, one_node: false, shared_file: None }
 }
 
 fn live(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {
-    Start::Simulator { machine: "cluster", one_node, shared_file: None }
+    Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: None }
 }
 
 fn live(name: &'static str, arguments: &'static [&'static str]) -> Variant {

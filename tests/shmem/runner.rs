@@ -73,7 +73,7 @@ fn find() -> Result<Suite, String> {
 }
 
 fn variants() -> Vec<Variant> {
-    let simulator = Start::Simulator { machine: "cluster", one_node: false, shared_file: None };
+    let simulator = Start::Simulator { machine: "cluster", changes: &[], one_node: false, shared_file: None };
     vec![
         Variant { offers: MAPPED, ..live("in_place", &[]) },
         Variant { offers: MAPPED, crowded: true, ..live("crowded", &[]) },

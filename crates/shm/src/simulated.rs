@@ -47,6 +47,11 @@ pub fn is_simulated() -> bool {
 }
 
 impl Interface {
+    /// Whether a full mailbox of another node holds up its senders, so that no message is lost.
+    pub fn mailboxes_refuse(&self) -> bool {
+        self.offers.mailboxes_refuse
+    }
+
     /// Whether time is virtual.
     #[inline(always)]
     pub fn is_simulated(&self) -> bool {
@@ -122,6 +127,7 @@ impl Backend for Simulated {
             publishes_here: false,
             charges_calls: true,
             is_simulated: true,
+            mailboxes_refuse: self.rank.mailboxes_refuse(),
         }
     }
 
@@ -141,8 +147,13 @@ impl Backend for Simulated {
     }
 
     /// Hands the operation to the simulator, which has room for it.
-    fn start(&self, interface: &Interface, command: &Command, _: WhenFull) -> Result<(), StartError> {
-        self.hand_over(interface, command, RankEnd::start)
+    /// A host interface may refuse it: its library offers it again, unless its caller wants to be told.
+    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError> {
+        self.hand_over(
+            interface,
+            command,
+            if full == WhenFull::Refuse { RankEnd::start_or_refuse } else { RankEnd::start },
+        )
     }
 
     /// Hands operation and wait to the simulator, which takes one turn instead of two.

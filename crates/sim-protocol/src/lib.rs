@@ -29,7 +29,7 @@ pub mod simulator;
 pub mod system;
 pub mod threads;
 
-pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, VARIABLE};
+pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, VARIABLE, units};
 pub use rank::{Published, RankEnd};
 pub use simulator::{Asked, CreateError, InvalidRequest, Nic, SimEnd};
 

@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
@@ -46,6 +46,17 @@ pub mod kind {
     pub const SHARES_MEMORY: u32 = 6;
     /// START, and then WAIT without a limit.
     pub const START_AND_WAIT: u32 = 7;
+    /// START, and the rank wants to be told if the NIC refuses the operation.
+    pub const START_OR_REFUSE: u32 = 8;
+}
+
+/// The reply to a request to start an operation that was refused.
+pub const REFUSED: u64 = u64::MAX;
+
+/// Bits of [`Costs::units`].
+pub mod units {
+    /// A full mailbox refuses messages, rather than to lose them.
+    pub const MAILBOXES_REFUSE: u64 = 1;
 }
 
 /// What the rank's own actions cost, in picoseconds. Set by the simulator from the machine's description.
@@ -64,6 +75,8 @@ pub struct Costs {
     /// Entries of the translation unit's TLB, and entries that an address may be in; 0: there is none.
     pub tlb_entries: u64,
     pub tlb_ways: u64,
+    /// What else the machine's units do: [`units`].
+    pub units: u64,
 }
 
 /// The first bytes of the file.
@@ -73,8 +86,8 @@ pub struct Page {
     pub version: AtomicU32,
     /// The only process that may use this page; 0: the first that opens it.
     pub owner_pid: AtomicU32,
-    pub costs: [AtomicU64; 7],
-    pad: [u64; 7],
+    pub costs: [AtomicU64; 8],
+    pad: [u64; 6],
     pub turn_line: TurnLine,
     pub time: TimeLine,
     pub request: RequestLines,
@@ -128,7 +141,7 @@ pub struct RequestLines {
     pub origin: AtomicU64,
     pub until_ps: AtomicU64,
     pub payload_bytes: AtomicU64,
-    /// The simulator's reply to a question; to START_AND_WAIT the time at which the host has started the operation.
+    /// The simulator's reply to a question; [`REFUSED`] to an operation that the NIC refused; to START_AND_WAIT the time at which the host has started the operation.
     pub reply: AtomicU64,
     pub command: [AtomicU64; COMMAND_BYTES / 8],
 }

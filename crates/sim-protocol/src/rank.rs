@@ -18,8 +18,8 @@ use std::sync::atomic::{
 };
 
 use crate::page::{
-    COMMAND_BYTES, MAGIC, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VARIABLE, VERSION, kind,
-    turn, wake_pipe_path,
+    COMMAND_BYTES, MAGIC, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, REFUSED, VARIABLE,
+    VERSION, kind, turn, units, wake_pipe_path,
 };
 use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on, wake, write_to_pipe};
 
@@ -236,6 +236,11 @@ impl RankEnd {
         self.start_as(kind::START, ni, origin, command, payload)
     }
 
+    /// As [`RankEnd::start`]. False, too, if the NIC refuses the operation.
+    pub fn start_or_refuse(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
+        self.start_as(kind::START_OR_REFUSE, ni, origin, command, payload)
+    }
+
     /// As [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this rank has changed
     /// after that. In a rank with several threads it does not wait, since the others may have something to do meanwhile.
     pub fn start_and_wait(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
@@ -267,9 +272,10 @@ impl RankEnd {
         request.origin.store(origin, Relaxed);
         request.payload_bytes.store(payload.len() as u64, Relaxed);
         self.page().time.polls.store(0, Relaxed);
-        if kind == kind::START {
+        if kind != kind::START_AND_WAIT {
+            request.reply.store(0, Relaxed);
             self.hand_over(kind, 0, false);
-            return true;
+            return request.reply.load(Relaxed) != REFUSED;
         }
         let before = self.now_ps();
         request.reply.store(before, Relaxed);
@@ -317,6 +323,11 @@ impl RankEnd {
         let costs = &self.page().costs;
         let word = |at: usize| u32::try_from(costs[at].load(Relaxed)).unwrap_or(u32::MAX);
         (word(5), word(6))
+    }
+
+    /// Whether a full mailbox refuses messages, so that none is lost.
+    pub fn mailboxes_refuse(&self) -> bool {
+        self.page().costs[7].load(Relaxed) & units::MAILBOXES_REFUSE != 0
     }
 
     /// A count that changes whenever a call by a thread of this rank may have changed its NICs.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
-    COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION,
-    kind, turn, wake_pipe_path,
+    COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, REFUSED,
+    VERSION, kind, turn, wake_pipe_path,
 };
 use crate::rank::Published;
 use crate::system::{Shared, errno, wake};
@@ -30,8 +30,9 @@ pub struct CreateError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
-    /// If it `waits`, the rank continues when a NIC of it has changed after that, and otherwise when its host has started it.
-    Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8>, waits: bool },
+    /// If it `waits`, the rank continues when a NIC of it has changed after that, and otherwise when its host has started it; with
+    /// `or_refuse` the rank wants to be told if the NIC refuses it ([`SimEnd::refuse`]).
+    Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8>, waits: bool, or_refuse: bool },
     /// Make a message visible in a ring of the NIC `target`, when its payload has been copied.
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank and the NIC `target` share memory ([`SimEnd::reply`]).
@@ -106,8 +107,8 @@ impl SimEnd {
         let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
         let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
-        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways } = *costs;
-        let prices = [call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways];
+        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways, units } = *costs;
+        let prices = [call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways, units];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
         page.version.store(VERSION, Relaxed);
         page.turn_line.turn.store(turn::RANK, Relaxed);
@@ -174,8 +175,9 @@ impl SimEnd {
         let request = &self.page().request;
         let until_ps = request.until_ps.load(Relaxed);
         match request.kind.load(Relaxed) {
-            kind::START => self.start(false),
-            kind::START_AND_WAIT => self.start(true),
+            kind::START => self.start(false, false),
+            kind::START_AND_WAIT => self.start(true, false),
+            kind::START_OR_REFUSE => self.start(false, true),
             kind::WAIT => Ok(Asked::Wait { until_ps }),
             kind::POLL => Ok(Asked::Poll),
             kind::SLEEP => Ok(Asked::Sleep { until_ps }),
@@ -193,6 +195,11 @@ impl SimEnd {
         self.page().request.reply.store(value, Relaxed);
     }
 
+    /// Says that the NIC has refused the rank's operation, before the rank gets the turn back.
+    pub fn refuse(&self) {
+        self.reply(REFUSED);
+    }
+
     fn publication(&self) -> Result<Asked, InvalidRequest> {
         let request = &self.page().request;
         let [target, ring, number, header, bytes] = [0, 1, 2, 3, 4].map(|at| request.command[at].load(Relaxed));
@@ -203,7 +210,7 @@ impl SimEnd {
         Ok(Asked::Publish { ni: request.ni.load(Relaxed), target, message })
     }
 
-    fn start(&self, waits: bool) -> Result<Asked, InvalidRequest> {
+    fn start(&self, waits: bool, or_refuse: bool) -> Result<Asked, InvalidRequest> {
         let request = &self.page().request;
         let bytes = request.payload_bytes.load(Relaxed);
         if bytes > PAYLOAD_BYTES_MAX {
@@ -225,7 +232,7 @@ impl SimEnd {
             return Err(InvalidRequest::Short { bytes });
         }
         let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
-        Ok(Asked::Start { ni, origin, command, payload, waits })
+        Ok(Asked::Start { ni, origin, command, payload, waits, or_refuse })
     }
 
     /// The number of requests, and of children forked.

@@ -67,6 +67,7 @@ const COSTS: Costs = Costs {
     copy_ps_per_kib: 0,
     tlb_entries: 0,
     tlb_ways: 0,
+    units: 0,
 };
 
 #[test]
@@ -100,7 +101,8 @@ fn requests_arrive_and_time_passes() {
         rank.give_way();
         42
     });
-    let Asked::Start { ni: 3, origin: 7, command, payload, waits: false } = await_request(&end) else {
+    let Asked::Start { ni: 3, origin: 7, command, payload, waits: false, or_refuse: false } = await_request(&end)
+    else {
         panic!("a start")
     };
     assert_eq!((&command[..4], payload.as_slice()), (&[1u8, 2, 3, 0][..], &b"short"[..]));

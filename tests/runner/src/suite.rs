@@ -71,6 +71,8 @@ pub enum Start {
     /// `selvedge sim` on a machine of `machines/`: virtual time.
     Simulator {
         machine: &'static str,
+        /// Keys of the machine with other values, as `selvedge sim --set` takes them.
+        changes: &'static [&'static str],
         /// All ranks are on one node, and each on a node of its own otherwise.
         one_node: bool,
         /// The variable that names an empty file which all ranks share.
@@ -219,9 +221,10 @@ impl Suite {
                 command.args(&launcher[1..]).args(["-n", &ranks]).args(*further).arg(&family.program);
                 command
             }
-            Start::Simulator { machine, one_node, .. } => {
+            Start::Simulator { machine, changes, one_node, .. } => {
                 let mut command = Command::new(tree::launcher());
                 command.args(["sim", "--quiet", "-n", &ranks, "--machine"]).arg(tree::machine(machine));
+                command.args(changes.iter().flat_map(|change| ["--set", *change]));
                 if *one_node {
                     command.args(["--ranks-per-node", &ranks]);
                 }

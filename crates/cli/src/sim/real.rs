@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use selvedge_sim::machine::FullMailbox;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::time::Time;
-use selvedge_sim_protocol::Costs;
+use selvedge_sim_protocol::{Costs, units};
 
 use super::arguments::Percent;
 use super::livelock::Warner;
@@ -40,6 +41,10 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
             copy_ps_per_kib: Time::of_bytes(1024, machine.host.copy_bytes_per_s).0,
             tlb_entries: machine.limits.tlb_entries.unwrap_or(0).into(),
             tlb_ways: machine.limits.tlb_ways.unwrap_or(1).into(),
+            units: match machine.nic.full_mailbox {
+                FullMailbox::Drop => 0,
+                FullMailbox::Block | FullMailbox::Credits => units::MAILBOXES_REFUSE,
+            },
         },
     });
     let processes = match launched {

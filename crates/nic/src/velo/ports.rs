@@ -124,6 +124,11 @@ impl<'a> Signals<'a> {
         Some((Slots::new(words)?, pointers))
     }
 
+    /// Slots of a VPID's mailbox; 0: there is no such VPID.
+    pub fn mailbox_slots(&self, vpid: u16) -> u64 {
+        self.mailbox(vpid).map_or(0, |(slots, _)| slots.count())
+    }
+
     /// Zeroes the mailbox, the notification queue and the pointers of a VPID.
     fn empty_port(&self, vpid: u16) {
         let ports = self.port_pointers.len();

@@ -61,6 +61,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
             publishes_here: true,
             charges_calls: false,
             is_simulated: false,
+            mailboxes_refuse: true,
         };
         assert_eq!(SharedMemory.offers(&config), expected, "{mode:?} {path:?}");
     }
@@ -189,6 +190,7 @@ const NONE: Offers = Offers {
     publishes_here: false,
     charges_calls: true,
     is_simulated: false,
+    mailboxes_refuse: true,
 };
 
 #[test]
@@ -229,6 +231,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
         copy_ps_per_kib: 0,
         tlb_entries: 0,
         tlb_ways: 0,
+        units: 0,
     };
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("0.clock");

@@ -5,19 +5,26 @@
 //! Invariants
 //! 1. A name in a path is that of a unit of the file; any other is an error, with the names that there are.
 //! 2. A unit's interval is its latency unless the file says otherwise.
+//! 3. With a host interface, an `issue` has passes on the processor only.
 
 use std::collections::BTreeMap;
 
 use super::description::{AtuTable, Description, PathTable, UnitTable};
 use super::graph::{Class, Graph, Pass, Path, Stage, Translation, Unit, UnitId};
-use super::{TableLimits, derive};
+use super::interface::Interface;
+use super::{Host, TableLimits, derive, interface};
 use crate::time::Time;
 
 /// What is wrong, and where: section, key, why.
 pub(super) type Wrong = (String, String, String);
 
-/// Adds the units and paths of a description to a derived graph.
-pub(super) fn graph(mut graph: Graph, description: &Description, limits: &TableLimits) -> Result<Graph, Wrong> {
+/// Adds the units and paths of a description to a derived graph; gives the host interface, if the machine has one.
+pub(super) fn graph(
+    mut graph: Graph,
+    description: &Description,
+    host: &Host,
+    limits: &TableLimits,
+) -> Result<(Graph, Option<Interface>), Wrong> {
     let mut names = Names::new();
     for (name, table) in description.unit.iter().filter(|(_, table)| table.of.is_none()) {
         if derive::NAMES.contains(&name.as_str()) {
@@ -53,7 +60,29 @@ pub(super) fn graph(mut graph: Graph, description: &Description, limits: &TableL
     if let Some(table) = &description.atu {
         graph.translation = Some(translation(table, &names, limits)?);
     }
-    Ok(graph)
+    let Some(table) = &description.interface else { return Ok((graph, None)) };
+    let made = interface::interface(&mut graph, &names, host, table)?;
+    only_software(&mut graph, description)?;
+    for path in &mut graph.paths {
+        path.inline_bytes = path.inline_bytes.min(made.inline_bytes);
+    }
+    Ok((graph, Some(made)))
+}
+
+/// The interface brings commands to the NIC, so an issue is the program's own work. That of a derived path is its library's.
+fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wrong> {
+    for class in Class::ALL {
+        let is_processor = |pass: &Pass| graph.units[usize::from(pass.unit)].is_processor;
+        let path = graph.path(class);
+        if !description.path.contains_key(class.name()) {
+            graph.paths[class as usize].issue = derive::software(path);
+        } else if path.issue.iter().flatten().any(|pass| !is_processor(pass)) {
+            let why =
+                "with an [interface], which brings the command to the NIC, an issue names units of the processor only";
+            return Err((format!("path.{}", class.name()), "issue".to_owned(), why.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// What a pass costs, by the name that paths give.
@@ -127,6 +156,7 @@ impl PathReader<'_> {
             inline_bytes: whole("inline_bytes", inline_bytes)?,
             frame_bytes: whole("frame_bytes", frame_bytes)?,
             issue: [issue.clone(), issue],
+            software: Time::ZERO,
             fire: Stage::default(),
             command: [command.clone(), command],
             read: stage("read", read)?,

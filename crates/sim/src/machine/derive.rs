@@ -52,10 +52,18 @@ fn request(host: &Host, nic: &NicModel) -> Path {
     };
     Path {
         issue: [stage(&[inline]), stage(&[Pass::delay(SOFTWARE, begins + host.doorbell)])],
+        software: begins,
         fire,
         receive: host.software_receive,
         ..both_ways(host, nic)
     }
+}
+
+/// The issue of a path without what brings the command to the NIC.
+pub(super) fn software(path: &Path) -> [Stage; 2] {
+    let only =
+        |stage: &Stage| stage.iter().map(|pass| Pass { bytes_per_s: 0, latency: path.software, ..*pass }).collect();
+    [only(&path.issue[0]), only(&path.issue[1])]
 }
 
 fn response(host: &Host, nic: &NicModel) -> Path {

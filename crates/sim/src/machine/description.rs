@@ -33,6 +33,7 @@ pub struct Description {
     #[serde(default)]
     pub path: BTreeMap<String, PathTable>,
     pub atu: Option<AtuTable>,
+    pub interface: Option<InterfaceTable>,
     #[serde(default)]
     pub limits: LimitsTable,
     /// Published results of the machine, for the reader and for `selvedge validate`. The model does not read them.
@@ -216,6 +217,39 @@ pub struct NicTable {
     /// The pause of a sender between a refusal and its next attempt. Default: 10,000.
     #[serde(default = "retry_ns")]
     pub retry_ns: Figure,
+    /// What becomes of a VELO message whose mailbox is full. drop (default): it is lost, and counted. block: the NIC takes nothing more
+    /// from the fabric until it fits. credits: a sender has no more messages under way than fit.
+    pub full_mailbox: Option<String>,
+}
+
+/// How commands come from a program to its NIC: docs/design/machine-model.md. What is left out is made of the keys of `host`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceTable {
+    /// classical, trigger-page, io-transaction, cfcq, cfcq-data, os-synchronised, enqcmd, kernel, kernel-interrupt.
+    pub way: String,
+    /// Commands that the NIC's queue holds. Default: 16.
+    pub places: Option<Figure>,
+    /// Messages of its programs that the NIC has taken and that wait for the fabric. Default: 8.
+    pub outgoing: Option<Figure>,
+    /// Units of a posted write to the NIC, of a read or a write with an answer, and of the answer.
+    pub posted: Option<Vec<String>>,
+    pub request: Option<Vec<String>>,
+    pub answer: Option<Vec<String>>,
+    /// Units of the NIC's read of a command's rest from memory.
+    pub fetch: Option<Vec<String>>,
+    /// Before that read, the NIC takes the command from its queue. Default: 0.
+    pub dequeue_ns: Option<Figure>,
+    /// The kernel's part of a call, to send and to receive. Default: host.system_call_ns.
+    pub kernel_ns: Option<Figure>,
+    /// Of it, the part under the driver's lock. Default: 0.
+    pub driver_ns: Option<Figure>,
+    /// From an interrupt until the program that waits for it runs. Default: 0.
+    pub wake_ns: Option<Figure>,
+    /// The pause before a refused command is offered again. Default: 0.
+    pub retry_ns: Option<Figure>,
+    /// Of a million stores of more than 16 bytes, how many an interrupt splits in two. Default: 0.
+    pub splits_ppm: Option<Figure>,
 }
 
 /// A unit of a node; or, with `of`, other costs of a unit for some paths.

@@ -159,6 +159,8 @@ pub struct Path {
     pub frame_bytes: u64,
     /// With the payload inline, and with a payload that is read from memory.
     pub issue: [Stage; 2],
+    /// Of a derived path: what its library does before the command leaves the processor. `issue` has it, too.
+    pub software: Time,
     /// In place of `issue`, when the NIC starts the command without its program.
     pub fire: Stage,
     pub command: [Stage; 2],

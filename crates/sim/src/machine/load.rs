@@ -12,7 +12,7 @@ use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError}
 
 use super::description::{Description, TopologyTable};
 use super::figure::Figure;
-use super::{Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
+use super::{FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
 };
@@ -100,7 +100,7 @@ impl Reader<'_> {
         let nic = self.nic(&description)?;
         let limits = self.limits(&description)?;
         let derived = super::derive::graph(&host, &nic);
-        let graph = super::assemble::graph(derived, &description, &limits)
+        let (graph, interface) = super::assemble::graph(derived, &description, &host, &limits)
             .map_err(|(section, key, why)| self.wrong(&section, &key, why))?;
         Ok(Machine {
             name: description.name.clone(),
@@ -111,6 +111,7 @@ impl Reader<'_> {
             host,
             nic,
             graph,
+            interface,
             limits,
             description: Arc::new(description),
         })
@@ -345,6 +346,14 @@ impl Reader<'_> {
             entry_bytes: self.whole("nic", "entry_bytes", &table.entry_bytes, 1, 1 << 20)?,
             streams_max: self.whole("nic", "streams_max", &table.streams_max, 0, 1 << 20)? as u32,
             retry: time(&table.retry_ns),
+            full_mailbox: match table.full_mailbox.as_deref() {
+                None | Some("drop") => FullMailbox::Drop,
+                Some("block") => FullMailbox::Block,
+                Some("credits") => FullMailbox::Credits,
+                Some(other) => {
+                    return Err(self.wrong("nic", "full_mailbox", choice(other, &["drop", "block", "credits"])));
+                }
+            },
         })
     }
 

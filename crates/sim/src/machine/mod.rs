@@ -8,6 +8,7 @@
 //! | [`load`] | reads and checks the file; errors name file and line |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
 //! | `derive` | the graph of a machine whose file names no units |
+//! | [`interface`] | how commands come from a program to its NIC |
 //! | `assemble` | the units and paths that a file names |
 //!
 //! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing
@@ -18,6 +19,7 @@ mod derive;
 pub mod description;
 pub mod figure;
 pub mod graph;
+pub mod interface;
 pub mod load;
 
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::network::NetworkConfig;
 use crate::time::Time;
 
 use graph::{Class, Graph};
+use interface::Interface;
 pub use load::MachineError;
 
 /// A machine, ready to simulate.
@@ -43,6 +46,8 @@ pub struct Machine {
     pub nic: NicModel,
     /// The units of a node, and the paths of messages through them.
     pub graph: Graph,
+    /// How commands come from a program to its NIC. None: `issue` of a path says it.
+    pub interface: Option<Interface>,
     pub limits: TableLimits,
     /// The description of the machine.
     pub description: Arc<description::Description>,
@@ -64,6 +69,17 @@ pub enum SameNode {
     Nic,
     /// In memory: small messages through rings; other messages are delivered by the sender's processor.
     Memory,
+}
+
+/// What becomes of a VELO message whose mailbox is full (seed 002, section 6.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullMailbox {
+    /// It is lost, and counted.
+    Drop,
+    /// The NIC takes nothing more from the fabric until the message fits.
+    Block,
+    /// A sender has no more messages under way than its share of the mailbox.
+    Credits,
 }
 
 /// How a match entry is found.
@@ -135,6 +151,7 @@ pub struct NicModel {
     pub entry_bytes: u64,
     pub streams_max: u32,
     pub retry: Time,
+    pub full_mailbox: FullMailbox,
 }
 
 impl NicModel {
@@ -210,6 +227,7 @@ impl Machine {
     pub fn issue(&self, payload_bytes: u64) -> Time {
         let path = self.graph.path(Class::Request);
         let stage = &path.issue[usize::from(path.reads(payload_bytes))];
-        stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(payload_bytes)).sum()
+        let program: Time = stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(payload_bytes)).sum();
+        program + self.interface.as_ref().map_or(Time::ZERO, |interface| interface.start(payload_bytes))
     }
 }

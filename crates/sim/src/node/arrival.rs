@@ -17,7 +17,7 @@ use selvedge_nic::{Fault, Step};
 
 use crate::machine::graph::{Class, Path};
 use crate::machine::{Matching, Mode, NicModel};
-use crate::network::Arrival;
+use crate::network::{Arrival, Delivery as Packet};
 use crate::time::Time;
 
 use super::fabric::AnyNetwork;
@@ -92,9 +92,10 @@ impl<R: Ranks> Simulation<R> {
             let index = (arrival.packet().message >> INDEX_SHIFT) as u32;
             match arrival {
                 Arrival::Delivered(delivery) => {
-                    let taken = self.packet_arrived(now, index, (delivery.head, delivery.packet.bytes));
-                    if let AnyNetwork::Packets(network) = &mut self.network {
-                        network.give_back(taken, &delivery, &mut NetworkQueue(&mut self.queue));
+                    let blocked = &mut self.hardware[delivery.packet.to.0 as usize].blocked;
+                    match blocked.is_blocked() {
+                        true => blocked.packets.push_back(delivery),
+                        false => self.take_packet(now, &delivery),
                     }
                 }
                 Arrival::Lost(loss) => {
@@ -102,6 +103,15 @@ impl<R: Ranks> Simulation<R> {
                     self.packet_arrived(now, index, (now, loss.packet.bytes));
                 }
             }
+        }
+    }
+
+    /// A node takes a packet from its buffer, and gives the room back when its units have admitted it.
+    pub(super) fn take_packet(&mut self, now: Time, delivery: &Packet) {
+        let index = (delivery.packet.message >> INDEX_SHIFT) as u32;
+        let taken = self.packet_arrived(now, index, (delivery.head, delivery.packet.bytes));
+        if let AnyNetwork::Packets(network) = &mut self.network {
+            network.give_back(taken, delivery, &mut NetworkQueue(&mut self.queue));
         }
     }
 
@@ -176,6 +186,10 @@ impl<R: Ranks> Simulation<R> {
         if std::mem::take(&mut message.has_stream) {
             self.hardware[message.target as usize].close_stream(message.from);
         }
+        if message.lost && message.phase == Phase::Credit {
+            self.statistics.lost += 1;
+            return self.free_message(index);
+        }
         if message.lost {
             self.statistics.lost += 1;
             message.delivery = Delivery::failed(fail::UNDELIVERABLE);
@@ -190,6 +204,7 @@ impl<R: Ranks> Simulation<R> {
                 message.refused = false;
                 self.queue.schedule(now + self.machine.nic.retry, Event::Issue(index));
             }
+            Phase::Credit => self.credited(now, index),
             Phase::Request if message.refused => {
                 message.phase = Phase::Refusal;
                 self.statistics.refused += 1;
@@ -300,6 +315,9 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let is_in_memory = self.is_in_memory(index);
+        if self.waits_behind(self.messages[index as usize].target, index) {
+            return;
+        }
         let message = &mut self.messages[index as usize];
         let (from, to, ni, started, target) = (message.from, message.to, message.ni, message.started, message.target);
         let (payload, message_class) = (std::mem::take(&mut message.payload), message.class);
@@ -324,6 +342,7 @@ impl<R: Ranks> Simulation<R> {
         } else {
             match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut steps) {
                 Verdict::Done(delivery) => delivery,
+                Verdict::Full if self.blocks_for(to) => return self.block(now, index, payload),
                 Verdict::Unreachable | Verdict::Full => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
@@ -346,8 +365,14 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.entries_searched += compared;
         self.statistics.delivered_after(finish.saturating_sub(started));
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
+        match delivery.fail {
+            fail::OK => self.holds_slots(index),
+            fail::DROPPED if message_class == Class::Velo => self.statistics.velo_lost += 1,
+            _ => {}
+        }
         self.schedule_fired(to, ni, finish);
-        self.wake(to, finish + path.receive);
+        let received = self.received_at(to, finish + path.receive, payload.len() as u64);
+        self.wake(to, received);
         let message = &mut self.messages[index as usize];
         message.delivery = delivery;
         let acknowledges = !message.command.has_reply();
@@ -398,5 +423,6 @@ fn name_of(phase: Phase) -> &'static str {
         Phase::Free | Phase::Request => "request",
         Phase::Response => "response",
         Phase::Refusal => "refusal",
+        Phase::Credit => "credits",
     }
 }

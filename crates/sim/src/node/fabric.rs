@@ -18,8 +18,9 @@ use crate::network::{Counted, Departure, ErrorRates, HopSpan, MessageNetwork, Ne
 use crate::time::Time;
 
 use super::message::{INDEX_SHIFT, Phase};
+use super::options::{Fault, SimulationError};
 use super::ranks::Ranks;
-use super::run::{Event, Fault, Simulation, SimulationError};
+use super::run::{Event, Simulation};
 use super::train::PacketTrain;
 
 /// How the fabric is simulated.

@@ -7,6 +7,8 @@ use crate::machine::Machine;
 use crate::machine::graph::Graph;
 use crate::time::Time;
 
+use super::commands::CommandQueue;
+use super::mailboxes::Blocked;
 use super::units::NodeUnits;
 
 /// A node: its units, and what else its messages share.
@@ -22,6 +24,10 @@ pub(super) struct NodeHardware {
     pub looped: Time,
     /// When the last message was delivered: no message overtakes another.
     delivered: Time,
+    /// Commands of its programs, on a machine with a host interface.
+    pub commands: CommandQueue,
+    /// What it does not take because a mailbox is full, on a machine whose NICs block.
+    pub blocked: Blocked,
     /// Source ranks of arriving long messages, and the number of messages of each.
     streams: Vec<(u32, u32)>,
 }

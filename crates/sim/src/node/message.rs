@@ -19,6 +19,7 @@ use crate::machine::graph::{Class, Pass};
 use crate::network::Packet;
 use crate::time::Time;
 
+use super::commands::Offer;
 use super::fabric::AnyNetwork;
 use super::list_search;
 use super::livelock::{Operation, Signature};
@@ -36,6 +37,8 @@ pub(super) enum Phase {
     Response,
     /// The notification of a refusal, on its way back.
     Refusal,
+    /// Credits of a mailbox, on their way to a sender.
+    Credit,
 }
 
 /// A message, or its response.
@@ -78,6 +81,8 @@ pub(super) struct Message {
     pub lost: bool,
     /// Its sequence number among the messages of its pair of ranks; `u64::MAX`: none.
     pub sequence: u64,
+    /// How its program offers it to a host interface.
+    pub offer: Offer,
     /// A number for traces, which grows with each message.
     pub number: u64,
     /// Of the request, if ranks are watched.
@@ -109,6 +114,7 @@ impl Message {
             has_stream: false,
             lost: false,
             sequence: u64::MAX,
+            offer: Offer::default(),
             number: 0,
             signature: Signature::NEW,
         }
@@ -125,6 +131,7 @@ impl Message {
         (self.bytes_to_send, self.packets_to_come) = (0, 0);
         (self.refused, self.has_stream, self.lost) = (false, false, false);
         self.sequence = u64::MAX;
+        self.offer = Offer::default();
     }
 }
 
@@ -178,7 +185,7 @@ impl<R: Ranks> Simulation<R> {
         Started { goes_on: way.admitted, issued: Some(way.end), message }
     }
 
-    fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
+    pub(super) fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         self.pairs.numbers += 1;
         self.rank_states[from as usize].unanswered += 1;
         let number = self.pairs.numbers & NUMBER_MASK;
@@ -324,6 +331,9 @@ impl<R: Ranks> Simulation<R> {
             if request {
                 self.complete_send(now, index);
             }
+            if self.machine.interface.is_some() {
+                self.take_held(now, source);
+            }
             return;
         }
         // The node reads at most one packet ahead of its injection channel.
@@ -364,6 +374,10 @@ impl<R: Ranks> Simulation<R> {
         let machine = self.machine.clone();
         let message = &mut self.messages[index as usize];
         let (from, ni, target) = (message.from, message.ni, message.target);
+        if self.waits_behind(target, index) {
+            return;
+        }
+        let message = &mut self.messages[index as usize];
         let mut at = now;
         let reply = std::mem::take(&mut message.payload);
         if message.command.has_reply() {
@@ -393,7 +407,8 @@ impl<R: Ranks> Simulation<R> {
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
         }
         let path = machine.graph.path(self.messages[index as usize].class);
-        self.conclude(at + path.record + path.receive, index);
+        let received = self.received_at(from, at + path.record + path.receive, reply.len() as u64);
+        self.conclude(received, index);
     }
 
     /// Posts the ACK or REPLY event at the initiator, and ends the message.
@@ -461,7 +476,7 @@ impl<R: Ranks> Simulation<R> {
     fn class_of(&self, index: u32) -> Class {
         let message = &self.messages[index as usize];
         match message.phase {
-            Phase::Refusal => Class::Response,
+            Phase::Refusal | Phase::Credit => Class::Response,
             Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
             Phase::Free | Phase::Request => Class::of_request(&message.command),
         }

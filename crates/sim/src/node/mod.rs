@@ -4,9 +4,12 @@
 //! | file | what |
 //! |---|---|
 //! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
+//! | `options` | options of a simulation, and its errors |
 //! | `run` | the event loop: turns of ranks, waiting ranks, stuck ranks |
 //! | `message` | one message from command to counter, step by step |
+//! | `commands` | commands on their way to the NIC, by the node's host interface |
 //! | `arrival` | the steps at the target node |
+//! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
 //! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
 //! | `units` | the units of a node: until when each is busy, and what waits before it |
 //! | `hardware` | what else the messages of a node share: who leaves next, order, streams |
@@ -28,11 +31,14 @@
 //!    travelled back.
 
 mod arrival;
+mod commands;
 mod fabric;
 mod hardware;
 mod list_search;
 mod livelock;
+mod mailboxes;
 mod message;
+mod options;
 pub mod outcome;
 mod pace;
 pub mod ranks;
@@ -43,10 +49,12 @@ pub mod trace;
 mod train;
 mod units;
 
+pub use commands::{RankCommands, Wish};
 pub use fabric::Model;
 pub(crate) use list_search::header_search;
 pub use livelock::{Operation, Repeated, Repetition};
+pub use options::{Death, Fault, Options, SimulationError};
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use pace::Variation;
 pub use ranks::{Ask, Bytes, KILLED, Meter, Ranks, Turn};
-pub use run::{Death, Fault, Options, Simulation, SimulationError, View};
+pub use run::{Simulation, View};

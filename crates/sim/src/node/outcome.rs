@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use crate::time::Time;
 
+use super::commands::RankCommands;
+
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,6 +46,8 @@ pub struct Outcome {
     pub ended: Vec<Option<Time>>,
     /// Exit code of each rank that ended.
     pub codes: Vec<Option<i32>>,
+    /// What each rank has offered to its NIC; zero on a machine without a host interface.
+    pub commands: Vec<RankCommands>,
     pub statistics: Statistics,
 }
 
@@ -77,6 +81,19 @@ pub struct Statistics {
     pub refused: u64,
     /// Messages that the fabric lost for good.
     pub lost: u64,
+    /// Commands that a host interface has taken, attempts that it has refused, and commands that had to wait for a place.
+    pub commands: u64,
+    pub commands_refused: u64,
+    pub commands_waited: u64,
+    /// Messages whose store an interrupt has split.
+    pub commands_split: u64,
+    /// Offers of messages without credits.
+    pub credits_lacked: u64,
+    /// Times that a NIC has blocked because a mailbox was full, and VELO messages that were lost for it.
+    pub blocked: u64,
+    pub velo_lost: u64,
+    /// Picoseconds from the offer of a command until its NIC begins with it.
+    pub command_start: Histogram<u64>,
     /// Picoseconds from command to delivery.
     pub latency: Histogram<u64>,
     /// The last latency and its number of repetitions, which are not in the histogram yet.
@@ -99,6 +116,14 @@ impl Default for Statistics {
             interrupts: 0,
             refused: 0,
             lost: 0,
+            commands: 0,
+            commands_refused: 0,
+            commands_waited: 0,
+            commands_split: 0,
+            credits_lacked: 0,
+            blocked: 0,
+            velo_lost: 0,
+            command_start: latency.clone(),
             latency,
             latency_last: (0, 0),
             hash: 0xcbf2_9ce4_8422_2325,
@@ -117,6 +142,11 @@ impl Statistics {
             self.latency_last.0 = latency;
         }
         self.latency_last.1 += 1;
+    }
+
+    /// Records how long a command took from its offer until its NIC began.
+    pub(super) fn command_started(&mut self, time: Time) {
+        self.command_start.saturating_record(time.0.max(1));
     }
 
     /// Adds the counted latencies to the histogram.

@@ -15,6 +15,8 @@ use selvedge_sim_protocol::Published;
 
 use crate::time::Time;
 
+pub use super::commands::Wish;
+
 /// A payload. Payloads of up to 16 bytes, as of most counting puts and reductions, need no allocation.
 pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 
@@ -23,7 +25,7 @@ pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 pub enum Ask {
     /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
     /// the command over; if it `waits`, when one of its NICs has changed after that.
-    Start { ni: u32, command: Box<Command>, payload: Bytes, waits: bool },
+    Start { ni: u32, command: Box<Command>, payload: Bytes, wish: Wish },
     /// Make a message visible that it has written to a ring of the NIC `target`. The rank continues when the message has
     /// been copied.
     Publish { ni: u32, target: u64, message: Published },
@@ -102,6 +104,9 @@ pub trait Ranks {
     /// Delivers the messages that lie in rings of the rank `from` at a rank's NIC: the next message of `from` bypasses
     /// them.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
+
+    /// The operation that a rank has started was refused, and it is told at its next turn ([`Wish::or_refuse`]).
+    fn refused(&mut self, _rank: u32) {}
 
     /// The host of a rank that waits has started its operation at this time, which is before its next turn.
     fn started(&mut self, _rank: u32, _at: Time) {}

@@ -13,18 +13,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
-use crate::network::{Counted, NetworkError, NetworkEvent, Schedule};
+use crate::machine::interface::WhenFull;
+use crate::network::{Counted, NetworkEvent, Schedule};
 use crate::queue::Queue;
+use crate::random::Random;
 use crate::time::Time;
 
 use super::arrival::Pairs;
-use super::fabric::{AnyNetwork, Model};
+use super::commands::RankCommands;
+use super::fabric::AnyNetwork;
 use super::hardware::NodeHardware;
 use super::livelock::{Repetition, Watch};
+use super::mailboxes::Credits;
 use super::message::{Message, Started};
+use super::options::{Fault, Options, SimulationError};
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
-use super::pace::{Pace, Variation};
-use super::ranks::{Ask, Ranks};
+use super::pace::Pace;
+use super::ranks::{Ask, Ranks, Wish};
 use super::same_node::Unseen;
 use super::trace::{Span, Trace, Unit};
 
@@ -42,6 +47,16 @@ pub(super) enum Event {
     },
     /// The host of a waiting rank has handed its operation to the NIC.
     HandOver(u32),
+    /// A program offers a command to the host interface.
+    Offer(u32),
+    /// A command that wants an answer is at the NIC's queue.
+    Knock(u32),
+    /// A command is in the NIC's queue.
+    Queued(u32),
+    /// A place in the queue of this node is free.
+    Place(u32),
+    /// A rank of this node may have read a mailbox that was full.
+    Unblock(u32),
     /// The NIC has a command or a response.
     Issue(u32),
     /// The next packet of a message has been read; or it is the message's turn to depart as a whole.
@@ -69,85 +84,6 @@ pub(super) enum Event {
     },
 }
 
-/// The failure or the repair of a channel of the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
-    pub at: Time,
-    pub channel: u32,
-    pub up: bool,
-}
-
-/// A rank that is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Death {
-    pub at: Time,
-    pub rank: u32,
-}
-
-/// Options of a simulation.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How the fabric is simulated.
-    pub network: Model,
-    /// The node of each rank; empty: rank r is on node r.
-    pub placement: Vec<u32>,
-    /// The most spans that are kept; 0: none.
-    pub trace_limit: usize,
-    /// Failures and repairs of channels.
-    pub faults: Vec<Fault>,
-    /// Ranks that are killed, before all other events of the same time.
-    pub deaths: Vec<Death>,
-    /// Whether the other ranks continue when a rank is killed.
-    pub keep_going: bool,
-    /// Virtual time at which the run is ended.
-    pub time_limit: Time,
-    /// How long all ranks may poll and find nothing before the run counts as stuck.
-    pub stuck_after: Time,
-    /// Events between two calls of the observer.
-    pub observe_every: u64,
-    /// How much the steps of hosts vary.
-    pub variation: Variation,
-    /// Whether [`View::repetition`] is known.
-    pub watch: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            network: Model::Packet,
-            placement: Vec::new(),
-            trace_limit: 0,
-            faults: Vec::new(),
-            deaths: Vec::new(),
-            keep_going: false,
-            time_limit: Time::MAX,
-            stuck_after: Time::from_ns(10_000_000_000),
-            observe_every: 1 << 14,
-            variation: Variation::default(),
-            watch: false,
-        }
-    }
-}
-
-/// Why a simulation cannot be made. Each message says what to change.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulationError {
-    #[error(
-        "{ranks} ranks do not fit on the {nodes} nodes of this machine: ask for fewer, put several on a node (--ranks-per-node), or take a larger machine"
-    )]
-    TooManyRanks { ranks: u32, nodes: u32 },
-    #[error("rank {rank} was put on node {node}, and the machine has nodes 0 to {last}")]
-    NoSuchNode { rank: u32, node: u32, last: u32 },
-    #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
-    NoSuchRank { rank: u32, last: u32 },
-    #[error(
-        "the model of whole messages (--network message) does not have {what}: simulate packets (--network packet), or {instead}"
-    )]
-    Model { what: &'static str, instead: &'static str },
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-}
-
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Activity {
@@ -161,6 +97,15 @@ pub(super) enum Activity {
     },
     Blocked {
         in_call: &'static str,
+        since: Time,
+    },
+    /// It hands a command to its NIC; what it waits in, if the queue is full.
+    Offering {
+        since: Time,
+        waits_in: Option<WhenFull>,
+    },
+    /// Its library waits for credits of a mailbox.
+    Uncredited {
         since: Time,
     },
     Ended,
@@ -177,15 +122,21 @@ pub(super) struct RankState {
     pub pace: Pace,
     /// How long its processor has served interrupts for messages to it.
     pub served: Time,
+    /// One of its NICs has changed since it began to hand a command over.
+    pub changed: bool,
     /// It computes; what it had served when it began.
     computing: Option<Time>,
+    /// What it has offered to its NIC.
+    pub commands: RankCommands,
+    /// Decides which of its stores are split.
+    pub splits: Random,
     ended: Option<Time>,
     code: Option<i32>,
 }
 
 impl RankState {
     /// Makes it wait for its NICs from a time on.
-    fn wait(&mut self, since: Time) {
+    pub(super) fn wait(&mut self, since: Time) {
         self.activity = Activity::Waiting { earliest: since, since, polls: false };
         self.generation = self.generation.wrapping_add(1);
     }
@@ -197,13 +148,25 @@ impl RankState {
             Activity::Due => ("has a turn to come".to_owned(), now),
             Activity::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
             Activity::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
+            Activity::Offering { since, waits_in } => {
+                let what = match waits_in {
+                    None => "offers a command to its NIC",
+                    Some(WhenFull::Sleep) => "sleeps in the driver: the command queue of its NIC is full",
+                    Some(_) => "stands still in a store: the command queue of its NIC is full",
+                };
+                (what.to_owned(), since)
+            }
+            Activity::Uncredited { since } => ("waits for credits of a mailbox".to_owned(), since),
             Activity::Blocked { in_call, since } => (format!("is in {in_call}, which others have not called"), since),
         }
     }
 }
 
+/// Parts of the random numbers for split stores, one for each rank, begin here.
+const SPLITS: u64 = 0x7370_6c69_7400_0000;
+
 /// The index of no message.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The first and the longest pause of a rank that polls and finds nothing.
 const PAUSE_FIRST: Time = Time::from_ns(100);
@@ -229,13 +192,15 @@ pub struct Simulation<R: Ranks> {
     /// Messages in rings that are not visible yet.
     pub(super) unseen: Unseen,
     pub(super) pairs: Pairs,
+    /// Credits of mailboxes, on a machine that has them.
+    pub(super) credits: Credits,
     pub(super) statistics: Statistics,
     pub(super) trace: Trace,
     /// What ranks repeat, if the options want to know.
     pub(super) watch: Option<Watch>,
     options: Options,
-    /// Polls in the event queue.
-    queued_polls: usize,
+    /// Polls in the event queue, and attempts of commands that were refused often.
+    pub(super) queued_polls: usize,
     /// When the last event happened that was not a poll that found nothing.
     last_progress: Time,
     /// Polls since then.
@@ -309,7 +274,10 @@ impl<R: Ranks> Simulation<R> {
             handing_over: NONE,
             pace: Pace::new(options.variation, rank),
             served: Time::ZERO,
+            changed: false,
             computing: None,
+            commands: RankCommands::default(),
+            splits: Random::new(options.variation.seed, SPLITS + u64::from(rank)),
             ended: None,
             code: None,
         };
@@ -322,6 +290,7 @@ impl<R: Ranks> Simulation<R> {
             free_messages: Vec::new(),
             unseen: Unseen::default(),
             pairs: Pairs::new(ordered),
+            credits: Credits::default(),
             statistics: Statistics::default(),
             trace: Trace::new(options.trace_limit),
             watch: options.watch.then(|| Watch::new(size)),
@@ -391,6 +360,7 @@ impl<R: Ranks> Simulation<R> {
             time: self.queue.now(),
             ended: self.rank_states.iter().map(|rank| rank.ended).collect(),
             codes: self.rank_states.iter().map(|rank| rank.code).collect(),
+            commands: self.rank_states.iter().map(|rank| rank.commands).collect(),
             statistics: self.statistics.clone(),
         }
     }
@@ -429,6 +399,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     fn handle(&mut self, now: Time, event: Event) {
+        let is_retry = self.is_retry(&event);
         match event {
             Event::Network(event) => {
                 if let AnyNetwork::Packets(network) = &mut self.network {
@@ -444,6 +415,15 @@ impl<R: Ranks> Simulation<R> {
                 }
             }
             Event::HandOver(rank) => self.hand_over(now, rank),
+            Event::Offer(message) => {
+                self.queued_polls -= usize::from(is_retry);
+                self.failed_polls = self.failed_polls.saturating_add(u32::from(is_retry));
+                self.offer(now, message);
+            }
+            Event::Knock(message) => self.knock(now, message),
+            Event::Queued(message) => self.queued(now, message),
+            Event::Place(node) => self.place_freed(now, node),
+            Event::Unblock(node) => self.unblock(now, node),
             Event::Issue(message) => self.issue(now, message),
             Event::Inject(message) => self.inject(now, message),
             Event::Head(message) => {
@@ -467,8 +447,17 @@ impl<R: Ranks> Simulation<R> {
             }
             Event::Kill(rank) => self.kill(now, rank),
         }
-        if !matches!(event, Event::Resume { is_poll: true, .. }) {
+        if !is_retry && !matches!(event, Event::Resume { is_poll: true, .. }) {
             (self.last_progress, self.failed_polls) = (now, 0);
+        }
+    }
+
+    /// Whether a command is offered that was refused often.
+    #[inline]
+    fn is_retry(&self, event: &Event) -> bool {
+        match *event {
+            Event::Offer(message) | Event::Knock(message) => self.messages[message as usize].offer.is_retry(),
+            _ => false,
         }
     }
 
@@ -487,7 +476,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// Schedules a rank's next turn; a turn that is queued for it becomes stale.
-    fn schedule_turn(&mut self, rank: u32, at: Time, is_poll: bool) {
+    pub(super) fn schedule_turn(&mut self, rank: u32, at: Time, is_poll: bool) {
         let rank_state = &mut self.rank_states[rank as usize];
         rank_state.generation = rank_state.generation.wrapping_add(1);
         let generation = rank_state.generation;
@@ -541,7 +530,10 @@ impl<R: Ranks> Simulation<R> {
             self.queue.schedule(at, Event::Fire { rank, ni });
         }
         match turn.ask {
-            Ask::Start { ni, command, payload, waits } => {
+            Ask::Start { ni, command, payload, wish } if self.goes_by_interface(rank, command.target, ni) => {
+                self.hand_to_nic(at, rank, ni, (command, payload), wish);
+            }
+            Ask::Start { ni, command, payload, wish: Wish { waits, .. } } => {
                 let Started { goes_on, issued, message } = self.start(at, rank, ni, command, payload);
                 let rank_state = &mut self.rank_states[rank as usize];
                 match issued {
@@ -601,6 +593,12 @@ impl<R: Ranks> Simulation<R> {
             Ask::Ended { code } => self.end(rank, at, code),
         }
         self.resume_released(at);
+        self.after_turn(rank, at);
+    }
+
+    /// Whether commands of a rank to a target go by a host interface.
+    fn goes_by_interface(&mut self, rank: u32, target: u64, ni: u32) -> bool {
+        self.machine.interface.is_some() && !self.shares_memory(rank, target, ni)
     }
 
     /// Kills a rank, unless it has ended. An operation that its host is still handing to the NIC is dropped.
@@ -627,6 +625,7 @@ impl<R: Ranks> Simulation<R> {
         rank_state.ended = Some(at);
         rank_state.code = Some(code);
         self.ended += 1;
+        self.mailboxes_ended(rank, at);
     }
 
     /// A rank does something else than repeat its operations.
@@ -652,6 +651,7 @@ impl<R: Ranks> Simulation<R> {
     /// A NIC of a rank has changed: if the rank waits, it continues.
     pub(super) fn wake(&mut self, rank: u32, at: Time) {
         let Some(rank_state) = self.rank_states.get_mut(rank as usize) else { return };
+        rank_state.changed = true;
         if let Activity::Waiting { earliest, .. } = rank_state.activity {
             rank_state.activity = Activity::Due;
             rank_state.pause = PAUSE_FIRST;
@@ -669,8 +669,9 @@ impl<R: Ranks> Simulation<R> {
             if matches!(rank_state.activity, Activity::Ended) {
                 continue;
             }
-            let (what, since) = rank_state.doing(self.queue.now());
+            let (mut what, since) = rank_state.doing(self.queue.now());
             let unanswered = rank_state.unanswered;
+            what.push_str(&self.why_full(rank).unwrap_or_default());
             let receives = self.open_receives(rank);
             waiting.push(Waiting { rank, what, since_ns: since.as_ns(), unanswered, receives });
         }

@@ -54,6 +54,11 @@ impl NodeUnits {
         (begin, begin + pass.latency + moved)
     }
 
+    /// When an item that comes at `at` would begin.
+    pub fn begins(&self, pass: &Pass, at: Time) -> Time {
+        self.free[usize::from(pass.unit)].max(at + pass.before)
+    }
+
     /// As [`NodeUnits::pass`], for an item that follows another of the same stream: it pays no latency.
     #[inline]
     pub fn follow(&mut self, pass: &Pass, at: Time, bytes: u64) -> Time {

@@ -27,7 +27,7 @@ use selvedge_nic::{Fault, Nic, Step};
 use selvedge_shm::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
-use crate::node::{Ask, Meter, Ranks, Turn};
+use crate::node::{Ask, Meter, Ranks, Turn, Wish};
 use crate::time::Time;
 
 /// How a turn of a rank ended.
@@ -157,13 +157,18 @@ impl<L: Launcher> Processes<L> {
 
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
-            Asked::Start { ni, origin, command, payload, waits } => match checked(&command[..], &payload) {
+            Asked::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
                 Ok(command) => {
                     let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
                     let ni = own.map_or(ni, |(_, ni)| ni);
                     // Only an operation with a reply surely changes a NIC.
                     let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
-                    Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits }
+                    Ask::Start {
+                        ni,
+                        command: Box::new(command),
+                        payload: payload.into(),
+                        wish: Wish { waits, or_refuse },
+                    }
                 }
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
@@ -310,6 +315,12 @@ impl<L: Launcher> Ranks for Processes<L> {
     fn reply(&mut self, rank: u32, value: bool) {
         if let Some((page, _)) = self.launcher.wire(rank) {
             page.reply(value.into());
+        }
+    }
+
+    fn refused(&mut self, rank: u32) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.refuse();
         }
     }
 

@@ -7,15 +7,18 @@
 //! A call that finds what it waits for at once pays for the library and for the line that it reads. A call that waits pays for
 //! them when it is woken.
 
+use std::collections::VecDeque;
+
 use selvedge_nic::NoMemory;
 use selvedge_nic::atu::{AddressEntry, NlaPage, PAGE_BYTES, PageSize, Rights};
 use selvedge_nic::rma::{Descriptor, Notification, Operation, Requester, options};
-use selvedge_nic::velo::{Endpoint, Mailbox, Outgoing, Status};
+use selvedge_nic::tables::Command;
+use selvedge_nic::velo::{Endpoint, Mailbox, Outgoing, Reassembler, Status};
 
-use crate::machine::Machine;
 use crate::machine::graph::Class;
+use crate::machine::{FullMailbox, Machine};
 use crate::node::tables::OwnTables;
-use crate::node::{Ask, Bytes};
+use crate::node::{Ask, Bytes, Wish};
 use crate::time::Time;
 
 use super::process::{Core, Process};
@@ -25,24 +28,33 @@ const VPID: u16 = 0;
 /// Slots of a mailbox between two publications of its read pointer.
 const LAZINESS: u32 = 16;
 
+/// Sources that may be in the middle of a split message at once.
+const SOURCES: usize = 64;
+
 /// The units of a rank, as its program sees them.
 pub(super) struct Port {
     mailbox: Mailbox,
+    /// Messages whose store was split.
+    parts: Reassembler<SOURCES>,
+    /// Messages that a send without room has taken out of the mailbox: type, tag, bytes.
+    kept: VecDeque<(u8, u8, Vec<u8>)>,
     /// Notifications taken so far.
     notifications: u64,
 }
 
 impl Port {
     /// Opens the port of a NIC, and registers so many bytes from address 0 on. None: the NIC has no units.
-    pub fn open(tables: &mut OwnTables, bytes: usize) -> Option<Port> {
+    pub fn open(tables: &mut OwnTables, machine: &Machine, bytes: usize) -> Option<Port> {
         let mut nic = tables.nic();
-        nic.port_open(Some(VPID), options::PHYSICAL).ok()?;
+        let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
+        let when_full = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
+        nic.port_open(Some(VPID), options::PHYSICAL | when_full).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
             nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
         }
         let mailbox = Mailbox::new(&tables.signals(), VPID, LAZINESS)?;
-        Some(Port { mailbox, notifications: 0 })
+        Some(Port { mailbox, parts: Reassembler::default(), kept: VecDeque::new(), notifications: 0 })
     }
 }
 
@@ -52,9 +64,26 @@ fn found(machine: &Machine, class: Class) -> Time {
 }
 
 impl Core {
-    fn take_message(&mut self, into: &mut [u8]) -> Option<(Status, usize)> {
+    /// Takes the next message that is whole.
+    fn take_message(&mut self) -> Option<(Status, Vec<u8>)> {
         let signals = self.tables.signals();
-        self.port.as_mut()?.mailbox.take(&signals, into).ok()?
+        let Port { mailbox, parts, .. } = self.port.as_mut()?;
+        let mut part = [0; 128];
+        loop {
+            let (status, length) = mailbox.take(&signals, &mut part).ok()??;
+            // A part whose first part was lost with a full mailbox is lost, too.
+            if let Ok(Some((status, bytes))) = parts.add(&status, &part[..length]) {
+                return Some((status, bytes.to_vec()));
+            }
+        }
+    }
+
+    /// Publishes what was read, so that a sender that waits for room gets it.
+    fn publish_mailbox(&mut self) {
+        let signals = self.tables.signals();
+        if let Some(port) = &mut self.port {
+            port.mailbox.publish(&signals);
+        }
     }
 
     fn take_notification(&mut self) -> Option<Notification> {
@@ -70,6 +99,29 @@ impl Process {
     /// # Panics
     /// If it is empty or longer, which is a bug of the program.
     pub async fn velo_send(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) {
+        if self.machine().nic.full_mailbox != FullMailbox::Credits {
+            let command = self.velo_command(to, mtt, tag, payload);
+            return self.start(command, Bytes::from_slice(payload)).await;
+        }
+        // As libvelo2: without room the library keeps what has arrived, so that two senders do not wait for each other.
+        while !self.velo_try_send(to, mtt, tag, payload).await {
+            self.keep_messages();
+            self.poll().await;
+        }
+    }
+
+    /// As [`Process::velo_send`]. False: the NIC or the mailbox has no room, and nothing was sent.
+    ///
+    /// # Panics
+    /// As [`Process::velo_send`].
+    pub async fn velo_try_send(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) -> bool {
+        let command = self.velo_command(to, mtt, tag, payload);
+        let wish = Wish { or_refuse: true, waits: false };
+        self.ask(Ask::Start { ni: 0, command, payload: Bytes::from_slice(payload), wish }).await;
+        !std::mem::take(&mut self.core.borrow_mut().refused)
+    }
+
+    fn velo_command(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) -> Box<Command> {
         let message = Outgoing {
             source: Endpoint { node: self.rank() as u16, vpid: VPID },
             destination: Endpoint { node: to as u16, vpid: VPID },
@@ -79,26 +131,50 @@ impl Process {
             start: 0,
             bytes: payload.len() as u32,
         };
-        let command = message.command().expect("a message that a unit takes");
-        self.start(Box::new(command), Bytes::from_slice(payload)).await;
+        Box::new(message.command().expect("a message that a unit takes"))
     }
 
     /// Receives the next message; gives its type, its tag and its bytes.
     pub async fn velo_receive(&self) -> (u8, u8, Vec<u8>) {
-        let mut bytes = vec![0; 128];
         let mut waited = false;
         loop {
-            let taken = self.core.borrow_mut().take_message(&mut bytes);
-            if let Some((status, length)) = taken {
-                if !waited {
-                    self.spend(found(&self.machine(), Class::Velo));
-                }
-                bytes.truncate(length);
-                return (status.mtt, status.tag, bytes);
+            if let Some(message) = self.take_kept().or_else(|| self.take_velo(!waited)) {
+                return message;
             }
             waited = true;
             self.ask(Ask::Wait { until: Time::MAX }).await;
         }
+    }
+
+    /// Receives the next message if it is there.
+    pub fn velo_probe(&self) -> Option<(u8, u8, Vec<u8>)> {
+        self.take_kept().or_else(|| self.take_velo(true))
+    }
+
+    fn take_kept(&self) -> Option<(u8, u8, Vec<u8>)> {
+        self.core.borrow_mut().port.as_mut()?.kept.pop_front()
+    }
+
+    /// Takes what has arrived out of the mailbox.
+    fn keep_messages(&self) {
+        while let Some(message) = self.take_velo(true) {
+            if let Some(port) = &mut self.core.borrow_mut().port {
+                port.kept.push_back(message);
+            }
+        }
+    }
+
+    /// Takes the next message, and pays for it if nothing else has.
+    fn take_velo(&self, pays: bool) -> Option<(u8, u8, Vec<u8>)> {
+        let taken = self.core.borrow_mut().take_message();
+        let Some((status, bytes)) = taken else {
+            self.core.borrow_mut().publish_mailbox();
+            return None;
+        };
+        if pays {
+            self.spend(found(&self.machine(), Class::Velo));
+        }
+        Some((status.mtt, status.tag, bytes))
     }
 
     /// Posts a command of the RMA unit. `is_physical`: its addresses are not translated.

@@ -29,7 +29,7 @@ use selvedge_nic::{Limits, NoMemory};
 
 use crate::machine::{Machine, Mode};
 use crate::node::tables::OwnTables;
-use crate::node::{Ask, Bytes, Turn};
+use crate::node::{Ask, Bytes, Turn, Wish};
 use crate::time::Time;
 
 use super::Needs;
@@ -67,6 +67,8 @@ pub(super) struct Core {
     spare: Spare,
     /// The EXTOLL units, if the program needs them.
     pub(super) port: Option<Port>,
+    /// The NIC has refused the last command.
+    pub(super) refused: bool,
 }
 
 /// Boxes of commands that have been carried out, of all ranks, for reuse.
@@ -157,7 +159,7 @@ impl Process {
         let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
         nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
         let messages = Messages::new(&mut nic, events);
-        let port = if needs.units { Port::open(&mut tables, needs.memory_bytes) } else { None };
+        let port = if needs.units { Port::open(&mut tables, &machine, needs.memory_bytes) } else { None };
         let core = Core {
             rank,
             size,
@@ -176,6 +178,7 @@ impl Process {
             observer,
             spare,
             port,
+            refused: false,
         };
         Process { core: Rc::new(RefCell::new(core)) }
     }
@@ -262,6 +265,11 @@ impl Process {
             let until = self.now() + time;
             self.ask(Ask::Sleep { until }).await;
         }
+    }
+
+    /// The program has found nothing: it looks again when one of its NICs has changed, or after a pause, which grows.
+    pub async fn poll(&self) {
+        self.ask(Ask::Poll).await;
     }
 
     /// The processor copies so many bytes.
@@ -475,12 +483,12 @@ impl Process {
 
     /// Starts an operation; returns when the NIC has the command.
     pub fn start(&self, command: Box<Command>, payload: Bytes) -> impl Future<Output = ()> + use<> {
-        self.ask(Ask::Start { ni: 0, command, payload, waits: false })
+        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish::default() })
     }
 
     /// Starts an operation; returns when the NIC has the command and one of the rank's NICs has changed after that.
     pub(super) fn start_and_wait(&self, command: Box<Command>, payload: Bytes) -> NextTurn {
-        self.ask(Ask::Start { ni: 0, command, payload, waits: true })
+        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish { waits: true, or_refuse: false } })
     }
 
     async fn wait_for_counter(&self, counter: u32, count: u64) {

@@ -135,6 +135,10 @@ impl Ranks for Tasks {
         true
     }
 
+    fn refused(&mut self, rank: u32) {
+        self.tasks[rank as usize].process.core.borrow_mut().refused = true;
+    }
+
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
         let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead);
         task.is_some_and(|task| task.process.core.borrow().tables.has_fired())

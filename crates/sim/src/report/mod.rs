@@ -8,13 +8,14 @@
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
-//! | [`channels`], [`samples`], [`sheet`] | parts: the fabric, a run over virtual time, a machine's numbers |
+//! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
 //! | [`words`] | numbers with a unit, as text |
 //!
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
 
 pub mod channels;
+pub(crate) mod commands;
 pub mod describe;
 pub mod document;
 pub mod html;

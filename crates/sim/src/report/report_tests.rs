@@ -119,6 +119,7 @@ fn run(end: End) -> Run {
             time,
             ended: (0..16).map(|rank| Some(Time::from_ns(900 + rank))).collect(),
             codes: vec![Some(0); 16],
+            commands: Vec::new(),
             statistics,
         },
         samples,

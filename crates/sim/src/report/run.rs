@@ -18,7 +18,7 @@ use super::document::{Document, Section, Table};
 use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
 use super::sheet::Sheet;
-use super::{Wall, words};
+use super::{Wall, commands, words};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
 use crate::node::{End, Model, Outcome, Waiting};
@@ -119,6 +119,9 @@ impl Run {
         }
         let messages = Section::new("Messages").in_summary().table(self.message_table());
         sections.push(messages.plots(self.message_plots()));
+        if let Some(interface) = &self.machine.interface {
+            sections.push(commands::section(interface, &self.outcome));
+        }
         let fabric = Section::new("Fabric").in_summary().table(self.fabric.table());
         sections.push(fabric.plots(self.fabric.plots()).table(self.fabric.channel_table()));
         if let Some(wall) = &self.wall {
@@ -391,6 +394,9 @@ impl Run {
             "samples": self.samples.json(),
             "notes": self.notes,
         });
+        if let Some(interface) = &self.machine.interface {
+            all["commands"] = commands::json(interface, &self.outcome);
+        }
         if let Some((kept, left_out)) = self.spans {
             all["spans"] = json!({ "kept": kept, "left_out": left_out });
         }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::document::Table;
 use crate::machine::description::{
-    AtuTable, CacheTable, Description, HostTable, LimitsTable, LinkTable, NicTable, PathTable, RetransmissionTable,
-    RoutingTable, SwitchTable, TopologyTable, UnitTable,
+    AtuTable, CacheTable, Description, HostTable, InterfaceTable, LimitsTable, LinkTable, NicTable, PathTable,
+    RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
 };
 use crate::machine::figure::Figure;
 
@@ -57,6 +57,7 @@ impl Sheet {
             unit,
             path,
             atu,
+            interface,
             limits,
             published: _,
         } = description;
@@ -147,6 +148,7 @@ impl Sheet {
                 streams_max,
                 receive_flits,
                 retry_ns,
+                full_mailbox,
             }
         );
         for (name, table) in unit {
@@ -157,6 +159,28 @@ impl Sheet {
         }
         if let Some(atu) = atu {
             add_all!(sheet, "atu", atu, AtuTable { unit, hit_ns, hit_interval_ns, miss_ns, miss_interval_ns });
+        }
+        if let Some(interface) = interface {
+            add_all!(
+                sheet,
+                "interface",
+                interface,
+                InterfaceTable {
+                    way,
+                    places,
+                    outgoing,
+                    posted,
+                    request,
+                    answer,
+                    fetch,
+                    dequeue_ns,
+                    kernel_ns,
+                    driver_ns,
+                    wake_ns,
+                    retry_ns,
+                    splits_ppm,
+                }
+            );
         }
         add_all!(
             sheet,

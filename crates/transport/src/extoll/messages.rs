@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::velo::{Label, Mailbox};
+use selvedge_nic::velo::{Label, Mailbox, Reassembler};
 use selvedge_shm::rings::port::{Port as PortOfRings, PortReader};
 use selvedge_shm::rings::{INLINE_BYTES, RingMessage};
 use selvedge_shm::{Interface, WaitEnd};
@@ -29,6 +29,8 @@ const KEPT_MAX: usize = 4096;
 const LAZINESS: u32 = 16;
 /// Polls that find nothing between looks for rings whose senders have ended.
 const CLEAR_EVERY: u32 = 1 << 20;
+/// Sources that may be in the middle of a message whose store was split.
+const SPLIT_SOURCES: usize = 32;
 
 /// A message that was taken out of a mailbox or a ring.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,8 @@ impl Message {
 /// The reader of one port's messages.
 pub struct MessageReader {
     mailbox: Mailbox,
+    /// Messages in the mailbox whose store was split, as far as they have come.
+    parts: Box<Reassembler<SPLIT_SOURCES>>,
     /// Of its rings. None: it can have none.
     rings: Option<PortReader>,
     /// The mailbox's head at which a ring has its turn, if both have messages.
@@ -60,7 +64,7 @@ impl MessageReader {
     pub fn new(interface: &Interface, vpid: u16, rings: Option<PortOfRings>) -> Option<MessageReader> {
         let mailbox = Mailbox::new(&interface.signals(), vpid, LAZINESS)?;
         let rings = rings.map(PortReader::new);
-        Some(MessageReader { mailbox, rings, rings_from: None, polls: 0, kept: VecDeque::new() })
+        Some(MessageReader { mailbox, parts: Box::default(), rings, rings_from: None, polls: 0, kept: VecDeque::new() })
     }
 
     /// The port whose rings it reads.
@@ -126,8 +130,15 @@ impl MessageReader {
         to: *mut u8,
         room: usize,
     ) -> Result<Label, WaitEnd> {
-        // SAFETY: the caller's.
-        interface.wait(deadline, || unsafe { self.receive(interface, to, room) })
+        interface.wait(deadline, || {
+            // SAFETY: the caller's.
+            let found = unsafe { self.receive(interface, to, room) };
+            if found.is_none() {
+                // A sender may wait for this room.
+                self.mailbox.publish(&interface.signals());
+            }
+            found
+        })
     }
 
     /// Takes the oldest message that `matches`, and polls the NIC if there is none.
@@ -266,7 +277,17 @@ impl MessageReader {
         let mut bytes = [0; VELO_BYTES_MAX as usize];
         loop {
             match self.mailbox.take(&signals, &mut bytes) {
-                Ok(Some((status, _))) => return Some(Message { label: Label::of(&status), bytes }),
+                Ok(Some((status, _))) => match self.parts.add(&status, &bytes) {
+                    Ok(Some((status, whole))) => {
+                        let mut message = Message { label: Label::of(&status), bytes: [0; VELO_BYTES_MAX as usize] };
+                        message.bytes[..whole.len()].copy_from_slice(whole);
+                        return Some(message);
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        log::warn!("a part of a message in mailbox {} is lost: {error:?}", self.mailbox.vpid())
+                    }
+                },
                 Ok(None) => return None,
                 Err(_) => log::error!("a slot of mailbox {} is not one that a NIC writes", self.mailbox.vpid()),
             }

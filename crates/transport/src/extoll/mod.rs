@@ -131,9 +131,10 @@ impl Device {
         Ok((port, reader))
     }
 
-    /// Whether a full mailbox discards messages: as its user wants, or because on a simulated machine no sender can be told.
+    /// Whether a full mailbox discards messages: as its user wants, or because the simulated machine has nothing that tells a sender.
     fn mailboxes_discard(&self) -> bool {
-        self.interface().is_simulated() || Process::current().is_ok_and(|process| process.settings.mailboxes_discard)
+        !self.interface().mailboxes_refuse()
+            || Process::current().is_ok_and(|process| process.settings.mailboxes_discard)
     }
 
     /// How many ports a node has.

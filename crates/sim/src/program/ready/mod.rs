@@ -10,6 +10,7 @@
 //! | `halo` | exchange of faces between neighbours in two or three dimensions |
 //! | `wavefront` | a pipelined stencil (seed 004, section 3.3) |
 //! | `collective` | barrier, allreduce, broadcast |
+//! | `commands` | commands of many programs at one NIC; mailboxes that become full (seed 002, chapter 6) |
 //! | `queues` | long queues of unexpected messages and of posted receives (seed 000, section 5.2; seed 003, section VI-E) |
 //! | `traffic` | messages to random ranks: uniform, to one rank, to neighbours |
 //! | `replay` | the operations of a trace file |
@@ -23,6 +24,7 @@
 
 mod all_to_all;
 mod collective;
+mod commands;
 mod halo;
 mod overlap;
 pub mod parameter;
@@ -109,7 +111,7 @@ pub enum ProgramError {
     Unreadable { file: String, why: String },
 }
 
-static ALL: [Ready; 17] = [
+static ALL: [Ready; 19] = [
     ping_pong::PING_PONG,
     ping_pong::COUNTING,
     stream::STREAM,
@@ -126,6 +128,8 @@ static ALL: [Ready; 17] = [
     traffic::UNIFORM,
     traffic::HOTSPOT,
     traffic::LOCALITY,
+    commands::COMMANDS,
+    commands::CROSSFIRE,
     replay::REPLAY,
 ];
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host interface: how a command comes from a program to its NIC (seed 002, chapter 6).
+//!
+//! All ways lead to one queue of commands in the NIC, which all programs of the node share. They differ in what the program does
+//! before, what the queue does when it is full, and how much of the command the device must read from memory.
+//!
+//! | way | section | before | to the queue | full queue | the device reads |
+//! |---|---|---|---|---|---|
+//! | classical | 6.2 | kernel, driver, copy of the payload | posted | the program sleeps | descriptor, payload |
+//! | trigger-page | 6.4.1 | descriptor written to memory | a read, whose address is the command | refuses | descriptor, payload |
+//! | io-transaction | 6.4.2 | | a write with a response | refuses | |
+//! | cfcq | 6.4.3 | | a posted store of 16 bytes | the processor stands still | payload |
+//! | cfcq-data | 6.4.4 | | posted, write-combined | the processor stands still | |
+//! | os-synchronised | 6.4.5 | system call, driver | posted | the program sleeps | |
+//! | enqcmd | today's | | a write of 64 bytes with a response | refuses | payload |
+//! | kernel, kernel-interrupt | 8.5 | kernel | posted | the program sleeps | |
+//!
+//! classical and kernel-interrupt receive by interrupt, and all three of the kernel's ways pass the kernel to receive, too.
+//!
+//! Invariants
+//! 1. A machine with an interface has no other way of a command to the NIC: an `issue` has passes on the processor only.
+//! 2. Stages of an interface name units of the graph. What the file does not name is made of the keys of `[host]`.
+
+use std::collections::BTreeMap;
+
+use super::Host;
+use super::assemble::Wrong;
+use super::description::InterfaceTable;
+use super::figure::Figure;
+use super::graph::{Graph, Pass, Stage, Unit, UnitId};
+use crate::time::Time;
+
+/// A way of commands to the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Classical,
+    TriggerPage,
+    IoTransaction,
+    /// The central flow-controlled queue.
+    Cfcq,
+    /// The same, and the payload comes with the command.
+    CfcqData,
+    OsSynchronised,
+    Enqcmd,
+    Kernel,
+    KernelInterrupt,
+}
+
+impl Way {
+    pub const ALL: [Way; 9] = [
+        Way::Classical,
+        Way::TriggerPage,
+        Way::IoTransaction,
+        Way::Cfcq,
+        Way::CfcqData,
+        Way::OsSynchronised,
+        Way::Enqcmd,
+        Way::Kernel,
+        Way::KernelInterrupt,
+    ];
+
+    /// Its name in a machine's file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Classical => "classical",
+            Way::TriggerPage => "trigger-page",
+            Way::IoTransaction => "io-transaction",
+            Way::Cfcq => "cfcq",
+            Way::CfcqData => "cfcq-data",
+            Way::OsSynchronised => "os-synchronised",
+            Way::Enqcmd => "enqcmd",
+            Way::Kernel => "kernel",
+            Way::KernelInterrupt => "kernel-interrupt",
+        }
+    }
+
+    /// Commands pass the kernel.
+    fn is_in_kernel(self) -> bool {
+        matches!(self, Way::Classical | Way::OsSynchronised | Way::Kernel | Way::KernelInterrupt)
+    }
+
+    /// The program waits for the answer of the NIC.
+    fn is_answered(self) -> bool {
+        matches!(self, Way::TriggerPage | Way::IoTransaction | Way::Enqcmd)
+    }
+}
+
+/// What becomes of a program whose command finds the queue full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Its processor stands still in the store until the NIC has returned a credit.
+    Stall,
+    /// It sleeps in the driver until the NIC interrupts.
+    Sleep,
+    /// The NIC refuses the command, and the program's library offers it again.
+    Refuse,
+}
+
+/// The interface of a machine's nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    pub way: Way,
+    /// The program's processor, before the command leaves it.
+    pub before: Time,
+    /// The processor copies payload at so many bytes a second, to send and to receive; 0: it copies nothing.
+    pub copy_bytes_per_s: u64,
+    /// Under the driver's lock, which one program has at a time.
+    pub driver: Option<Pass>,
+    /// From the processor to the queue.
+    pub offer: Stage,
+    /// From the queue to the processor, which waits for it. Empty: the command is posted.
+    pub answer: Stage,
+    /// The NIC reads the rest of the command from memory.
+    pub fetch: Stage,
+    /// Payload beyond so many bytes does not go with the command.
+    pub inline_bytes: u64,
+    pub when_full: WhenFull,
+    /// Commands that the queue holds.
+    pub places: u32,
+    /// The pause of the library before it offers a refused command again.
+    pub retry: Time,
+    /// Messages of its programs that the NIC has taken and that wait for the fabric, at most.
+    pub outgoing: usize,
+    /// The program receives by the kernel: this long, beside its library.
+    pub receive: Time,
+    /// A message interrupts the processor for so long, and wakes its program so long after that.
+    pub interrupt: Option<(Time, Time)>,
+    /// Until a program that slept in the driver goes on.
+    pub wake: Time,
+    /// Of a million stores of more than one vector register, how many an interrupt splits.
+    pub splits_ppm: u32,
+}
+
+impl Interface {
+    /// From the processor's part until the NIC has all of a command with so many bytes of payload, if nothing else is under way.
+    pub fn start(&self, bytes: u64) -> Time {
+        let stage = |stage: &Stage, bytes| {
+            stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(bytes)).sum::<Time>()
+        };
+        let driver = self.driver.map_or(Time::ZERO, |pass| pass.latency);
+        self.before
+            + self.copy(bytes)
+            + driver
+            + stage(&self.offer, bytes.min(self.inline_bytes))
+            + stage(&self.fetch, 0)
+    }
+
+    /// The time for the processor's copy of so many bytes.
+    pub fn copy(&self, bytes: u64) -> Time {
+        if self.copy_bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.copy_bytes_per_s) }
+    }
+}
+
+/// Reads the interface of a machine, and adds the units that it is made of to the graph.
+pub(super) fn interface(
+    graph: &mut Graph,
+    names: &BTreeMap<&str, Pass>,
+    host: &Host,
+    table: &InterfaceTable,
+) -> Result<Interface, Wrong> {
+    let Some(way) = Way::ALL.into_iter().find(|way| way.name() == table.way) else {
+        let names: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+        return Err(wrong("way", format!("there is no way '{}'; there are {}", table.way, names.join(", "))));
+    };
+    let time = |figure: &Option<Figure>| figure.as_ref().map(|figure| Time::from_ns_f64(figure.value));
+    let mut stage = |key: &str, given: &Option<Vec<String>>, pass: Pass| match given {
+        None => Ok([Pass { unit: unit(graph, key), ..pass }].into()),
+        Some(steps) => {
+            let found = steps.iter().map(|step| names.get(step.as_str()).copied().ok_or(step));
+            found.collect::<Result<Stage, &String>>().map_err(|step| wrong(key, format!("there is no unit '{step}'")))
+        }
+    };
+    let posted = Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(0, host.doorbell.max(host.pio_write)) };
+    let posted = stage("posted", &table.posted, posted)?;
+    let half = host.round_trip / 2;
+    let request = Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(0, half) };
+    let request = stage("request", &table.request, request)?;
+    let answer = stage("answer", &table.answer, Pass::delay(0, host.round_trip.saturating_sub(half)))?;
+    let mut fetch = stage("fetch", &table.fetch, Pass::delay(0, host.dma_read))?.into_vec();
+    if let Some(dequeue) = time(&table.dequeue_ns) {
+        fetch.insert(0, Pass::work(unit(graph, "dequeue"), dequeue));
+    }
+    let driver = time(&table.driver_ns).unwrap_or_default();
+    let kernel = match way {
+        Way::OsSynchronised => host.system_call,
+        _ if way.is_in_kernel() => time(&table.kernel_ns).unwrap_or(host.system_call),
+        Way::TriggerPage => host.memory_access,
+        _ => Time::ZERO,
+    };
+    let has_driver = way.is_in_kernel() && driver > Time::ZERO;
+    let wake = time(&table.wake_ns).unwrap_or_default();
+    let interrupts = matches!(way, Way::Classical | Way::KernelInterrupt);
+    let carries = !matches!(way, Way::Classical | Way::TriggerPage | Way::Cfcq | Way::Enqcmd);
+    Ok(Interface {
+        way,
+        before: kernel.saturating_sub(if has_driver { driver } else { Time::ZERO }),
+        copy_bytes_per_s: if way == Way::Classical { host.copy_bytes_per_s } else { 0 },
+        driver: has_driver.then(|| Pass::work(unit(graph, "driver"), driver)),
+        offer: if way.is_answered() { request } else { posted },
+        answer: if way.is_answered() { answer } else { Stage::default() },
+        fetch: if matches!(way, Way::Classical | Way::TriggerPage) { fetch.into() } else { Stage::default() },
+        inline_bytes: if carries { u64::MAX } else { 0 },
+        when_full: match way {
+            _ if way.is_answered() => WhenFull::Refuse,
+            _ if way.is_in_kernel() => WhenFull::Sleep,
+            _ => WhenFull::Stall,
+        },
+        places: whole("places", &table.places, 16, 1, 1 << 20)? as u32,
+        retry: time(&table.retry_ns).unwrap_or_default(),
+        outgoing: whole("outgoing", &table.outgoing, 8, 1, 1 << 20)? as usize,
+        receive: if matches!(way, Way::Classical | Way::Kernel | Way::KernelInterrupt) { kernel } else { Time::ZERO },
+        interrupt: interrupts.then_some((host.interrupt, wake)),
+        wake: host.interrupt + wake,
+        splits_ppm: whole("splits_ppm", &table.splits_ppm, 0, 0, 1_000_000)? as u32,
+    })
+}
+
+fn whole(key: &str, figure: &Option<Figure>, default: u64, least: u64, most: u64) -> Result<u64, Wrong> {
+    let value = figure.as_ref().map_or(default as f64, |figure| figure.value);
+    if value.fract() != 0.0 || value < least as f64 || value > most as f64 {
+        return Err(wrong(key, format!("{value} must be a whole number from {least} to {most}")));
+    }
+    Ok(value as u64)
+}
+
+/// A unit of the interface that the file does not name.
+fn unit(graph: &mut Graph, key: &str) -> UnitId {
+    let name = format!("interface-{key}");
+    if let Some(id) = graph.units.iter().position(|unit| unit.name == name) {
+        return id as UnitId;
+    }
+    graph.units.push(Unit { name, queue: 0, is_processor: false });
+    graph.units.len() as UnitId - 1
+}
+
+fn wrong(key: &str, why: String) -> Wrong {
+    ("interface".to_owned(), key.to_owned(), why)
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Commands on their way from a program to the NIC of its node, by the node's host interface (seed 002, chapter 6).
+//!
+//! ```text
+//!                        posted: a place? ── none: the processor stands still, or the program sleeps
+//!                               │
+//! start ─ software, kernel ─> offer ─ request ─> knock: a place? ─ answer ─> the program goes on, or its library offers again
+//!                               │                   │
+//!                               └── queue ──────────┴─ the NIC begins ─> fetch ─> issue (`message.rs`)
+//!                                                       and the place is free
+//! ```
+//!
+//! Invariants
+//! 1. A command has a place from the moment that it is admitted until the NIC begins with it. There are `places` of them.
+//! 2. Programs that wait for a place get it in the order in which they asked. Programs that are refused ask again, and whose
+//!    command comes first is taken.
+//! 3. The NIC takes commands in order, and only while fewer than `outgoing` messages of its node wait for the fabric. So a fabric that
+//!    takes no packets fills the queue.
+//! 4. A program is told of a refusal after [`ATTEMPTS`] attempts, if it wants to. Otherwise its library goes on, with pauses that double;
+//!    such attempts are no progress of the run.
+//!
+//! Costs: two events for a command, and one for each time that its place is freed later.
+
+use std::collections::VecDeque;
+
+use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::velo::{Extent, Header};
+
+use crate::machine::graph::Class;
+use crate::machine::interface::{Interface, Way, WhenFull};
+use crate::time::Time;
+
+use super::fabric::AnyNetwork;
+use super::message::Message;
+use super::ranks::{Bytes, Ranks};
+use super::run::{Activity, Event, NONE, Simulation};
+use super::trace::Unit;
+
+/// Attempts of a command before its program is told, or before the pauses between attempts double.
+const ATTEMPTS: u32 = 16;
+/// The longest pause between two attempts.
+const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
+/// A command that goes to the NIC, or that the NIC reads from memory.
+const DESCRIPTOR_BYTES: u64 = 16;
+/// Stores up to so many bytes are never split: one vector register (section 6.4.4).
+const ATOMIC_BYTES: u64 = 16;
+
+impl Offer {
+    /// Whether it is one of many attempts, which are no progress.
+    pub fn is_retry(&self) -> bool {
+        self.attempts > ATTEMPTS
+    }
+}
+
+/// The queue of commands of one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CommandQueue {
+    /// Places that commands have.
+    taken: u32,
+    /// Commands in the queue that the NIC does not take, because messages before them wait for the fabric.
+    held: VecDeque<u32>,
+    /// Commands whose programs wait for a place.
+    waiting: VecDeque<u32>,
+}
+
+/// What a program wants of a command that it hands over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// It continues when one of its NICs has changed after the NIC has the command.
+    pub waits: bool,
+    /// It wants to be told if the NIC refuses the command, rather than that its library goes on to offer it.
+    pub or_refuse: bool,
+}
+
+/// A command that is offered to its NIC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub wish: Wish,
+    /// When the processor had done its part.
+    since: Time,
+    pub attempts: u32,
+    /// The second part of a message whose store was split, or [`NONE`].
+    rest: u32,
+}
+
+impl Default for Offer {
+    fn default() -> Offer {
+        Offer { wish: Wish::default(), since: Time::ZERO, attempts: 0, rest: NONE }
+    }
+}
+
+/// The commands of one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankCommands {
+    pub accepted: u64,
+    /// Attempts that the NIC refused.
+    pub refused: u64,
+    /// From the first offer until the queue had the last command.
+    pub first: Option<Time>,
+    pub last: Time,
+    /// From a command's first offer until the queue has it: the sum, and the longest.
+    pub waited: Time,
+    pub waited_longest: Time,
+}
+
+impl RankCommands {
+    fn accept(&mut self, since: Time, now: Time) {
+        let waited = now.saturating_sub(since);
+        self.accepted += 1;
+        self.first.get_or_insert(since);
+        self.last = now;
+        self.waited += waited;
+        self.waited_longest = self.waited_longest.max(waited);
+    }
+
+    /// Commands a second.
+    pub fn rate(&self) -> f64 {
+        let time = self.last.saturating_sub(self.first.unwrap_or_default());
+        if time == Time::ZERO { 0.0 } else { self.accepted as f64 / time.as_seconds_f64() }
+    }
+}
+
+impl<R: Ranks> Simulation<R> {
+    /// The host interface of the machine's nodes. Called only on machines that have one.
+    fn interface(&self) -> &Interface {
+        self.machine.interface.as_ref().expect("a command is offered on a machine with an interface")
+    }
+
+    /// A program hands a command to its NIC: its processor does its part, and then offers it.
+    pub(super) fn hand_to_nic(
+        &mut self,
+        at: Time,
+        rank: u32,
+        ni: u32,
+        (command, payload): (Box<Command>, Bytes),
+        wish: Wish,
+    ) {
+        let bytes = payload.len() as u64;
+        let machine = self.machine.clone();
+        let path = machine.graph.path(Class::of_request(&command));
+        let interface = self.interface();
+        let library: Time = path.issue[0].iter().map(|pass| pass.latency).sum();
+        let (cost, driver) = (library + interface.before + interface.copy(bytes), interface.driver);
+        let cost = self.rank_states[rank as usize].pace.step(cost);
+        let message = self.new_message(at, rank, ni, command, payload);
+        self.span(rank, Unit::Host, "send", at, at + cost, message);
+        let mut ready = at + cost;
+        if let Some(driver) = driver {
+            ready = self.units_of(rank).pass(&driver, ready, 0).1;
+        }
+        self.messages[message as usize].offer = Offer { wish, since: ready, ..Offer::default() };
+        let state = &mut self.rank_states[rank as usize];
+        state.activity = Activity::Offering { since: ready, waits_in: None };
+        state.changed = false;
+        self.queue.schedule(ready, Event::Offer(message));
+    }
+
+    /// A program offers a command.
+    pub(super) fn offer(&mut self, now: Time, index: u32) {
+        let message = &self.messages[index as usize];
+        let (rank, offer) = (message.from, message.offer);
+        if matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
+            return self.free_message(index);
+        }
+        if offer.attempts == 0 && offer.rest == NONE && self.is_split(index) {
+            self.split(index);
+        }
+        if !self.take_credit(index) {
+            return self.lacks_credit(now, index);
+        }
+        let node = self.nodes[rank as usize];
+        let machine = self.machine.clone();
+        let interface = self.interface();
+        let (when_full, places) = (interface.when_full, interface.places);
+        if when_full == WhenFull::Refuse {
+            let item = (now, self.store_bytes(index));
+            let stage = machine.interface.as_ref().map(|interface| &interface.offer);
+            let arrives =
+                stage.map_or(now, |stage| self.units_of(rank).through(&machine.graph, stage, item, |_, _, _| ()).end);
+            return self.queue.schedule(arrives, Event::Knock(index));
+        }
+        if self.hardware[node as usize].commands.taken < places {
+            return self.post(now, index, false);
+        }
+        self.hardware[node as usize].commands.waiting.push_back(index);
+        self.statistics.commands_waited += 1;
+        self.rank_states[rank as usize].activity = Activity::Offering { since: now, waits_in: Some(when_full) };
+    }
+
+    /// A command is posted: it has a place in the queue, and travels there.
+    fn post(&mut self, now: Time, index: u32, waited: bool) {
+        let rank = self.messages[index as usize].from;
+        let node = self.nodes[rank as usize];
+        let machine = self.machine.clone();
+        let Some(interface) = &machine.interface else { return };
+        self.hardware[node as usize].commands.taken += 1;
+        let item = (now, self.store_bytes(index));
+        let way = self.units_of(rank).through(&machine.graph, &interface.offer, item, |_, _, _| ());
+        self.accepted(now, index);
+        self.queue.schedule(way.end, Event::Queued(index));
+        let slept = waited && interface.when_full == WhenFull::Sleep;
+        let goes_on = way.admitted + if slept { interface.wake } else { Time::ZERO };
+        self.handed_over(goes_on, index);
+    }
+
+    /// A command that wants an answer has come to the queue.
+    pub(super) fn knock(&mut self, now: Time, index: u32) {
+        let rank = self.messages[index as usize].from;
+        let node = self.nodes[rank as usize];
+        let machine = self.machine.clone();
+        let Some(interface) = &machine.interface else { return };
+        let back = self.units_of(rank).through(&machine.graph, &interface.answer, (now, 0), |_, _, _| ()).end;
+        if self.hardware[node as usize].commands.taken < interface.places {
+            self.hardware[node as usize].commands.taken += 1;
+            self.accepted(now, index);
+            self.handed_over(back, index);
+            return self.queued(now, index);
+        }
+        self.statistics.commands_refused += 1;
+        self.rank_states[rank as usize].commands.refused += 1;
+        self.give_credit_back(index);
+        let offer = &mut self.messages[index as usize].offer;
+        offer.attempts += 1;
+        let attempts = offer.attempts;
+        if offer.wish.or_refuse && attempts >= ATTEMPTS {
+            return self.refuse(back, index);
+        }
+        let poll = self.machine.host.poll;
+        let pause = interface.retry.max(poll) * (1 << attempts.saturating_sub(ATTEMPTS).min(24));
+        let pause = self.rank_states[rank as usize].pace.step(pause.min(PAUSE_LONGEST));
+        self.queued_polls += usize::from(attempts > ATTEMPTS);
+        self.queue.schedule(back + pause, Event::Offer(index));
+    }
+
+    /// The program is told that its command was refused. Nothing of it is left.
+    pub(super) fn refuse(&mut self, at: Time, index: u32) {
+        let (rank, rest) = (self.messages[index as usize].from, self.messages[index as usize].offer.rest);
+        self.free_message(index);
+        if rest != NONE {
+            self.free_message(rest);
+        }
+        if !matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
+            self.ranks.refused(rank);
+            self.go_on(rank, at);
+        }
+    }
+
+    /// The queue has admitted a command.
+    fn accepted(&mut self, now: Time, index: u32) {
+        let message = &self.messages[index as usize];
+        let state = &mut self.rank_states[message.from as usize];
+        state.commands.accept(message.offer.since, now);
+        self.statistics.commands += 1;
+        self.statistics.commands_split += u64::from(message.offer.rest != NONE);
+    }
+
+    /// The program goes on behind a command; or, where its store was split, with the second part of it after the interrupt.
+    fn handed_over(&mut self, at: Time, index: u32) {
+        let Message { from: rank, offer, .. } = self.messages[index as usize];
+        if matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
+            return;
+        }
+        if offer.rest != NONE {
+            let at = at + self.machine.host.interrupt;
+            let rest = &mut self.messages[offer.rest as usize].offer;
+            // Half a message cannot be taken back.
+            let wish = Wish { or_refuse: false, ..offer.wish };
+            *rest = Offer { wish, since: at, attempts: 1, rest: NONE };
+            return self.queue.schedule(at, Event::Offer(offer.rest));
+        }
+        if offer.wish.waits {
+            self.ranks.started(rank, at);
+            // A NIC may have changed already.
+            if !self.rank_states[rank as usize].changed {
+                return self.rank_states[rank as usize].wait(at);
+            }
+        }
+        self.go_on(rank, at);
+    }
+
+    fn go_on(&mut self, rank: u32, at: Time) {
+        self.rank_states[rank as usize].activity = Activity::Due;
+        self.schedule_turn(rank, at, false);
+    }
+
+    // ---- In the queue --------------------------------------------------------------------------------------------
+
+    /// A command is in the queue. The NIC takes it if nothing before it waits.
+    pub(super) fn queued(&mut self, now: Time, index: u32) {
+        let node = self.nodes[self.messages[index as usize].from as usize];
+        let queue = &self.hardware[node as usize].commands;
+        if queue.held.is_empty() && !self.is_held_up(node) {
+            return self.take_command(now, index);
+        }
+        self.hardware[node as usize].commands.held.push_back(index);
+    }
+
+    /// Whether so many messages of the node wait for the fabric that its NIC takes no command.
+    fn is_held_up(&self, node: u32) -> bool {
+        let most = self.interface().outgoing;
+        matches!(self.network, AnyNetwork::Packets(_)) && self.hardware[node as usize].leaving.len() >= most
+    }
+
+    /// A message of the node has left: its NIC may take commands that were held.
+    pub(super) fn take_held(&mut self, now: Time, node: u32) {
+        while !self.hardware[node as usize].commands.held.is_empty() && !self.is_held_up(node) {
+            if let Some(index) = self.hardware[node as usize].commands.held.pop_front() {
+                self.take_command(now, index);
+            }
+        }
+    }
+
+    /// The NIC takes a command: it reads what is not there yet, and its requester begins. Then the place is free.
+    fn take_command(&mut self, now: Time, index: u32) {
+        let rank = self.messages[index as usize].from;
+        let node = self.nodes[rank as usize];
+        let machine = self.machine.clone();
+        let Some(interface) = &machine.interface else { return };
+        let message = &self.messages[index as usize];
+        let path = machine.graph.path(Class::of_request(&message.command));
+        let command = &path.command[usize::from(path.reads(message.payload.len() as u64))];
+        let first = interface.fetch.first().or(command.first());
+        let units = &mut self.hardware[node as usize].units;
+        let begins = first.map_or(now, |pass| units.begins(pass, now));
+        let there = units.through(&machine.graph, &interface.fetch, (now, DESCRIPTOR_BYTES), |_, _, _| ()).end;
+        let since = self.messages[index as usize].offer.since;
+        self.statistics.command_started(there.max(begins).saturating_sub(since));
+        self.queue.schedule(begins, Event::Place(node));
+        if there > now { self.queue.schedule(there, Event::Issue(index)) } else { self.issue(now, index) }
+    }
+
+    /// A place in the queue of a node is free: the command that has waited longest gets it.
+    pub(super) fn place_freed(&mut self, now: Time, node: u32) {
+        let places = self.interface().places;
+        let queue = &mut self.hardware[node as usize].commands;
+        queue.taken = queue.taken.saturating_sub(1);
+        while self.hardware[node as usize].commands.taken < places {
+            let Some(index) = self.hardware[node as usize].commands.waiting.pop_front() else { return };
+            let rank = self.messages[index as usize].from;
+            match self.rank_states[rank as usize].activity {
+                Activity::Ended => {
+                    self.give_credit_back(index);
+                    self.free_message(index);
+                }
+                _ => self.post(now, index, true),
+            }
+        }
+    }
+
+    /// When the program of a rank has a message that its library has at `at`: behind the kernel and an interrupt, if it receives so.
+    pub(super) fn received_at(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
+        let Some(interface) = &self.machine.interface else { return at };
+        let mut at = at + interface.receive + interface.copy(bytes);
+        if let Some((interrupt, wake)) = interface.interrupt {
+            self.statistics.interrupts += 1;
+            self.rank_states[rank as usize].served += interrupt;
+            at += interrupt + wake;
+        }
+        at
+    }
+
+    // ---- Split stores --------------------------------------------------------------------------------------------
+
+    /// Whether an interrupt comes within the store of a message (section 6.4.4). Random numbers are drawn only for stores that can be
+    /// split.
+    fn is_split(&mut self, index: u32) -> bool {
+        let Interface { way, splits_ppm: share, .. } = *self.interface();
+        let carries = way == Way::CfcqData && self.store_bytes(index) > ATOMIC_BYTES;
+        let message = &self.messages[index as usize];
+        let can_be = share > 0 && carries && message.command.kind == kind::VELO_SEND;
+        can_be && self.rank_states[message.from as usize].splits.below(1_000_000) < u64::from(share)
+    }
+
+    /// Splits a message behind one of its vector registers. The parts travel as two messages.
+    fn split(&mut self, index: u32) {
+        let message = &self.messages[index as usize];
+        let (rank, at, bytes) = (message.from, message.started, message.payload.len() as u64);
+        let Ok(header) = Header::from_word(message.command.match_bits) else { return };
+        let first = ATOMIC_BYTES * (1 + self.rank_states[rank as usize].splits.below((bytes - 1) / ATOMIC_BYTES));
+        let whole = header.extent.message_bytes();
+        let part = |from: u64, bytes: u64| Extent::part(whole, from as u32, bytes as u32);
+        let (Some(head), Some(tail)) = (part(0, first), part(first, u64::from(whole) - first)) else { return };
+        let (mut command, ni) = (message.command.clone(), message.ni);
+        let rest = Bytes::from_slice(&message.payload[first as usize..]);
+        command.request.match_bits = Header { extent: tail, ..header }.word();
+        command.request.length = rest.len() as u64;
+        let second = self.new_message(at, rank, ni, command, rest);
+        let message = &mut self.messages[index as usize];
+        message.command.request.match_bits = Header { extent: head, ..header }.word();
+        message.command.request.length = first;
+        message.payload.truncate(first as usize);
+        message.bytes = first;
+        message.offer.rest = second;
+    }
+
+    // ---- Helpers -------------------------------------------------------------------------------------------------
+
+    /// Bytes that go to the NIC with a command.
+    fn store_bytes(&self, index: u32) -> u64 {
+        let message = &self.messages[index as usize];
+        let bytes = message.payload.len() as u64;
+        let path = self.machine.graph.path(Class::of_request(&message.command));
+        if path.reads(bytes) { 0 } else { bytes }
+    }
+
+    fn units_of(&mut self, rank: u32) -> &mut super::units::NodeUnits {
+        &mut self.hardware[self.nodes[rank as usize] as usize].units
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Options of a simulation: what happens in it beside its ranks, when it ends, and why it cannot be made.
+
+use crate::network::NetworkError;
+use crate::time::Time;
+
+use super::fabric::Model;
+use super::pace::Variation;
+
+/// The failure or the repair of a channel of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    pub at: Time,
+    pub channel: u32,
+    pub up: bool,
+}
+
+/// A rank that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Death {
+    pub at: Time,
+    pub rank: u32,
+}
+
+/// Options of a simulation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the fabric is simulated.
+    pub network: Model,
+    /// The node of each rank; empty: rank r is on node r.
+    pub placement: Vec<u32>,
+    /// The most spans that are kept; 0: none.
+    pub trace_limit: usize,
+    /// Failures and repairs of channels.
+    pub faults: Vec<Fault>,
+    /// Ranks that are killed, before all other events of the same time.
+    pub deaths: Vec<Death>,
+    /// Whether the other ranks continue when a rank is killed.
+    pub keep_going: bool,
+    /// Virtual time at which the run is ended.
+    pub time_limit: Time,
+    /// How long all ranks may poll and find nothing before the run counts as stuck.
+    pub stuck_after: Time,
+    /// Events between two calls of the observer.
+    pub observe_every: u64,
+    /// How much the steps of hosts vary.
+    pub variation: Variation,
+    /// Whether [`View::repetition`] is known.
+    pub watch: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            network: Model::Packet,
+            placement: Vec::new(),
+            trace_limit: 0,
+            faults: Vec::new(),
+            deaths: Vec::new(),
+            keep_going: false,
+            time_limit: Time::MAX,
+            stuck_after: Time::from_ns(10_000_000_000),
+            observe_every: 1 << 14,
+            variation: Variation::default(),
+            watch: false,
+        }
+    }
+}
+
+/// Why a simulation cannot be made. Each message says what to change.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    #[error(
+        "{ranks} ranks do not fit on the {nodes} nodes of this machine: ask for fewer, put several on a node (--ranks-per-node), or take a larger machine"
+    )]
+    TooManyRanks { ranks: u32, nodes: u32 },
+    #[error("rank {rank} was put on node {node}, and the machine has nodes 0 to {last}")]
+    NoSuchNode { rank: u32, node: u32, last: u32 },
+    #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
+    NoSuchRank { rank: u32, last: u32 },
+    #[error(
+        "the model of whole messages (--network message) does not have {what}: simulate packets (--network packet), or {instead}"
+    )]
+    Model { what: &'static str, instead: &'static str },
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+}
