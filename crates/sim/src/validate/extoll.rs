@@ -49,6 +49,8 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     protocols(plan, &prototype, results)?;
     progress("EXTOLL: overlap");
     overlap(plan, &prototype, results)?;
+    progress("host interfaces");
+    super::interfaces::run(results)?;
     progress("ATOLL");
     super::atoll::run(results)?;
     results.left_out = vec![
@@ -69,8 +71,7 @@ fn inputs(machine: &Machine, results: &mut Results) {
     let translation = machine.graph.translation.as_ref();
     let (hit, miss) =
         translation.map_or((0.0, 0.0), |unit| (unit.hit.latency.as_ns_f64(), unit.miss.latency.as_ns_f64()));
-    let software =
-        through(&put.issue[0]) - posted(machine) + put.receive.as_ns_f64() + machine.host.memory_access.as_ns_f64();
+    let software = through(&put.issue[0]) + put.receive.as_ns_f64() + machine.host.memory_access.as_ns_f64();
     let trip = machine.network.link.latency * 3 + machine.network.switch.latency * 2;
     let wire =
         Time::of_bytes(8 + u64::from(machine.network.link.crc_bytes), machine.network.link.bandwidth_bytes_per_s);
@@ -98,7 +99,8 @@ fn inputs(machine: &Machine, results: &mut Results) {
 
 /// The latency of the posted channel.
 fn posted(machine: &Machine) -> f64 {
-    machine.graph.path(Class::Velo).issue[0].last().map_or(0.0, |pass| pass.latency.as_ns_f64())
+    let offer = machine.interface.as_ref().map(|interface| &interface.offer);
+    offer.and_then(|offer| offer.last()).map_or(0.0, |pass| pass.latency.as_ns_f64())
 }
 
 fn source(table: &str) -> &'static str {

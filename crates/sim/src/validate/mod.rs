@@ -14,6 +14,7 @@
 //! | `pac` | seed 000: unexpected messages, eager and rendezvous, patterns of benchmarks |
 //! | `counting` | seed 004: counting puts |
 //! | `extoll` | seed 002: the EXTOLL prototype and its successors |
+//! | `interfaces` | seed 002: ways of commands to a NIC, the kernel's path, full mailboxes |
 //! | `atoll` | seed 002: ATOLL |
 //! | `page` | the results as a Markdown page |
 
@@ -21,6 +22,7 @@ mod atoll;
 mod claim;
 mod counting;
 mod extoll;
+mod interfaces;
 mod lab;
 mod pac;
 mod page;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `pairs` | two ranks: ping-pong, streams, both ways at once, receives that do not match |
 //! | `extoll` | operations of the EXTOLL units |
+//! | `interfaces` | commands of many programs at one NIC |
 //! | `groups` | collectives by messages, one after another |
 //! | `queues` | many senders and one receiver: unexpected messages, long messages at once |
 //! | `patterns` | the communication of benchmarks |
@@ -12,6 +13,7 @@
 
 pub(super) mod extoll;
 pub(super) mod groups;
+pub(super) mod interfaces;
 pub(super) mod pairs;
 pub(super) mod patterns;
 pub(super) mod puts;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, and the deadlock of figure 6-7.
+//!
+//! Chapter 6 measures a test design behind the HyperTransport core, and gives its latencies (table 3-1: 90 ns to the device, a DMA read of
+//! 280 ns). They are sums of component figures, so they are shown as inputs. What is predicted is what contention and full queues make of
+//! them.
+
+use std::sync::Arc;
+
+use super::Results;
+use super::claim::{Claim, Figure};
+use super::lab::{self, ValidateError};
+use super::programs::extoll::{Kind, latency, stream};
+use super::programs::interfaces::{Contention, contention, crossfire};
+use crate::machine::Machine;
+use crate::machine::interface::Way;
+
+const MACHINE: &str = "extoll-ht400";
+
+/// The figures of the test design, in place of those of the EXTOLL prototype.
+const TEST_DESIGN: [(&str, &str); 4] = [
+    ("unit.posted.latency_ns", "90"),
+    ("unit.non-posted-down.latency_ns", "90"),
+    ("unit.response-up.latency_ns", "90"),
+    ("interface.fetch", "[\"fetch-280\"]"),
+];
+
+fn by(way: Way, more: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
+    lab::machine(MACHINE, &[&[("interface.way", way.name())], more].concat())
+}
+
+pub(super) fn run(results: &mut Results) -> Result<(), ValidateError> {
+    starts(results)?;
+    kernel(results)?;
+    queues(results)?;
+    figure_6_7(results)
+}
+
+/// Until the device can begin with a command, on the test design.
+fn starts(results: &mut Results) -> Result<(), ValidateError> {
+    let fetch = ("unit.fetch-280.latency_ns", "280");
+    let start = |way| -> Result<f64, ValidateError> {
+        let machine = by(way, &[&TEST_DESIGN[..], &[fetch]].concat())?;
+        let interface = machine.interface.as_ref();
+        Ok(interface.map_or(0.0, |interface| (interface.start(0).saturating_sub(interface.before)).as_ns_f64()))
+    };
+    let rows = [
+        ("extoll-6a", "seed 002, section 6.4.1", "start of a command by trigger page", 380.0, Way::TriggerPage),
+        (
+            "extoll-6b",
+            "seed 002, section 6.4.2",
+            "by I/O transaction (printed: around 200 ns; 90 by its own formula)",
+            200.0,
+            Way::IoTransaction,
+        ),
+        (
+            "extoll-6c",
+            "seed 002, section 6.4.3",
+            "by the central flow-controlled queue (printed: < 100 ns)",
+            100.0,
+            Way::Cfcq,
+        ),
+    ];
+    for (id, source, what, published, way) in rows {
+        results.claims.push(Claim::number(id, source, what, (published, start(way)?, "ns")).input());
+    }
+    Ok(())
+}
+
+/// Section 8.5: what the kernel adds.
+fn kernel(results: &mut Results) -> Result<(), ValidateError> {
+    let source = "seed 002, section 8.5";
+    let start_up = |way| -> Result<f64, ValidateError> { Ok(latency(&by(way, &[])?, Kind::Velo, &[8], false)?[0]) };
+    let (user, kernel, interrupt) = (start_up(Way::CfcqData)?, start_up(Way::Kernel)?, start_up(Way::KernelInterrupt)?);
+    let what = "start-up latency that the kernel adds, both sides";
+    results.claims.push(Claim::number("extoll-8-5a", source, what, (600.0, kernel - user, "ns")).input());
+    let what = "and that interrupts add (approximately another microsecond)";
+    results.claims.push(Claim::number("extoll-8-5b", source, what, (1000.0, interrupt - kernel, "ns")).input());
+    let bandwidth = |way| stream(&by(way, &[])?, Kind::Put, 4096, 64);
+    let ratio = bandwidth(Way::Kernel)? / bandwidth(Way::CfcqData)?;
+    let what = "bandwidth by the kernel, against user space (\"not further affected\")";
+    results.claims.push(Claim::number("extoll-8-5c", source, what, (1.0, ratio, "x")));
+    Ok(())
+}
+
+/// Rates of one program and of eight, and how even they are.
+fn queues(results: &mut Results) -> Result<(), ValidateError> {
+    let source = "seed 002, sections 6.4.1 to 6.4.5";
+    let mut all = Vec::new();
+    for way in Way::ALL {
+        let machine = by(way, &[])?;
+        all.push((way, contention(&machine, 1)?, contention(&machine, 8)?));
+    }
+    let rate = |way: Way| all.iter().find(|row| row.0 == way).map_or(0.0, |row| row.1.rate);
+    let same = (rate(Way::TriggerPage) / rate(Way::IoTransaction) - 1.0).abs();
+    results.claims.push(Claim::fact(
+        "extoll-6d",
+        "seed 002, section 6.4.2",
+        "the rate of I/O transactions is that of the trigger page, since both wait for a round trip",
+        (
+            "the same",
+            format!("{:.2} and {:.2} M/s", rate(Way::IoTransaction) / 1e6, rate(Way::TriggerPage) / 1e6),
+            same < 0.15,
+        ),
+    ));
+    let higher = rate(Way::Cfcq) > rate(Way::IoTransaction);
+    results.claims.push(Claim::fact(
+        "extoll-6e",
+        "seed 002, section 6.4.3",
+        "the rate of posted commands is higher, since nothing is waited for",
+        ("higher", format!("{:.2} against {:.2} M/s", rate(Way::Cfcq) / 1e6, rate(Way::IoTransaction) / 1e6), higher),
+    ));
+    for (way, _, eight) in &all {
+        let Contention { rate, fairness, refused, waited, longest_ns } = *eight;
+        let words = format!("{:.1} M/s, {fairness:.2}, {}, {longest_ns:.0} ns", rate / 1e6, refused + waited);
+        let id = ID_OF[Way::ALL.iter().position(|other| other == way).unwrap_or_default()];
+        let what = format!(
+            "8 programs send 200 messages each by one NIC, {}: rate, fairness, refusals or waits, longest wait",
+            way.name()
+        );
+        let figures = (Figure::Words("not measured".to_owned()), Figure::Words(words), "");
+        results.claims.push(Claim::shown(id, source, what, figures));
+    }
+    Ok(())
+}
+
+const ID_OF: [&str; 9] = [
+    "extoll-6f-1",
+    "extoll-6f-2",
+    "extoll-6f-3",
+    "extoll-6f-4",
+    "extoll-6f-5",
+    "extoll-6f-6",
+    "extoll-6f-7",
+    "extoll-6f-8",
+    "extoll-6f-9",
+];
+
+/// Figure 6-7: two nodes send to each other, and their mailboxes become full.
+fn figure_6_7(results: &mut Results) -> Result<(), ValidateError> {
+    let source = "seed 002, section 6.5, figure 6-7";
+    let rows = [
+        (
+            "extoll-6-7a",
+            Way::CfcqData,
+            "block",
+            "full mailboxes block, and the full command queue stalls its writer",
+            true,
+        ),
+        ("extoll-6-7b", Way::CfcqData, "drop", "full mailboxes drop", false),
+        ("extoll-6-7c", Way::CfcqData, "credits", "senders have credits", false),
+        (
+            "extoll-6-7d",
+            Way::IoTransaction,
+            "block",
+            "full mailboxes block, and I/O transactions are refused to programs that then receive",
+            false,
+        ),
+    ];
+    for (id, way, mailbox, what, deadlocks) in rows {
+        let found = crossfire(&by(way, &[("nic.full_mailbox", mailbox)])?)?;
+        let words = |deadlock| if deadlock { "deadlock" } else { "no deadlock" };
+        let predicted = words(found).to_owned();
+        results.claims.push(Claim::fact(id, source, what, (words(deadlocks), predicted, found == deadlocks)));
+    }
+    Ok(())
+}

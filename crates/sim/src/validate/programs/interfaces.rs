@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many programs at one NIC, and mailboxes that become full (seed 002, chapter 6): the built-in programs `commands` and `crossfire`.
+
+use std::sync::Arc;
+
+use super::super::lab::ValidateError;
+use crate::machine::Machine;
+use crate::node::{End, Options, Outcome, Simulation};
+use crate::program::ready;
+use crate::report::commands::fairness;
+
+/// What contention for one NIC gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Contention {
+    /// Commands a second, of all programs.
+    pub rate: f64,
+    /// Jain's index of the programs' rates.
+    pub fairness: f64,
+    /// Attempts that were refused, and commands that waited for a place.
+    pub refused: u64,
+    pub waited: u64,
+    /// The longest time from the first offer of a command until the queue had it.
+    pub longest_ns: f64,
+}
+
+/// So many programs of one node send 200 messages of 8 bytes each.
+pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, ValidateError> {
+    let placement = (0..2 * programs).map(|rank| u32::from(rank >= programs)).collect();
+    let outcome = run(machine, "commands", 2 * programs, placement)?;
+    if outcome.end != End::Completed || outcome.code() != 0 {
+        return Err(ValidateError::Interrupted);
+    }
+    let senders = &outcome.commands[..programs as usize];
+    let (s, longest) = (&outcome.statistics, senders.iter().map(|rank| rank.waited_longest).max());
+    Ok(Contention {
+        rate: senders.iter().map(|rank| rank.rate()).sum(),
+        fairness: fairness(senders).unwrap_or(0.0),
+        refused: s.commands_refused,
+        waited: s.commands_waited,
+        longest_ns: longest.unwrap_or_default().as_ns_f64(),
+    })
+}
+
+/// Two nodes send to each other more than their mailboxes hold, and receive where they are refused. True: they wait for each other for
+/// ever.
+pub fn crossfire(machine: &Arc<Machine>) -> Result<bool, ValidateError> {
+    Ok(matches!(run(machine, "crossfire", 2, Vec::new())?.end, End::Stuck(_)))
+}
+
+fn run(machine: &Arc<Machine>, name: &'static str, ranks: u32, placement: Vec<u32>) -> Result<Outcome, ValidateError> {
+    let arguments = match name {
+        "crossfire" => vec![("refused".to_owned(), "receive".to_owned())],
+        _ => Vec::new(),
+    };
+    let prepared = ready::find(name).and_then(|ready| ready.prepare(ranks, machine, &arguments));
+    let prepared = prepared.map_err(|error| ValidateError::Unfinished {
+        what: name,
+        machine: machine.name.clone(),
+        ranks,
+        how: error.to_string(),
+    })?;
+    let options = Options { placement, ..Options::default() };
+    let simulation = Simulation::new(machine.clone(), prepared.tasks(ranks, machine), options);
+    let mut simulation =
+        simulation.map_err(|error| ValidateError::Simulation { what: name, machine: machine.name.clone(), error })?;
+    Ok(simulation.run(&mut |_| true))
+}
