@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::registers::Registers;
 use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
@@ -308,6 +309,11 @@ impl Visited {
                 let _ = take_in(&mut guard, &self.endpoint, (rings, index), Path::Auto, &mut meter);
             }
         }
+    }
+
+    /// The values of its registers, whether or not its owner still uses it.
+    pub fn registers(&self) -> &Registers {
+        self.endpoint.segment.signals().registers
     }
 
     /// Works on the NIC, under its lock.

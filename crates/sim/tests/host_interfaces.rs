@@ -74,9 +74,11 @@ fn a_command_alone_costs_what_its_way_says() {
     // a word takes 5.7 ns of the channel.
     let word = 8.0 / 1.4;
     let copied = 8.0 / 2.0;
+    // The device reads 16 bytes of the descriptor.
+    let fetch = 10.0 + 350.0 + 16.0 / 1.4;
     let figures = [
-        (Way::Classical, 300.0 + copied, 300.0 + copied + 150.0 + 360.0),
-        (Way::TriggerPage, 70.0 + 300.0, 70.0 + 150.0 + 360.0),
+        (Way::Classical, 300.0 + copied, 300.0 + copied + 150.0 + fetch),
+        (Way::TriggerPage, 70.0 + 300.0, 70.0 + 150.0 + fetch),
         (Way::IoTransaction, 300.0 + word, 150.0 + word),
         (Way::Cfcq, 0.0, 150.0),
         (Way::CfcqData, 0.0, 150.0 + word),
@@ -94,10 +96,11 @@ fn a_command_alone_costs_what_its_way_says() {
         assert!((found - 150.0 - call).abs() < 0.1, "{}: a call took {found} ns, not {}", way.name(), 150.0 + call);
         let interface = machine.interface.as_ref().unwrap();
         assert!((interface.start(8).as_ns_f64() - start).abs() < 0.1, "{}: {:?}", way.name(), interface.start(8));
-        // The statistics begin behind the processor's part, and are those of the barrier's commands, too.
-        let part = (start - interface.before.as_ns_f64() - interface.copy(8).as_ns_f64()) * 1e3;
-        let least = outcome.statistics.command_start.min() as f64;
-        assert!(least <= part * 1.002, "{}: {least} ps, not {part}", way.name());
+        // The statistics begin behind the processor's part. The shortest are those of the barrier, whose messages are empty.
+        let driver = interface.driver.map_or(Time::ZERO, |pass| pass.latency);
+        let part = interface.start(0).saturating_sub(interface.before + driver).as_ns_f64();
+        let found = outcome.statistics.command_start.min() as f64 / 1e3;
+        assert!((found - part).abs() <= part / 500.0, "{}: the NIC begins after {found} ns, not {part}", way.name());
     }
 }
 

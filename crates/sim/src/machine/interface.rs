@@ -96,6 +96,9 @@ pub enum WhenFull {
     Refuse,
 }
 
+/// A descriptor that the NIC reads from memory (seed 002, section 7.5.1: 128 bits).
+pub const DESCRIPTOR_BYTES: u64 = 16;
+
 /// The interface of a machine's nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
@@ -142,7 +145,7 @@ impl Interface {
             + self.copy(bytes)
             + driver
             + stage(&self.offer, bytes.min(self.inline_bytes))
-            + stage(&self.fetch, 0)
+            + stage(&self.fetch, DESCRIPTOR_BYTES)
     }
 
     /// The time for the processor's copy of so many bytes.

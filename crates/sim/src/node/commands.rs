@@ -27,7 +27,7 @@ use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::velo::{Extent, Header};
 
 use crate::machine::graph::Class;
-use crate::machine::interface::{Interface, Way, WhenFull};
+use crate::machine::interface::{DESCRIPTOR_BYTES, Interface, Way, WhenFull};
 use crate::time::Time;
 
 use super::fabric::AnyNetwork;
@@ -40,8 +40,6 @@ use super::trace::Unit;
 const ATTEMPTS: u32 = 16;
 /// The longest pause between two attempts.
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
-/// A command that goes to the NIC, or that the NIC reads from memory.
-const DESCRIPTOR_BYTES: u64 = 16;
 /// Stores up to so many bytes are never split: one vector register (section 6.4.4).
 const ATOMIC_BYTES: u64 = 16;
 

@@ -56,5 +56,5 @@ pub use livelock::{Operation, Repeated, Repetition};
 pub use options::{Death, Fault, Options, SimulationError};
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use pace::Variation;
-pub use ranks::{Ask, Bytes, KILLED, Meter, Ranks, Turn};
+pub use ranks::{Ask, Bytes, KILLED, Meter, Ranks, RegisterSums, Turn};
 pub use run::{Simulation, View};

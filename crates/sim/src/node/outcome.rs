@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::time::Time;
 
 use super::commands::RankCommands;
+use super::ranks::RegisterSums;
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +50,8 @@ pub struct Outcome {
     /// What each rank has offered to its NIC; zero on a machine without a host interface.
     pub commands: Vec<RankCommands>,
     pub statistics: Statistics,
+    /// Of all NICs of all ranks.
+    pub registers: RegisterSums,
 }
 
 impl Outcome {
@@ -146,7 +149,7 @@ impl Statistics {
 
     /// Records how long a command took from its offer until its NIC began.
     pub(super) fn command_started(&mut self, time: Time) {
-        self.command_start.saturating_record(time.0.max(1));
+        let _ = self.command_start.record(time.0.max(1));
     }
 
     /// Adds the counted latencies to the histogram.

@@ -9,6 +9,7 @@
 //!    of a rank's memory lead to an error of that rank, and to nothing worse.
 
 use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::registers::{COUNT as REGISTERS, Register, Registers};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic, Step};
 use selvedge_sim_protocol::Published;
@@ -55,6 +56,30 @@ pub struct Turn {
 
 /// Exit code of a rank that was killed: 128 + SIGKILL, as of a process.
 pub const KILLED: i32 = 128 + 9;
+
+/// The sum of each register over many NICs, in the order of [`Register::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterSums(pub [u64; REGISTERS]);
+
+impl Default for RegisterSums {
+    fn default() -> RegisterSums {
+        RegisterSums([0; REGISTERS])
+    }
+}
+
+impl RegisterSums {
+    pub fn add(&mut self, registers: &Registers) {
+        for (sum, register) in self.0.iter_mut().zip(Register::ALL) {
+            *sum = sum.wrapping_add(registers.get(*register));
+        }
+    }
+
+    /// Names and sums of those that are not zero.
+    pub fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let all = Register::ALL.iter().map(|register| register.name()).zip(self.0);
+        all.filter(|(_, sum)| *sum > 0)
+    }
+}
 
 /// Receives the steps of a transition, whose costs the machine defines.
 pub trait Meter {
@@ -113,6 +138,9 @@ pub trait Ranks {
 
     /// Replies to a rank's question, before its next turn.
     fn reply(&mut self, _rank: u32, _value: bool) {}
+
+    /// Adds the registers of all NICs that there are and were.
+    fn sum_registers(&self, _sums: &mut RegisterSums) {}
 
     /// Whether triggered operations of a rank's NIC are due.
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {

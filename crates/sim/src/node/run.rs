@@ -29,7 +29,7 @@ use super::message::{Message, Started};
 use super::options::{Fault, Options, SimulationError};
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::pace::Pace;
-use super::ranks::{Ask, Ranks, Wish};
+use super::ranks::{Ask, Ranks, RegisterSums, Wish};
 use super::same_node::Unseen;
 use super::trace::{Span, Trace, Unit};
 
@@ -355,7 +355,10 @@ impl<R: Ranks> Simulation<R> {
         self.collect_spans();
         self.statistics.events = self.queue.taken();
         self.statistics.settle();
+        let mut registers = RegisterSums::default();
+        self.ranks.sum_registers(&mut registers);
         Outcome {
+            registers,
             end,
             time: self.queue.now(),
             ended: self.rank_states.iter().map(|rank| rank.ended).collect(),

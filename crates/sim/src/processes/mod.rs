@@ -27,7 +27,7 @@ use selvedge_nic::{Fault, Nic, Step};
 use selvedge_shm::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
-use crate::node::{Ask, Meter, Ranks, Turn, Wish};
+use crate::node::{Ask, Meter, Ranks, RegisterSums, Turn, Wish};
 use crate::time::Time;
 
 /// How a turn of a rank ended.
@@ -83,6 +83,8 @@ pub struct Processes<L: Launcher> {
     /// Ranks whose NICs or memory have changed since their last poll without success.
     changed: BTreeSet<u32>,
     ended: BTreeSet<u32>,
+    /// Registers of NICs that were closed, and whose place another has taken.
+    closed: RegisterSums,
 }
 
 impl<L: Launcher> Processes<L> {
@@ -94,6 +96,7 @@ impl<L: Launcher> Processes<L> {
             fired: VecDeque::new(),
             changed: BTreeSet::new(),
             ended: BTreeSet::new(),
+            closed: RegisterSums::default(),
         }
     }
 
@@ -125,7 +128,9 @@ impl<L: Launcher> Processes<L> {
             match Visited::open(&opened.path) {
                 Ok(nic) if nic.owner_pid() == pid && nic.id() == opened.id && nic.number() == opened.ni => {
                     self.owners.insert((opened.id, opened.ni), (rank, number));
-                    self.nics.insert((rank, number), nic);
+                    if let Some(before) = self.nics.insert((rank, number), nic) {
+                        self.closed.add(before.registers());
+                    }
                 }
                 Ok(_) => log::debug!("{}: not a NIC of rank {rank}", opened.path.display()),
                 Err(error) => log::debug!("a NIC of rank {rank}: {error}"),
@@ -328,6 +333,11 @@ impl<L: Launcher> Ranks for Processes<L> {
         if let Some((page, _)) = self.launcher.wire(rank) {
             page.reply(at.0);
         }
+    }
+
+    fn sum_registers(&self, sums: &mut RegisterSums) {
+        sums.clone_from(&self.closed);
+        self.nics.values().for_each(|nic| sums.add(nic.registers()));
     }
 
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {

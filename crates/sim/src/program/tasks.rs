@@ -11,7 +11,7 @@ use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Ask, KILLED, Meter, Ranks, Turn};
+use crate::node::{Ask, KILLED, Meter, Ranks, RegisterSums, Turn};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
@@ -142,6 +142,10 @@ impl Ranks for Tasks {
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
         let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead);
         task.is_some_and(|task| task.process.core.borrow().tables.has_fired())
+    }
+
+    fn sum_registers(&self, sums: &mut RegisterSums) {
+        self.tasks.iter().for_each(|task| sums.add(task.process.core.borrow().tables.signals().registers));
     }
 
     fn recycle(&mut self, command: Box<Command>) {

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::machine::load::from_text;
 use crate::network::{Arrival, Network, NetworkEvent, Packet};
 use crate::node::trace::{Span, Trace, Unit};
-use crate::node::{End, Model, Outcome, Progress, Statistics, Waiting};
+use crate::node::{End, Model, Outcome, Progress, RegisterSums, Statistics, Waiting};
 use crate::program::results::{Mistake, Point, Results};
 use crate::queue::Queue;
 use crate::random::Random;
@@ -120,6 +120,7 @@ fn run(end: End) -> Run {
             ended: (0..16).map(|rank| Some(Time::from_ns(900 + rank))).collect(),
             codes: vec![Some(0); 16],
             commands: Vec::new(),
+            registers: RegisterSums::default(),
             statistics,
         },
         samples,

@@ -122,6 +122,7 @@ impl Run {
         if let Some(interface) = &self.machine.interface {
             sections.push(commands::section(interface, &self.outcome));
         }
+        sections.push(self.register_section());
         let fabric = Section::new("Fabric").in_summary().table(self.fabric.table());
         sections.push(fabric.plots(self.fabric.plots()).table(self.fabric.channel_table()));
         if let Some(wall) = &self.wall {
@@ -293,6 +294,13 @@ impl Run {
         table
     }
 
+    /// The registers of all NICs, added up.
+    fn register_section(&self) -> Section {
+        let mut table = Table::of_values();
+        self.outcome.registers.counted().for_each(|(name, sum)| table.value(name, words::count(sum)));
+        Section::new("Registers of all NICs").folded().table(table)
+    }
+
     fn message_plots(&self) -> Vec<Plot> {
         let mut plots: Vec<Plot> = latency_plot(&self.outcome.statistics.latency).into_iter().collect();
         plots.extend(self.samples.plots().into_iter().filter(|plot| plot.name == "message-rate"));
@@ -390,6 +398,7 @@ impl Run {
                 "lost": s.lost,
                 "latency": latency_json(&s.latency),
             },
+            "registers": self.outcome.registers.counted().map(|(name, sum)| (name.to_owned(), json!(sum))).collect::<Map<_, _>>(),
             "network": self.fabric.json(),
             "samples": self.samples.json(),
             "notes": self.notes,
