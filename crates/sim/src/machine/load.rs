@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError};
 
+use super::base;
 use super::description::{Description, TopologyTable};
 use super::figure::Figure;
 use super::{FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
@@ -31,6 +32,8 @@ pub enum MachineError {
     Topology { path: PathBuf, line: Option<usize>, error: TopologyError },
     #[error("{path}{}: [routing] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Routing { path: PathBuf, line: Option<usize>, error: RoutingError },
+    #[error("{path}: base: {why}")]
+    Base { path: PathBuf, why: String },
     #[error("'{0}' is not of the form section.key=value, as in link.latency_ns=20")]
     Override(String),
 }
@@ -48,11 +51,23 @@ pub fn load_with(path: &Path, overrides: &[(String, String)]) -> Result<Machine,
 
 /// Reads a machine from the text of its file. `path` is for errors, and for the paths of files that the text names.
 pub fn from_text(path: &Path, text: &str, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
+    from_text_and(path, text, overrides, &|path| std::fs::read_to_string(path))
+}
+
+/// As [`from_text`]; `read` gives the text of the file that another one builds on.
+pub fn from_text_and(
+    path: &Path,
+    text: &str,
+    overrides: &[(String, String)],
+    read: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<Machine, MachineError> {
     let parse = |error: toml::de::Error| MachineError::Parse { path: path.into(), error: Box::new(error) };
-    let description: Description = if overrides.is_empty() {
+    let table: toml::Table = toml::from_str(text).map_err(parse)?;
+    // A file that stands alone is read from its text, whose errors show the line.
+    let description: Description = if overrides.is_empty() && !table.contains_key(base::KEY) {
         toml::from_str(text).map_err(parse)?
     } else {
-        let mut table: toml::Table = toml::from_str(text).map_err(parse)?;
+        let mut table = base::on_base(path, table, read)?;
         for (key, value) in overrides {
             set(&mut table, key, value)?;
         }

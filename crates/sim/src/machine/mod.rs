@@ -6,6 +6,7 @@
 //! | [`figure`] | a number with its source |
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file; errors name file and line |
+//! | `base` | a file that builds on another |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
 //! | `derive` | the graph of a machine whose file names no units |
 //! | [`interface`] | how commands come from a program to its NIC |
@@ -15,6 +16,7 @@
 //! else.
 
 mod assemble;
+mod base;
 mod derive;
 pub mod description;
 pub mod figure;

@@ -4,7 +4,7 @@
 //! Invariant: an experiment has a result only if all ranks end with exit code 0; otherwise it is an error.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -53,7 +53,11 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
     let text = FILES.iter().find(|(file, _)| *file == name).map_or("", |(_, text)| text);
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let path = PathBuf::from(format!("machines/{name}.toml"));
-    Ok(Arc::new(load::from_text(&path, text, &overrides)?))
+    let read = |path: &Path| {
+        let found = FILES.iter().find(|(name, _)| path.file_stem().is_some_and(|stem| stem == *name));
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    };
+    Ok(Arc::new(load::from_text_and(&path, text, &overrides, &read)?))
 }
 
 /// The keys of a machine whose figures are assumed and that `which` accepts, with their values. A value of 0 cannot be moved.
