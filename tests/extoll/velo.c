@@ -258,6 +258,42 @@ CASE(all_ports, 1, "all ports of a node can be open; the next is refused; a clos
     for (uint32_t i = 0; i < count; i++) VOK(velo2_close(&ports[i]));
 }
 
+CASE(all_ports_under_load, 3, "section 7.4: messages between all ports of all nodes at once arrive, those of each pair in order")
+{
+    enum { COUNT = 12, PORTS_MAX = 256 };
+    static velo2_port_t ports[PORTS_MAX];
+    static velo2_connection_t there[PORTS_MAX][RANKS_MAX];
+    static uint64_t next[RANKS_MAX];
+    int open = 0;
+    CHECK(velo2_get_proc_num(velo()) >= 32);
+    while (velo2_open(&ports[open]) == VELO2_RET_SUCCESS) open++;
+    for (int p = 0; p < open; p++)
+        for (int r = 0; r < ranks(); r++)
+            if (r != rank()) VOK(velo2_connect(&ports[p], &there[p][r], (velo2_nodeid_t)r, ports[p].vpid));
+    barrier();
+    for (uint64_t i = 0; i < COUNT; i++)
+        for (int p = 0; p < open; p++)
+            for (int r = 0; r < ranks(); r++)
+                if (r != rank()) VOK(velo2_send(&there[p][r], &i, 8, (uint8_t)p, i & 3));
+    for (int p = 0; p < open; p++) {
+        memset(next, 0, sizeof next);
+        for (int k = 0; k < COUNT * (ranks() - 1); k++) {
+            uint64_t value;
+            uint32_t length, source;
+            uint8_t tag, mtt;
+            VOK(velo2_recv(&ports[p], &value, 8, &length, &source, &tag, &mtt));
+            uint64_t *wanted = &next[VELO2_ADDR_NODEID(source)];
+            CHECK_EQ(value, *wanted);
+            CHECK_EQ(tag, p);
+            CHECK_EQ(mtt, *wanted & 3);
+            CHECK_EQ(VELO2_ADDR_VPID(source), ports[p].vpid);
+            (*wanted)++;
+        }
+    }
+    barrier();
+    for (int p = 0; p < open; p++) VOK(velo2_close(&ports[p]));
+}
+
 CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing else")
 {
     char buffer[256] = "";

@@ -117,10 +117,10 @@ impl Limits {
     };
 
     /// The limits of a NIC whose program uses the VELO and RMA units alone. It may register 4 GiB of memory, and takes
-    /// 10 MB.
+    /// 11 MB. The prototype has 32 VPIDs (seed 002, section 7.4).
     pub const EXTOLL: Limits = Limits {
         pending: 512,
-        vpids: 16,
+        vpids: 32,
         velo_bytes: VELO_BYTES_MAX,
         mailbox_slots: 1 << 8,
         notifications: 1 << 12,
