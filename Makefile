@@ -2,6 +2,7 @@
 #
 #   make demo      installs missing packages, builds, and shows what communication costs on this machine
 #   make test      installs missing packages, builds, and runs every test
+#   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
 #   make build     builds into build/: bin, lib, include, libexec, examples
@@ -50,7 +51,7 @@ RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(wildcard bench
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
-.PHONY: build demo test check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
+.PHONY: build demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
 
 build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
@@ -127,6 +128,9 @@ demo: setup build
 
 test: setup check-registers build check-examples
 	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace
+
+test-long: setup build
+	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
 
 # Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
 check-examples: build

@@ -52,10 +52,10 @@ fn variants() -> Vec<Variant> {
         live("cma", &["--path", "cma", "--mode", "nic"], "ordinary", INDEPENDENT),
         live("bounce", &["--path", "bounce", "--mode", "nic"], "ordinary", DRIVEN),
         live("host", &["--path", "auto", "--mode", "host"], "ordinary", DRIVEN),
-        live("host-shared", &["--path", "shared", "--mode", "host"], "shared", DRIVEN),
+        Variant { long: true, ..live("host-shared", &["--path", "shared", "--mode", "host"], "shared", DRIVEN) },
         // A program that computes without end keeps the turn: one process runs at a time.
         variant("simulated", simulated(false), "ordinary", DRIVEN),
-        variant("simulated-node", simulated(true), "ordinary", DRIVEN),
+        Variant { long: true, ..variant("simulated-node", simulated(true), "ordinary", DRIVEN) },
     ]
 }
 

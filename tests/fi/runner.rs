@@ -125,10 +125,10 @@ fn our_variants() -> Result<Vec<Variant>, String> {
     let host = [("SELVEDGE_MODE", "host".into())];
     variants.extend([
         program("shared", &shared),
-        Variant { without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
+        Variant { long: true, without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
         Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
         Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator(false), &[]) },
-        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated-node", simulator(true), &[]) },
+        Variant { long: true, without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated-node", simulator(true), &[]) },
     ]);
     Ok(variants)
 }

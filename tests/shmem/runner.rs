@@ -78,7 +78,7 @@ fn variants() -> Vec<Variant> {
         Variant { offers: MAPPED, ..live("in_place", &[]) },
         Variant { offers: MAPPED, crowded: true, ..live("crowded", &[]) },
         live("cma", &["--path", "cma"]),
-        live("bounce", &["--path", "bounce"]),
+        Variant { long: true, ..live("bounce", &["--path", "bounce"]) },
         live("host", &["--mode", "host"]),
         Variant { offers: VIRTUAL_TIME, without: &[NOT_SIMULATED], ..variant("simulated", simulator) },
     ]

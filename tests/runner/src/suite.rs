@@ -55,6 +55,8 @@ pub struct Variant {
     pub offers: &'static [&'static str],
     /// Runs only cases that name a crowded number of ranks, and with that number.
     pub crowded: bool,
+    /// Its cases are ignored, and run with `--ignored` or `--include-ignored`: other variants find nearly all that they find.
+    pub long: bool,
     /// Cases that are left out, `family::case`, each with the reason.
     pub without: &'static [&'static [Exception]],
 }
@@ -83,7 +85,7 @@ pub enum Start {
 impl Variant {
     #[must_use]
     pub fn new(name: &'static str, start: Start) -> Variant {
-        Variant { name, start, environment: Vec::new(), offers: &[], crowded: false, without: &[] }
+        Variant { name, start, environment: Vec::new(), offers: &[], crowded: false, long: false, without: &[] }
     }
 
     fn takes(&self, family: &str, case: &Case) -> bool {
@@ -152,11 +154,11 @@ fn family_trials(suite: &Arc<Suite>, family: &Arc<Family>) -> Vec<Trial> {
             if !variant.takes(&family.name, case) {
                 continue;
             }
-            let is_broken = suite.stock.as_ref().is_some_and(|library| case.is_broken_by(library));
+            let is_ignored = variant.long || suite.stock.as_ref().is_some_and(|library| case.is_broken_by(library));
             let name = format!("{}::{}::{}", variant.name, family.name, case.name);
             let (suite, family) = (Arc::clone(suite), Arc::clone(family));
             let run = move || suite.run_case(&suite.variants[v], &family, &family.cases[c]);
-            trials.push(Trial::test(name, run).with_ignored_flag(is_broken));
+            trials.push(Trial::test(name, run).with_ignored_flag(is_ignored));
         }
     }
     trials
@@ -266,7 +268,10 @@ impl Suite {
         let profile = program.ancestors().nth(2).map_or("", stem);
         let profile =
             if profile.is_empty() || profile == "debug" { String::new() } else { format!("--profile {profile} ") };
-        format!("{settings}cargo test {profile}-p {} --test {} -- --exact {test}", self.package, self.test)
+        format!(
+            "{settings}cargo test {profile}-p {} --test {} -- --include-ignored --exact {test}",
+            self.package, self.test
+        )
     }
 }
 
