@@ -11,8 +11,7 @@ use selvedge_sim::machine::Machine;
 use selvedge_sim::machine::interface::{Way, WhenFull};
 use selvedge_sim::machine::load::load_with;
 use selvedge_sim::node::{Death, End, Model, Options, Outcome, Simulation, Variation, Waiting};
-use selvedge_sim::program::Results;
-use selvedge_sim::program::ready;
+use selvedge_sim::program::{Needs, Results, Tasks, ready};
 use selvedge_sim::time::Time;
 
 fn file(name: &str) -> PathBuf {
@@ -107,22 +106,33 @@ fn a_command_alone_costs_what_its_way_says() {
 /// Section 8.5: the kernel adds 300 ns on each side, and an interrupt another microsecond.
 #[test]
 fn the_kernel_path_adds_its_time_on_each_side() {
-    let until_last = |way| {
+    // Half a ping-pong of messages of 8 bytes.
+    let one_way = |way| {
         let machine = by(way, &[]);
-        let (outcome, _) = run(&machine, 2, "commands count 1", side_by_side(2));
+        let needs = Needs { units: true, ..Needs::default() };
+        let tasks = Tasks::new(2, &machine, &needs, |process| {
+            Box::pin(async move {
+                let other = 1 - process.rank();
+                for _ in 0..10 {
+                    if process.rank() == 0 {
+                        process.velo_send(other, 0, 0, &[1; 8]).await;
+                        process.velo_receive().await;
+                    } else {
+                        process.velo_receive().await;
+                        process.velo_send(other, 0, 0, &[1; 8]).await;
+                    }
+                }
+                0
+            })
+        });
+        let mut simulation = Simulation::new(machine.clone(), tasks, Options::default()).unwrap();
+        let outcome = simulation.run(&mut |_| true);
         completed(&outcome, way.name());
-        outcome.ended[1].unwrap_or_default().as_ns_f64()
+        outcome.ended[0].unwrap_or_default().as_ns_f64() / 20.0
     };
-    // The barrier before the message passes the kernel, too: measure what one more message adds.
-    let two = |way| {
-        let machine = by(way, &[]);
-        let (outcome, _) = run(&machine, 2, "crossfire count 1", Options::default());
-        completed(&outcome, way.name());
-        outcome.time.as_ns_f64()
-    };
-    assert!(until_last(Way::Kernel) > until_last(Way::CfcqData) + 600.0);
-    let (user, kernel, interrupt) = (two(Way::CfcqData), two(Way::Kernel), two(Way::KernelInterrupt));
-    assert!(kernel > user && interrupt > kernel + 1000.0, "{user} {kernel} {interrupt}");
+    let (user, kernel, interrupt) = (one_way(Way::CfcqData), one_way(Way::Kernel), one_way(Way::KernelInterrupt));
+    let near = |found: f64, wanted: f64| (found - wanted).abs() < 1.0;
+    assert!(near(kernel - user, 600.0) && near(interrupt - kernel, 1000.0), "{user} {kernel} {interrupt}");
 }
 
 /// Every way under contention, for real messages: nothing is lost, nothing is reordered (the receiver checks), and in no order.
@@ -139,7 +149,7 @@ fn many_programs_share_a_nic_by_every_way() {
             assert!(s.commands >= 600, "{what}");
             assert_eq!(s.commands_refused > 0, when_full == WhenFull::Refuse, "{what}: refused {}", s.commands_refused);
             assert_eq!(s.commands_waited > 0, when_full != WhenFull::Refuse, "{what}: waited {}", s.commands_waited);
-            assert_eq!(s.velo_lost, 0, "{what}");
+            assert_eq!(s.velo_discarded, 0, "{what}");
         }
     }
 }
@@ -153,15 +163,13 @@ fn waiting_is_fair_and_refusal_is_not() {
         let options = Options { variation: Variation { ppm_max: 10_000, seed: 7 }, ..side_by_side(16) };
         let (outcome, _) = run(&machine, 16, "commands bytes 64 count 150", options);
         completed(&outcome, way.name());
-        let rates: Vec<f64> = outcome.commands[..8].iter().map(|rank| rank.rate()).collect();
         let longest = outcome.commands[..8].iter().map(|rank| rank.waited_longest).max().unwrap_or_default();
-        let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-        (sum * sum / (8.0 * squares), longest)
+        (outcome.fairness.unwrap_or_default(), longest)
     };
     let (stalled, wait) = rates(Way::CfcqData, &[]);
     let (refused, longest) = rates(Way::IoTransaction, &[]);
     assert!(stalled > 0.99, "the queue's order is not fair: {stalled}");
-    assert!(refused > 0.5, "{refused}");
+    assert!(refused < stalled, "{refused} is no less fair than {stalled}");
     assert!(longest > wait, "a refused program waited {longest}, one that has its turn {wait}");
 }
 
@@ -179,6 +187,17 @@ fn split_stores_come_whole() {
     let (short, _) = run(&machine, 8, "commands bytes 16 count 200", side_by_side(8));
     completed(&short, "16 bytes");
     assert_eq!(short.statistics.commands_split, 0);
+    // Lengths that are no multiple of a unit come with their own length.
+    for bytes in [1, 7, 9, 17, 20, 33, 63] {
+        let (outcome, _) = run(&machine, 4, &format!("commands bytes {bytes} count 100"), side_by_side(4));
+        completed(&outcome, &format!("{bytes} bytes"));
+        assert_eq!(outcome.statistics.commands_split > 0, bytes > 16, "{bytes} bytes");
+    }
+    // Both parts have their credits, so that none waits for the other.
+    let changes = [("nic.full_mailbox", "credits"), ("interface.splits_ppm", "300000"), SMALL];
+    let (outcome, _) = run(&by(Way::CfcqData, &changes), 2, "crossfire bytes 64 count 1000", Options::default());
+    completed(&outcome, "credits and splits");
+    assert_eq!(outcome.statistics.velo_discarded, 0);
     // By other ways a command is one store.
     let machine = by(Way::IoTransaction, &[("interface.splits_ppm", "300000")]);
     assert_eq!(run(&machine, 8, "commands bytes 64 count 50", side_by_side(8)).0.statistics.commands_split, 0);
@@ -230,12 +249,17 @@ fn dropping_and_credits_never_deadlock() {
             let line = format!("crossfire count 1000 refused {refused}");
             let (outcome, results) = run(&by(way, &[SMALL]), 4, &line, Options::default());
             completed(&outcome, way.name());
-            assert!(mean(&results, "messages lost") > 0.0 && outcome.statistics.velo_lost > 0);
+            assert!(mean(&results, "messages lost") > 0.0 && outcome.statistics.velo_discarded > 0);
             for bytes in ["8", "64"] {
                 let machine = by(way, &[("nic.full_mailbox", "credits"), SMALL]);
                 let (outcome, results) = run(&machine, 4, &format!("{line} bytes {bytes}"), Options::default());
                 completed(&outcome, way.name());
-                assert_eq!((mean(&results, "messages lost"), outcome.statistics.velo_lost), (0.0, 0), "{}", way.name());
+                assert_eq!(
+                    (mean(&results, "messages lost"), outcome.statistics.velo_discarded),
+                    (0.0, 0),
+                    "{}",
+                    way.name()
+                );
                 assert_eq!(outcome.statistics.blocked, 0);
                 assert!(outcome.statistics.credits_lacked > 0);
             }
@@ -253,8 +277,88 @@ fn credits_hold_for_many_senders() {
             let options = Options { network, ..side_by_side(ranks) };
             let (outcome, _) = run(&machine, ranks, "commands bytes 64 count 300", options);
             completed(&outcome, &format!("{ranks} ranks"));
-            assert_eq!(outcome.statistics.velo_lost, 0);
+            assert_eq!(outcome.statistics.velo_discarded, 0);
         }
+    }
+}
+
+/// Many senders to one mailbox, each with its share; a job whose shares are too small is refused.
+#[test]
+fn shares_hold_for_many_senders_to_one_mailbox() {
+    let machine = by(Way::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
+    let needs = Needs { units: true, ..Needs::default() };
+    let tasks = |ranks: u32| {
+        Tasks::new(ranks, &machine, &needs, move |process| {
+            Box::pin(async move {
+                let (rank, each) = (process.rank(), 100u8);
+                if rank > 0 {
+                    for number in 0..each {
+                        process.velo_send(0, 0, number, &[rank as u8; 64]).await;
+                    }
+                    return 0;
+                }
+                let mut next = vec![0; ranks as usize];
+                for _ in 0..u32::from(each) * (ranks - 1) {
+                    let (_, tag, bytes) = process.velo_receive().await;
+                    let from = &mut next[usize::from(bytes[0])];
+                    if tag != *from || bytes != [bytes[0]; 64] {
+                        return 1;
+                    }
+                    *from += 1;
+                }
+                0
+            })
+        })
+    };
+    let outcome = Simulation::new(machine.clone(), tasks(20), Options::default()).unwrap().run(&mut |_| true);
+    completed(&outcome, "20 ranks");
+    assert_eq!((outcome.statistics.velo_discarded, outcome.statistics.blocked), (0, 0));
+    let Err(error) = Simulation::new(machine.clone(), tasks(22), Options::default()) else { panic!("it was accepted") };
+    assert!(error.to_string().contains("need mailboxes of 66 slots"), "{error}");
+}
+
+/// Credits of a message that is lost for good come back to its sender.
+#[test]
+fn lost_messages_give_their_credits_back() {
+    let overrides =
+        [("nic.full_mailbox", "credits"), SMALL, ("link.loss", "0.05"), ("link.retransmission.window_flits", "64")];
+    let machine = by(Way::CfcqData, &overrides);
+    let (outcome, _) = run(&machine, 2, "crossfire count 500", Options::default());
+    completed(&outcome, "with retransmission");
+    let deaths = vec![Death { at: Time::from_ns(30_000), rank: 1 }];
+    let options = Options { deaths, keep_going: true, ..Options::default() };
+    let machine = by(Way::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
+    let (outcome, _) = run(&machine, 2, "crossfire count 500", options);
+    // All of its messages are taken, and it waits for answers that nobody sends.
+    assert_eq!(stuck(&outcome)[0].what, "waits for its NIC");
+    assert!(outcome.statistics.commands >= 500);
+}
+
+/// A program that offers again and again what is refused makes no progress: the run ends as stuck.
+#[test]
+fn offering_for_ever_is_no_progress() {
+    for (way, mailbox) in [(Way::CfcqData, "credits"), (Way::IoTransaction, "block"), (Way::IoTransaction, "credits")] {
+        let machine = by(way, &[("nic.full_mailbox", mailbox), SMALL]);
+        let needs = Needs { units: true, ..Needs::default() };
+        let tasks = Tasks::new(2, &machine, &needs, |process| {
+            Box::pin(async move {
+                let is_sender = process.rank() == 0;
+                while is_sender {
+                    process.velo_try_send(1, 0, 0, &[1; 8]).await;
+                }
+                loop {
+                    process.poll().await;
+                }
+            })
+        });
+        let options = Options { stuck_after: Time::from_ns(2_000_000), ..Options::default() };
+        let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
+        let mut turns = 0;
+        let outcome = simulation.run(&mut |_| {
+            turns += 1;
+            turns < 1_000
+        });
+        assert_eq!(stuck(&outcome).len(), 2, "{} {mailbox}", way.name());
     }
 }
 
@@ -327,6 +431,8 @@ fn errors_name_section_key_and_what_there_is() {
     assert!(error(&[("interface.splits_ppm", "2e6")]).contains("splits_ppm"));
     assert!(error(&[("interface.posted", "[\"post\"]")]).contains("there is no unit 'post'"));
     assert!(error(&[("nic.full_mailbox", "keep")]).contains("drop, block, credits"));
+    let memory = error(&[("nic.full_mailbox", "credits"), ("host.same_node", "memory")]);
+    assert!(memory.contains("set host.same_node to nic"), "{memory}");
     let issue = error(&[("path.velo.issue", "[\"software-send\", \"posted\"]")]);
     assert!(issue.contains("[path.velo] issue") && issue.contains("processor only"), "{issue}");
 }

@@ -114,6 +114,7 @@ impl Reader<'_> {
         let host = self.host(&description)?;
         let nic = self.nic(&description)?;
         let limits = self.limits(&description)?;
+        self.mailboxes(&description, &host, &nic)?;
         let derived = super::derive::graph(&host, &nic);
         let (graph, interface) = super::assemble::graph(derived, &description, &host, &limits)
             .map_err(|(section, key, why)| self.wrong(&section, &key, why))?;
@@ -370,6 +371,24 @@ impl Reader<'_> {
                 }
             },
         })
+    }
+
+    /// What a full mailbox needs of the machine.
+    fn mailboxes(&self, description: &Description, host: &Host, nic: &NicModel) -> Result<(), MachineError> {
+        let wrong = |why: &str| Err(self.wrong("nic", "full_mailbox", why.to_owned()));
+        match nic.full_mailbox {
+            FullMailbox::Drop => Ok(()),
+            _ if host.same_node == SameNode::Memory => {
+                wrong("a NIC that blocks, or has credits, must carry all messages: set host.same_node to nic")
+            }
+            FullMailbox::Block if description.nic.receive_flits.is_none() => {
+                wrong("a NIC that blocks leaves packets in its buffer: give nic.receive_flits")
+            }
+            FullMailbox::Credits if description.interface.is_none() => wrong(
+                "commands take their credits at a host interface: give [interface], as in interface.way=cfcq-data",
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn limits(&self, description: &Description) -> Result<TableLimits, MachineError> {

@@ -204,7 +204,7 @@ impl<R: Ranks> Simulation<R> {
                 message.refused = false;
                 self.queue.schedule(now + self.machine.nic.retry, Event::Issue(index));
             }
-            Phase::Credit => self.credited(now, index),
+            Phase::Credit => self.free_message(index),
             Phase::Request if message.refused => {
                 message.phase = Phase::Refusal;
                 self.statistics.refused += 1;
@@ -315,7 +315,7 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let is_in_memory = self.is_in_memory(index);
-        if self.waits_behind(self.messages[index as usize].target, index) {
+        if !is_in_memory && self.waits_behind(self.messages[index as usize].target, index) {
             return;
         }
         let message = &mut self.messages[index as usize];
@@ -367,11 +367,12 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
         match delivery.fail {
             fail::OK => self.holds_slots(index),
-            fail::DROPPED if message_class == Class::Velo => self.statistics.velo_lost += 1,
+            fail::DROPPED if message_class == Class::Velo => self.statistics.velo_discarded += 1,
             _ => {}
         }
         self.schedule_fired(to, ni, finish);
-        let received = self.received_at(to, finish + path.receive, payload.len() as u64);
+        let received = finish + path.receive;
+        let received = if is_in_memory { received } else { self.received_at(to, received, payload.len() as u64) };
         self.wake(to, received);
         let message = &mut self.messages[index as usize];
         message.delivery = delivery;

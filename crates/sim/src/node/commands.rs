@@ -24,6 +24,7 @@
 use std::collections::VecDeque;
 
 use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::velo::header::UNIT_BYTES;
 use selvedge_nic::velo::{Extent, Header};
 
 use crate::machine::graph::Class;
@@ -46,7 +47,12 @@ const ATOMIC_BYTES: u64 = 16;
 impl Offer {
     /// Whether it is one of many attempts, which are no progress.
     pub fn is_retry(&self) -> bool {
-        self.attempts > ATTEMPTS
+        self.is_again || self.attempts > ATTEMPTS
+    }
+
+    /// It waits for credits, and is then offered as a command that was not refused.
+    pub fn calm(&mut self) {
+        (self.attempts, self.is_again) = (self.attempts.min(1), false);
     }
 }
 
@@ -77,13 +83,15 @@ pub(super) struct Offer {
     /// When the processor had done its part.
     since: Time,
     pub attempts: u32,
+    /// Its program offers again what was refused.
+    is_again: bool,
     /// The second part of a message whose store was split, or [`NONE`].
-    rest: u32,
+    pub rest: u32,
 }
 
 impl Default for Offer {
     fn default() -> Offer {
-        Offer { wish: Wish::default(), since: Time::ZERO, attempts: 0, rest: NONE }
+        Offer { wish: Wish::default(), since: Time::ZERO, attempts: 0, is_again: false, rest: NONE }
     }
 }
 
@@ -93,7 +101,7 @@ pub struct RankCommands {
     pub accepted: u64,
     /// Attempts that the NIC refused.
     pub refused: u64,
-    /// From the first offer until the queue had the last command.
+    /// The first offer; when the queue had the last command.
     pub first: Option<Time>,
     pub last: Time,
     /// From a command's first offer until the queue has it: the sum, and the longest.
@@ -105,17 +113,28 @@ impl RankCommands {
     fn accept(&mut self, since: Time, now: Time) {
         let waited = now.saturating_sub(since);
         self.accepted += 1;
-        self.first.get_or_insert(since);
         self.last = now;
         self.waited += waited;
         self.waited_longest = self.waited_longest.max(waited);
     }
 
-    /// Commands a second.
-    pub fn rate(&self) -> f64 {
-        let time = self.last.saturating_sub(self.first.unwrap_or_default());
-        if time == Time::ZERO { 0.0 } else { self.accepted as f64 / time.as_seconds_f64() }
+    /// Commands a second. None: it has offered none, or its only ones were taken at once.
+    pub fn rate(&self) -> Option<f64> {
+        let time = self.last.saturating_sub(self.first?);
+        match (self.accepted, time) {
+            (0, _) => Some(0.0),
+            (_, Time::ZERO) => None,
+            (accepted, time) => Some(accepted as f64 / time.as_seconds_f64()),
+        }
     }
+}
+
+/// The index of fairness of Jain, Chiu and Hawe (1984) over the rates at which ranks of one node got their commands accepted: 1 if all
+/// are equal, 1/n if one of n had all. None: no rank has a rate.
+pub fn fairness(commands: impl Iterator<Item = RankCommands>) -> Option<f64> {
+    let rates: Vec<f64> = commands.filter_map(|rank| rank.rate()).collect();
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
 impl<R: Ranks> Simulation<R> {
@@ -146,11 +165,13 @@ impl<R: Ranks> Simulation<R> {
         if let Some(driver) = driver {
             ready = self.units_of(rank).pass(&driver, ready, 0).1;
         }
-        self.messages[message as usize].offer = Offer { wish, since: ready, ..Offer::default() };
         let state = &mut self.rank_states[rank as usize];
+        let is_again = state.refused && wish.or_refuse;
+        self.messages[message as usize].offer = Offer { wish, since: ready, is_again, ..Offer::default() };
+        state.commands.first.get_or_insert(ready);
         state.activity = Activity::Offering { since: ready, waits_in: None };
         state.changed = false;
-        self.queue.schedule(ready, Event::Offer(message));
+        self.schedule_attempt(ready, Event::Offer(message), message);
     }
 
     /// A program offers a command.
@@ -158,7 +179,7 @@ impl<R: Ranks> Simulation<R> {
         let message = &self.messages[index as usize];
         let (rank, offer) = (message.from, message.offer);
         if matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
-            return self.free_message(index);
+            return self.drop_command(index);
         }
         if offer.attempts == 0 && offer.rest == NONE && self.is_split(index) {
             self.split(index);
@@ -175,7 +196,7 @@ impl<R: Ranks> Simulation<R> {
             let stage = machine.interface.as_ref().map(|interface| &interface.offer);
             let arrives =
                 stage.map_or(now, |stage| self.units_of(rank).through(&machine.graph, stage, item, |_, _, _| ()).end);
-            return self.queue.schedule(arrives, Event::Knock(index));
+            return self.schedule_attempt(arrives, Event::Knock(index), index);
         }
         if self.hardware[node as usize].commands.taken < places {
             return self.post(now, index, false);
@@ -216,7 +237,6 @@ impl<R: Ranks> Simulation<R> {
         }
         self.statistics.commands_refused += 1;
         self.rank_states[rank as usize].commands.refused += 1;
-        self.give_credit_back(index);
         let offer = &mut self.messages[index as usize].offer;
         offer.attempts += 1;
         let attempts = offer.attempts;
@@ -224,23 +244,38 @@ impl<R: Ranks> Simulation<R> {
             return self.refuse(back, index);
         }
         let poll = self.machine.host.poll;
-        let pause = interface.retry.max(poll) * (1 << attempts.saturating_sub(ATTEMPTS).min(24));
-        let pause = self.rank_states[rank as usize].pace.step(pause.min(PAUSE_LONGEST));
-        self.queued_polls += usize::from(attempts > ATTEMPTS);
-        self.queue.schedule(back + pause, Event::Offer(index));
+        let first = interface.retry.max(poll);
+        let doubled = first * (1 << attempts.saturating_sub(ATTEMPTS).min(24));
+        let pause = self.rank_states[rank as usize].pace.step(doubled.min(PAUSE_LONGEST.max(first)));
+        self.schedule_attempt(back + pause, Event::Offer(index), index);
     }
 
     /// The program is told that its command was refused. Nothing of it is left.
     pub(super) fn refuse(&mut self, at: Time, index: u32) {
-        let (rank, rest) = (self.messages[index as usize].from, self.messages[index as usize].offer.rest);
+        let rank = self.messages[index as usize].from;
+        self.drop_command(index);
+        if !matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
+            self.ranks.refused(rank);
+            let state = &mut self.rank_states[rank as usize];
+            (state.activity, state.refused) = (Activity::Due, true);
+            // What it does next is no progress if it is the same again.
+            self.schedule_turn(rank, at, true);
+        }
+    }
+
+    /// Frees a command that the queue has not admitted, with its second part.
+    fn drop_command(&mut self, index: u32) {
+        let rest = self.messages[index as usize].offer.rest;
         self.free_message(index);
         if rest != NONE {
             self.free_message(rest);
         }
-        if !matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
-            self.ranks.refused(rank);
-            self.go_on(rank, at);
-        }
+    }
+
+    /// Schedules an attempt of a command. One that is no progress counts as a poll.
+    fn schedule_attempt(&mut self, at: Time, event: Event, index: u32) {
+        self.queued_polls += usize::from(self.messages[index as usize].offer.is_retry());
+        self.queue.schedule(at, event);
     }
 
     /// The queue has admitted a command.
@@ -248,6 +283,8 @@ impl<R: Ranks> Simulation<R> {
         let message = &self.messages[index as usize];
         let state = &mut self.rank_states[message.from as usize];
         state.commands.accept(message.offer.since, now);
+        state.refused = false;
+        (self.last_progress, self.failed_polls) = (now, 0);
         self.statistics.commands += 1;
         self.statistics.commands_split += u64::from(message.offer.rest != NONE);
     }
@@ -263,7 +300,7 @@ impl<R: Ranks> Simulation<R> {
             let rest = &mut self.messages[offer.rest as usize].offer;
             // Half a message cannot be taken back.
             let wish = Wish { or_refuse: false, ..offer.wish };
-            *rest = Offer { wish, since: at, attempts: 1, rest: NONE };
+            *rest = Offer { wish, since: at, attempts: 1, ..Offer::default() };
             return self.queue.schedule(at, Event::Offer(offer.rest));
         }
         if offer.wish.waits {
@@ -336,10 +373,7 @@ impl<R: Ranks> Simulation<R> {
             let Some(index) = self.hardware[node as usize].commands.waiting.pop_front() else { return };
             let rank = self.messages[index as usize].from;
             match self.rank_states[rank as usize].activity {
-                Activity::Ended => {
-                    self.give_credit_back(index);
-                    self.free_message(index);
-                }
+                Activity::Ended => self.drop_command(index),
                 _ => self.post(now, index, true),
             }
         }
@@ -375,9 +409,11 @@ impl<R: Ranks> Simulation<R> {
         let (rank, at, bytes) = (message.from, message.started, message.payload.len() as u64);
         let Ok(header) = Header::from_word(message.command.match_bits) else { return };
         let first = ATOMIC_BYTES * (1 + self.rank_states[rank as usize].splits.below((bytes - 1) / ATOMIC_BYTES));
+        // Parts are in whole units, the last one padded.
         let whole = header.extent.message_bytes();
+        let padded = u64::from(whole.next_multiple_of(UNIT_BYTES));
         let part = |from: u64, bytes: u64| Extent::part(whole, from as u32, bytes as u32);
-        let (Some(head), Some(tail)) = (part(0, first), part(first, u64::from(whole) - first)) else { return };
+        let (Some(head), Some(tail)) = (part(0, first), part(first, padded - first)) else { return };
         let (mut command, ni) = (message.command.clone(), message.ni);
         let rest = Bytes::from_slice(&message.payload[first as usize..]);
         command.request.match_bits = Header { extent: tail, ..header }.word();
@@ -389,6 +425,18 @@ impl<R: Ranks> Simulation<R> {
         message.payload.truncate(first as usize);
         message.bytes = first;
         message.offer.rest = second;
+    }
+
+    /// The fairness among the ranks of the node that has taken most commands.
+    pub(super) fn fairness(&self) -> Option<f64> {
+        let mut taken = vec![0; self.hardware.len()];
+        for (state, node) in self.rank_states.iter().zip(&self.nodes) {
+            taken[*node as usize] += state.commands.accepted;
+        }
+        let most = taken.iter().max()?;
+        let busiest = taken.iter().position(|count| count == most)? as u32;
+        let of_node = self.rank_states.iter().zip(&self.nodes).filter(|(_, node)| **node == busiest);
+        fairness(of_node.map(|(state, _)| state.commands))
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
@@ -403,5 +451,27 @@ impl<R: Ranks> Simulation<R> {
 
     fn units_of(&mut self, rank: u32) -> &mut super::units::NodeUnits {
         &mut self.hardware[self.nodes[rank as usize] as usize].units
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_one_for_equal_rates_and_one_of_n_if_one_has_all() {
+        let rank = |accepted: u64, us: u64| RankCommands {
+            accepted,
+            first: Some(Time::ZERO),
+            last: Time::from_ns(1000 * us),
+            ..RankCommands::default()
+        };
+        let index = |ranks: &[RankCommands]| fairness(ranks.iter().copied()).unwrap_or(-1.0);
+        assert_eq!(index(&[]), -1.0);
+        // A rank that has offered nothing does not count; one that got nothing does.
+        assert_eq!(index(&[rank(10, 1), rank(20, 2), RankCommands::default()]), 1.0);
+        assert_eq!(index(&[rank(10, 1), rank(0, 0), rank(0, 0), rank(0, 0)]), 0.25);
+        // Rates 1 and 3: 16 / (2 * 10).
+        assert!((index(&[rank(10, 10), rank(30, 10)]) - 0.8).abs() < 1e-12);
     }
 }

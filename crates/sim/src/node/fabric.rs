@@ -13,7 +13,7 @@
 use selvedge_fabric::NodeId;
 use serde::Serialize;
 
-use crate::machine::Machine;
+use crate::machine::{FullMailbox, Machine};
 use crate::network::{Counted, Departure, ErrorRates, HopSpan, MessageNetwork, Network, NetworkError, Switching};
 use crate::time::Time;
 
@@ -52,6 +52,9 @@ impl Model {
                 "deadlocks, which this machine's routing allows",
                 "take a routing that has none (routing.algorithm)",
             ),
+            _ if machine.nic.full_mailbox == FullMailbox::Block => {
+                refuse("NICs that block (nic.full_mailbox)", "take credits, or let full mailboxes drop")
+            }
             _ if !faults.is_empty() => refuse("links that fail", "leave --fail-link and --fail-node out"),
             Model::Message => Ok(()),
         }

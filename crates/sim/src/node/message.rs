@@ -20,6 +20,7 @@ use crate::network::Packet;
 use crate::time::Time;
 
 use super::commands::Offer;
+use super::credits::Credit;
 use super::fabric::AnyNetwork;
 use super::list_search;
 use super::livelock::{Operation, Signature};
@@ -83,6 +84,8 @@ pub(super) struct Message {
     pub sequence: u64,
     /// How its program offers it to a host interface.
     pub offer: Offer,
+    /// Its credits at its mailbox, until it is there; or those that it brings back.
+    pub credit: Option<Credit>,
     /// A number for traces, which grows with each message.
     pub number: u64,
     /// Of the request, if ranks are watched.
@@ -115,6 +118,7 @@ impl Message {
             lost: false,
             sequence: u64::MAX,
             offer: Offer::default(),
+            credit: None,
             number: 0,
             signature: Signature::NEW,
         }
@@ -208,8 +212,12 @@ impl<R: Ranks> Simulation<R> {
         let message = &mut self.messages[index as usize];
         message.phase = Phase::Free;
         message.payload = Bytes::new();
+        let has_credit = message.credit.is_some();
         let rank_state = &mut self.rank_states[message.from as usize];
         rank_state.unanswered = rank_state.unanswered.saturating_sub(1);
+        if has_credit {
+            self.free_credit(index);
+        }
         self.free_messages.push(index);
     }
 
@@ -374,7 +382,7 @@ impl<R: Ranks> Simulation<R> {
         let machine = self.machine.clone();
         let message = &mut self.messages[index as usize];
         let (from, ni, target) = (message.from, message.ni, message.target);
-        if self.waits_behind(target, index) {
+        if !self.is_in_memory(index) && self.waits_behind(target, index) {
             return;
         }
         let message = &mut self.messages[index as usize];

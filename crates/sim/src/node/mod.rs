@@ -8,6 +8,7 @@
 //! | `run` | the event loop: turns of ranks, waiting ranks, stuck ranks |
 //! | `message` | one message from command to counter, step by step |
 //! | `commands` | commands on their way to the NIC, by the node's host interface |
+//! | `credits` | credits of mailboxes |
 //! | `arrival` | the steps at the target node |
 //! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
 //! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
@@ -32,6 +33,7 @@
 
 mod arrival;
 mod commands;
+mod credits;
 mod fabric;
 mod hardware;
 mod list_search;

@@ -82,6 +82,10 @@ pub enum SimulationError {
         "the model of whole messages (--network message) does not have {what}: simulate packets (--network packet), or {instead}"
     )]
     Model { what: &'static str, instead: &'static str },
+    #[error(
+        "credits for {ranks} ranks need mailboxes of {needed} slots, and limits.mailbox_slots has {slots}: raise it, or take fewer ranks"
+    )]
+    TooFewSlots { ranks: u32, needed: u64, slots: u32 },
     #[error(transparent)]
     Network(#[from] NetworkError),
 }

@@ -49,6 +49,8 @@ pub struct Outcome {
     pub codes: Vec<Option<i32>>,
     /// What each rank has offered to its NIC; zero on a machine without a host interface.
     pub commands: Vec<RankCommands>,
+    /// Jain's index of fairness among the ranks of the node that has taken most commands. None: no rank has a rate.
+    pub fairness: Option<f64>,
     pub statistics: Statistics,
     /// Of all NICs of all ranks.
     pub registers: RegisterSums,
@@ -92,9 +94,10 @@ pub struct Statistics {
     pub commands_split: u64,
     /// Offers of messages without credits.
     pub credits_lacked: u64,
-    /// Times that a NIC has blocked because a mailbox was full, and VELO messages that were lost for it.
+    /// Times that a NIC has blocked because a mailbox was full.
     pub blocked: u64,
-    pub velo_lost: u64,
+    /// VELO messages that their target has discarded: the mailbox was full, or the port not open.
+    pub velo_discarded: u64,
     /// Picoseconds from the offer of a command until its NIC begins with it.
     pub command_start: Histogram<u64>,
     /// Picoseconds from command to delivery.
@@ -125,7 +128,7 @@ impl Default for Statistics {
             commands_split: 0,
             credits_lacked: 0,
             blocked: 0,
-            velo_lost: 0,
+            velo_discarded: 0,
             command_start: latency.clone(),
             latency,
             latency_last: (0, 0),

@@ -8,6 +8,8 @@
 //! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents
 //!    of a rank's memory lead to an error of that rank, and to nothing worse.
 
+use std::sync::atomic::Ordering;
+
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::registers::{COUNT as REGISTERS, Register, Registers};
 use selvedge_nic::tables::{Command, Side};
@@ -56,6 +58,25 @@ pub struct Turn {
 
 /// Exit code of a rank that was killed: 128 + SIGKILL, as of a process.
 pub const KILLED: i32 = 128 + 9;
+
+/// A mailbox, as its program has left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailboxState {
+    /// A number of this opening of its port.
+    pub opening: u32,
+    /// Slots that were freed since then.
+    pub head: u64,
+    pub slots: u64,
+}
+
+impl MailboxState {
+    pub fn of(nic: &Nic<'_>, vpid: u16) -> Option<MailboxState> {
+        let (port, pointers) =
+            (nic.tables.ports.get(usize::from(vpid))?, nic.signals.port_pointers.get(usize::from(vpid))?);
+        let head = pointers.mailbox_head.load(Ordering::Acquire);
+        Some(MailboxState { opening: port.slot, head, slots: nic.signals.mailbox_slots(vpid) })
+    }
+}
 
 /// The sum of each register over many NICs, in the order of [`Register::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +159,9 @@ pub trait Ranks {
 
     /// Replies to a rank's question, before its next turn.
     fn reply(&mut self, _rank: u32, _value: bool) {}
+
+    /// A mailbox of a rank's NIC. None: there is none.
+    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState>;
 
     /// Adds the registers of all NICs that there are and were.
     fn sum_registers(&self, _sums: &mut RegisterSums) {}

@@ -21,10 +21,10 @@ use crate::time::Time;
 
 use super::arrival::Pairs;
 use super::commands::RankCommands;
+use super::credits::Credits;
 use super::fabric::AnyNetwork;
 use super::hardware::NodeHardware;
 use super::livelock::{Repetition, Watch};
-use super::mailboxes::Credits;
 use super::message::{Message, Started};
 use super::options::{Fault, Options, SimulationError};
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
@@ -122,6 +122,8 @@ pub(super) struct RankState {
     pub pace: Pace,
     /// How long its processor has served interrupts for messages to it.
     pub served: Time,
+    /// Its last command was refused.
+    pub refused: bool,
     /// One of its NICs has changed since it began to hand a command over.
     pub changed: bool,
     /// It computes; what it had served when it began.
@@ -202,9 +204,9 @@ pub struct Simulation<R: Ranks> {
     /// Polls in the event queue, and attempts of commands that were refused often.
     pub(super) queued_polls: usize,
     /// When the last event happened that was not a poll that found nothing.
-    last_progress: Time,
+    pub(super) last_progress: Time,
     /// Polls since then.
-    failed_polls: u32,
+    pub(super) failed_polls: u32,
     /// Ranks that have ended.
     ended: u32,
     /// The job was aborted or interrupted.
@@ -263,6 +265,7 @@ impl<R: Ranks> Simulation<R> {
             return Err(SimulationError::NoSuchRank { rank: death.rank, last: size.saturating_sub(1) });
         }
         options.network.check(&machine, &options.faults)?;
+        Credits::check(&machine, size)?;
         let network = AnyNetwork::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
@@ -274,6 +277,7 @@ impl<R: Ranks> Simulation<R> {
             handing_over: NONE,
             pace: Pace::new(options.variation, rank),
             served: Time::ZERO,
+            refused: false,
             changed: false,
             computing: None,
             commands: RankCommands::default(),
@@ -363,6 +367,7 @@ impl<R: Ranks> Simulation<R> {
             time: self.queue.now(),
             ended: self.rank_states.iter().map(|rank| rank.ended).collect(),
             codes: self.rank_states.iter().map(|rank| rank.code).collect(),
+            fairness: self.fairness(),
             commands: self.rank_states.iter().map(|rank| rank.commands).collect(),
             statistics: self.statistics.clone(),
         }
@@ -423,7 +428,10 @@ impl<R: Ranks> Simulation<R> {
                 self.failed_polls = self.failed_polls.saturating_add(u32::from(is_retry));
                 self.offer(now, message);
             }
-            Event::Knock(message) => self.knock(now, message),
+            Event::Knock(message) => {
+                self.queued_polls -= usize::from(is_retry);
+                self.knock(now, message);
+            }
             Event::Queued(message) => self.queued(now, message),
             Event::Place(node) => self.place_freed(now, node),
             Event::Unblock(node) => self.unblock(now, node),
@@ -521,7 +529,12 @@ impl<R: Ranks> Simulation<R> {
         }
         if !matches!(turn.ask, Ask::Poll) {
             self.rank_states[rank as usize].pause = PAUSE_FIRST;
-            if !is_poll || !matches!(turn.ask, Ask::Wait { .. }) {
+            let is_again = match &turn.ask {
+                Ask::Wait { .. } => is_poll,
+                Ask::Start { wish, .. } => is_poll && wish.or_refuse && self.rank_states[rank as usize].refused,
+                _ => false,
+            };
+            if !is_again {
                 (self.last_progress, self.failed_polls) = (now, 0);
             }
         }

@@ -27,6 +27,7 @@ use selvedge_nic::{Fault, Nic, Step};
 use selvedge_shm::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
+use crate::node::ranks::MailboxState;
 use crate::node::{Ask, Meter, Ranks, RegisterSums, Turn, Wish};
 use crate::time::Time;
 
@@ -333,6 +334,13 @@ impl<L: Launcher> Ranks for Processes<L> {
         if let Some((page, _)) = self.launcher.wire(rank) {
             page.reply(at.0);
         }
+    }
+
+    /// Reading it changes nothing, so the rank's polls are as long as before.
+    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
+        let mut found = None;
+        self.nic(rank, ni)?.with(&mut |nic| found = MailboxState::of(nic, vpid));
+        found
     }
 
     fn sum_registers(&self, sums: &mut RegisterSums) {

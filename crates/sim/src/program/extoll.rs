@@ -7,7 +7,7 @@
 //! A call that finds what it waits for at once pays for the library and for the line that it reads. A call that waits pays for
 //! them when it is woken.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::atu::{AddressEntry, NlaPage, PAGE_BYTES, PageSize, Rights};
@@ -28,14 +28,11 @@ const VPID: u16 = 0;
 /// Slots of a mailbox between two publications of its read pointer.
 const LAZINESS: u32 = 16;
 
-/// Sources that may be in the middle of a split message at once.
-const SOURCES: usize = 64;
-
 /// The units of a rank, as its program sees them.
 pub(super) struct Port {
     mailbox: Mailbox,
     /// Messages whose store was split.
-    parts: Reassembler<SOURCES>,
+    parts: BTreeMap<Endpoint, Reassembler<1>>,
     /// Messages that a send without room has taken out of the mailbox: type, tag, bytes.
     kept: VecDeque<(u8, u8, Vec<u8>)>,
     /// Notifications taken so far.
@@ -54,7 +51,7 @@ impl Port {
             nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
         }
         let mailbox = Mailbox::new(&tables.signals(), VPID, LAZINESS)?;
-        Some(Port { mailbox, parts: Reassembler::default(), kept: VecDeque::new(), notifications: 0 })
+        Some(Port { mailbox, parts: BTreeMap::new(), kept: VecDeque::new(), notifications: 0 })
     }
 }
 
@@ -71,9 +68,15 @@ impl Core {
         let mut part = [0; 128];
         loop {
             let (status, length) = mailbox.take(&signals, &mut part).ok()??;
+            if status.extent.is_whole() {
+                let whole = status.extent.message_bytes() as usize;
+                return Some((status, part[..whole.min(length)].to_vec()));
+            }
             // A part whose first part was lost with a full mailbox is lost, too.
-            if let Ok(Some((status, bytes))) = parts.add(&status, &part[..length]) {
-                return Some((status, bytes.to_vec()));
+            let of_source = parts.entry(status.source).or_default();
+            if let Ok(Some((status, bytes))) = of_source.add(&status, &part[..length]) {
+                let whole = status.extent.message_bytes() as usize;
+                return Some((status, bytes[..whole.min(bytes.len())].to_vec()));
             }
         }
     }

@@ -15,7 +15,7 @@
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
 
 pub mod channels;
-pub(crate) mod commands;
+mod commands;
 pub mod describe;
 pub mod document;
 pub mod html;

@@ -120,6 +120,7 @@ fn run(end: End) -> Run {
             ended: (0..16).map(|rank| Some(Time::from_ns(900 + rank))).collect(),
             codes: vec![Some(0); 16],
             commands: Vec::new(),
+            fairness: None,
             registers: RegisterSums::default(),
             statistics,
         },

@@ -285,6 +285,9 @@ impl Run {
         table.value("interrupts", words::count(s.interrupts));
         table.value("refused for want of streams", words::count(s.refused));
         table.value("lost", words::count(s.lost));
+        if s.velo_discarded > 0 {
+            table.value("VELO messages discarded", words::count(s.velo_discarded));
+        }
         if !s.latency.is_empty() {
             let at = |quantile| words::time_ns(Time(s.latency.value_at_quantile(quantile)).as_ns_f64());
             let ends = [s.latency.min(), s.latency.max()].map(|ps| words::time_ns(Time(ps).as_ns_f64()));
@@ -396,6 +399,7 @@ impl Run {
                 "interrupts": s.interrupts,
                 "refused": s.refused,
                 "lost": s.lost,
+                "velo_discarded": s.velo_discarded,
                 "latency": latency_json(&s.latency),
             },
             "registers": self.outcome.registers.counted().map(|(name, sum)| (name.to_owned(), json!(sum))).collect::<Map<_, _>>(),

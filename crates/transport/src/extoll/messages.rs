@@ -14,11 +14,11 @@
 //! 3. At most [`KEPT_MAX`] messages are kept. With more, a receive that does not find its message takes none out of the mailbox or
 //!    a ring, so that senders are told that it is full.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::velo::{Label, Mailbox, Reassembler};
+use selvedge_nic::velo::{Endpoint, Label, Mailbox, Reassembler};
 use selvedge_shm::rings::port::{Port as PortOfRings, PortReader};
 use selvedge_shm::rings::{INLINE_BYTES, RingMessage};
 use selvedge_shm::{Interface, WaitEnd};
@@ -29,8 +29,6 @@ const KEPT_MAX: usize = 4096;
 const LAZINESS: u32 = 16;
 /// Polls that find nothing between looks for rings whose senders have ended.
 const CLEAR_EVERY: u32 = 1 << 20;
-/// Sources that may be in the middle of a message whose store was split.
-const SPLIT_SOURCES: usize = 32;
 
 /// A message that was taken out of a mailbox or a ring.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +47,8 @@ impl Message {
 /// The reader of one port's messages.
 pub struct MessageReader {
     mailbox: Mailbox,
-    /// Messages in the mailbox whose store was split, as far as they have come.
-    parts: Box<Reassembler<SPLIT_SOURCES>>,
+    /// Messages in the mailbox whose store was split, as far as they have come, by source.
+    parts: BTreeMap<Endpoint, Reassembler<1>>,
     /// Of its rings. None: it can have none.
     rings: Option<PortReader>,
     /// The mailbox's head at which a ring has its turn, if both have messages.
@@ -64,7 +62,14 @@ impl MessageReader {
     pub fn new(interface: &Interface, vpid: u16, rings: Option<PortOfRings>) -> Option<MessageReader> {
         let mailbox = Mailbox::new(&interface.signals(), vpid, LAZINESS)?;
         let rings = rings.map(PortReader::new);
-        Some(MessageReader { mailbox, parts: Box::default(), rings, rings_from: None, polls: 0, kept: VecDeque::new() })
+        Some(MessageReader {
+            mailbox,
+            parts: BTreeMap::new(),
+            rings,
+            rings_from: None,
+            polls: 0,
+            kept: VecDeque::new(),
+        })
     }
 
     /// The port whose rings it reads.
@@ -277,10 +282,14 @@ impl MessageReader {
         let mut bytes = [0; VELO_BYTES_MAX as usize];
         loop {
             match self.mailbox.take(&signals, &mut bytes) {
-                Ok(Some((status, _))) => match self.parts.add(&status, &bytes) {
+                Ok(Some((status, _))) if status.extent.is_whole() => {
+                    return Some(Message { label: Label::of(&status), bytes });
+                }
+                Ok(Some((status, _))) => match self.parts.entry(status.source).or_default().add(&status, &bytes) {
                     Ok(Some((status, whole))) => {
                         let mut message = Message { label: Label::of(&status), bytes: [0; VELO_BYTES_MAX as usize] };
                         message.bytes[..whole.len()].copy_from_slice(whole);
+                        self.parts.remove(&status.source);
                         return Some(message);
                     }
                     Ok(None) => {}

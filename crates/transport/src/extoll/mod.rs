@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
+use selvedge_nic::velo::header::SLOTS_MAX;
 use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
 use selvedge_shm::Interface;
@@ -89,7 +90,7 @@ impl Device {
         }
         let limits = Limits {
             address_tables: process.settings.address_tables,
-            mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots),
+            mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots).max(SLOTS_MAX * process.size()),
             notifications: Limits::EXTOLL.notifications.max(notifications),
             ..Limits::EXTOLL
         }

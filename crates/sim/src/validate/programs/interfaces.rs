@@ -7,7 +7,6 @@ use super::super::lab::ValidateError;
 use crate::machine::Machine;
 use crate::node::{End, Options, Outcome, Simulation};
 use crate::program::ready;
-use crate::report::commands::fairness;
 
 /// What contention for one NIC gives.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +32,8 @@ pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, V
     let senders = &outcome.commands[..programs as usize];
     let (s, longest) = (&outcome.statistics, senders.iter().map(|rank| rank.waited_longest).max());
     Ok(Contention {
-        rate: senders.iter().map(|rank| rank.rate()).sum(),
-        fairness: fairness(senders).unwrap_or(0.0),
+        rate: senders.iter().filter_map(|rank| rank.rate()).sum(),
+        fairness: outcome.fairness.unwrap_or(0.0),
         refused: s.commands_refused,
         waited: s.commands_waited,
         longest_ns: longest.unwrap_or_default().as_ns_f64(),
@@ -44,7 +43,12 @@ pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, V
 /// Two nodes send to each other more than their mailboxes hold, and receive where they are refused. True: they wait for each other for
 /// ever.
 pub fn crossfire(machine: &Arc<Machine>) -> Result<bool, ValidateError> {
-    Ok(matches!(run(machine, "crossfire", 2, Vec::new())?.end, End::Stuck(_)))
+    let outcome = run(machine, "crossfire", 2, Vec::new())?;
+    match outcome.end {
+        End::Stuck(_) => Ok(true),
+        End::Completed if outcome.code() == 0 => Ok(false),
+        _ => Err(ValidateError::Interrupted),
+    }
 }
 
 fn run(machine: &Arc<Machine>, name: &'static str, ranks: u32, placement: Vec<u32>) -> Result<Outcome, ValidateError> {
