@@ -161,7 +161,11 @@ pub trait Ranks {
     fn reply(&mut self, _rank: u32, _value: bool) {}
 
     /// A mailbox of a rank's NIC. None: there is none.
-    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState>;
+    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
+        let mut found = None;
+        self.with_nic(rank, ni, &mut |nic| found = MailboxState::of(nic, vpid));
+        found
+    }
 
     /// Adds the registers of all NICs that there are and were.
     fn sum_registers(&self, _sums: &mut RegisterSums) {}

@@ -11,7 +11,6 @@ use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::ranks::MailboxState;
 use crate::node::{Ask, KILLED, Meter, Ranks, RegisterSums, Turn};
 use crate::time::Time;
 
@@ -143,11 +142,6 @@ impl Ranks for Tasks {
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
         let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead);
         task.is_some_and(|task| task.process.core.borrow().tables.has_fired())
-    }
-
-    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
-        let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead)?;
-        MailboxState::of(&task.process.core.borrow_mut().tables.nic(), vpid)
     }
 
     fn sum_registers(&self, sums: &mut RegisterSums) {

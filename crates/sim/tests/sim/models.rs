@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The two models of the network: they are equal without contention, and near each other with contention.
 
-mod common;
-
 use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
@@ -10,7 +8,7 @@ use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Simulation,
 use selvedge_sim::program::{Results, Tasks, ready};
 use selvedge_sim::time::Time;
 
-use common::{crossbar, machine};
+use crate::common::{crossbar, machine};
 
 fn tasks(machine: &Arc<Machine>, ranks: u32, line: &str) -> Tasks {
     let mut words = line.split_whitespace().map(str::to_owned);

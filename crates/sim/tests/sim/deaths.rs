@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Killed ranks: operations that their NICs had taken arrive, operations on them fail, and their NICs fire nothing.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //! Built-in programs: each succeeds on a small machine and detects a wrong byte, and its measurements follow from the
 //! machine's numbers.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

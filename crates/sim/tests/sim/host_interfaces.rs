@@ -2,7 +2,7 @@
 //! Host interfaces (seed 002, chapter 6): what each way costs, contention, refusals and fairness, split stores; and full mailboxes,
 //! with the deadlock of figure 6-7.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! Timelines of real runs, checked against Google's "Trace Event Format" by a reader of our own; and the spans of
 //! single messages.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs on a small machine: their messages arrive at the times that follow from the machine's numbers.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

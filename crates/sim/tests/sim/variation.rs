@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two ranks that take two locks in opposite order: exact prices let them go on for ever, hosts that vary do not.
 
-mod common;
+use crate::common;
 
 use common::machine;
 use selvedge_sim::node::{End, Options, Outcome, Repetition, Simulation, Variation};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of the simulated home, in one program: each program of tests compiles the simulator for its own ranks again.
+
+mod common;
+mod deaths;
+mod host_interfaces;
+mod machines;
+mod models;
+mod process;
+mod programs;
+mod ready;
+mod timeline;
+mod units;
+mod validate;
+mod variation;
