@@ -10,6 +10,8 @@
 //! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
 //!    ring was closed with its port. So they keep their order ([`super::messages`]).
 
+use std::time::Duration;
+
 use selvedge_nic::NoMemory;
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::rma::descriptor::BYTES_MAX;
@@ -46,7 +48,24 @@ pub enum Posted {
     Refused,
 }
 
+/// A ring or a table of the NIC that is full has room again when its owner has worked it off.
+const ROOM_PAUSE: Duration = Duration::from_micros(20);
+
 impl Device {
+    /// Tries until the NIC has room, for callers whose mailboxes have: so this waits for rings and tables of NICs alone, and works its
+    /// own off meanwhile.
+    pub fn until_room<T>(&self, mut attempt: impl FnMut() -> Result<T, PostError>) -> Result<T, PostError> {
+        loop {
+            match attempt() {
+                Err(PostError::Full) => {
+                    self.interface().poll();
+                    std::thread::sleep(ROOM_PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Posts a command of a port. `options` are those of the connection.
     pub fn post(&self, vpid: u16, options: u32, descriptor: &Descriptor) -> Result<Posted, PostError> {
         let from = Requester {

@@ -8,15 +8,13 @@ use super::barrier::{Barrier, BarrierError};
 use super::reader::{Arrival, Found};
 use super::wire::{self, CONTROL, Control, Kind, Mark};
 use super::{ActiveMessages, Delivery, Message, SendError, Token};
-use crate::extoll::connection::{Letter, Outlet, PostError};
+use crate::extoll::connection::{Letter, Outlet};
 use crate::process::Process;
 
 /// Messages that one poll takes at most, so that it returns.
 const POLL_MAX: usize = 64;
 /// How long a wait sleeps, because another thread may make true what the program waits for.
 const NAP: Duration = Duration::from_millis(1);
-/// A ring or a table of the NIC that is full has room again when its owner has worked it off.
-const ROOM_PAUSE: Duration = Duration::from_micros(20);
 /// How long a node that ends waits for the others to end.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
@@ -155,20 +153,7 @@ impl ActiveMessages {
     fn send_part(&self, outlet: &mut Outlet, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
         let letter = Letter { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
         // SAFETY: the message is a slice.
-        self.persist(|| unsafe { outlet.send(&self.device, &letter, self.turn.load(Relaxed)) })
-    }
-
-    /// Tries until the NIC has room. Credits see to it that mailboxes have, so this waits for NICs alone, and they are polled.
-    pub(super) fn persist<T>(&self, mut attempt: impl FnMut() -> Result<T, PostError>) -> Result<T, SendError> {
-        loop {
-            match attempt() {
-                Err(PostError::Full) => {
-                    self.interface().poll();
-                    std::thread::sleep(ROOM_PAUSE);
-                }
-                done => return Ok(done?),
-            }
-        }
+        Ok(self.device.until_room(|| unsafe { outlet.send(&self.device, &letter, self.turn.load(Relaxed)) })?)
     }
 
     /// This node has come to a barrier.

@@ -324,7 +324,7 @@ impl ActiveMessages {
         let vpid = self.peer(node).ok_or(SendError::NotAttached)?.vpids[0] as u8;
         let operation = Operation::Put { read, write, bytes: bytes as u32 };
         let descriptor = Descriptor { code: code::BT_PUT, node, vpid, spec, modifiers: 0, operation };
-        match self.persist(|| self.device.post(self.ports[0].vpid, options::TE, &descriptor))? {
+        match self.device.until_room(|| self.device.post(self.ports[0].vpid, options::TE, &descriptor))? {
             Posted::Started => Ok(()),
             Posted::Refused => Err(SendError::Post(PostError::Memory)),
         }
