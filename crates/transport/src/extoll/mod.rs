@@ -14,8 +14,10 @@
 //! * [`pages`]: which entries of the tables are free. [`connection`]: commands and messages to one port of another node.
 //! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its mailbox.
 //! * [`active_messages`]: requests and replies that run handlers, over messages and puts.
+//! * [`channels`]: messages of any length between ports, with credits.
 
 pub mod active_messages;
+pub mod channels;
 pub mod connection;
 pub mod messages;
 pub mod notifications;
