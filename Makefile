@@ -39,7 +39,7 @@ MPICH_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpich_preload.so
 # PMIx for simulated ranks of Open MPI.
 SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
-# libvelo2, librma2 and libgasnet-selvedge are one library under three names.
+# libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
@@ -70,6 +70,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_
 	@cmp -s $(TARGET)/release/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(TARGET)/release/libselvedge_extoll.so $(EXTOLL)
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
+	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libatoll.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
@@ -88,7 +89,7 @@ headers: | $(TREE)/lib/libportals.so
 
 # $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
 define package
-	@for name in portals4 sma velo2 rma2; do \
+	@for name in portals4 sma velo2 rma2 atoll; do \
 		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
 	@for mode in SEQ PARSYNC PAR; do \
 		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
@@ -108,8 +109,8 @@ $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
-$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
-	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../lib' -lm
+$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h | $(EXTOLL)
+	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -Wl,-rpath,'$$ORIGIN/../../lib' -lm
 
 $(TREE)/libexec/selvedge/extoll/%: bench/extoll/%.c $(SHARED_EXTOLL) bench/rank.h bench/exchange.h include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED_EXTOLL) -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../../lib' -lm
@@ -145,7 +146,7 @@ check-examples: build
 		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
 	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
 	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
-	run 2 extoll/pingpong 50; run 4 extoll/window; sim 2 extoll/pingpong 5; sim 4 extoll/window; \
+	run 2 extoll/pingpong 50; run 4 extoll/window; run 2 extoll/ping_palms 50; sim 2 extoll/pingpong 5; sim 4 extoll/window; sim 2 extoll/ping_palms 10; \
 	run 4 gasnet/histogram 20000; sim 4 gasnet/histogram 2000; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
@@ -190,6 +191,7 @@ install: build
 	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(PREFIX)/lib/libselvedge/
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
+	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libatoll.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libgasnet-selvedge.so
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The front door for programs written to EXTOLL: libvelo2 (`include/velo2.h`), librma2 (`include/rma2.h`) and GASNet's core API
-//! (`include/gasnet.h`).
+//! The front door for programs written to EXTOLL and ATOLL: libvelo2 (`include/velo2.h`), librma2 (`include/rma2.h`), GASNet's core API
+//! (`include/gasnet.h`) and libatoll (`include/atoll.h`).
 //!
-//! One shared library has all interfaces, under three names, because all work on the one device of the process
+//! One shared library has all interfaces, under four names, because all work on the one device of the process
 //! ([`selvedge_transport::extoll`]). The functions check arguments and translate; the units decide.
 //!
 //! Invariants
@@ -10,6 +10,7 @@
 //! 2. A port and a connection start with a mark, which is cleared when they are closed. Their memory is never freed, so a closed one
 //!    is refused and not followed.
 
+pub mod atoll;
 mod codes;
 pub mod gasnet;
 pub mod marked;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Error codes, their texts, and the one place that maps the errors of channels to them.
+
+use std::ffi::{CStr, c_char};
+
+use selvedge_transport::extoll::DeviceError;
+use selvedge_transport::extoll::channels::{ChannelError, OpenError};
+use selvedge_transport::extoll::connection::PostError;
+
+use crate::codes::codes;
+
+codes! {
+    texts: &'static CStr;
+    Success = 0, c"success";
+    Error = 1, c"the library failed";
+    Port = 2, c"the port is not open";
+    NoPort = 3, c"all Hostports of the node are in use, or there is no such one";
+    Job = 4, c"the process can join no job";
+    Memory = 5, c"there is no memory for the port";
+    Id = 6, c"there is no such node or Hostport";
+    NotAvailable = 7, c"the peer has not opened its Hostport";
+    NoRoute = 8, c"all virtual connections are in use";
+    Handle = 9, c"the handle is of no connection";
+    Route = 10, c"the route is invalid, because the peer has closed its Hostport; connect again";
+    Descriptor = 11, c"the descriptor is of no message that the call takes";
+    Size = 12, c"the size is more than there is";
+    NoSpace = 13, c"the send area has no room now";
+    NoMessage = 14, c"no message is there that matches";
+    NotFast = 15, c"the next message has a header or data";
+    Held = 16, c"messages that were matched and not freed hold all the room of this peer";
+    Pointer = 17, c"a pointer is NULL";
+    Lost = 18, c"messages that were sent could not leave, and are lost";
+}
+
+/// What a function returns.
+pub type Outcome<T = ()> = Result<T, Code>;
+
+/// The value that C gets.
+#[inline]
+pub fn value(outcome: Outcome) -> i32 {
+    outcome.map_or_else(|code| code as i32, |()| Code::Success as i32)
+}
+
+impl From<OpenError> for Code {
+    fn from(error: OpenError) -> Code {
+        log::error!("atoll_open: {error}");
+        match error {
+            OpenError::Process(_) | OpenError::Device(DeviceError::Process(_) | DeviceError::Forked) => Code::Job,
+            OpenError::NoRoom(_) | OpenError::NoMemory(_) | OpenError::Device(DeviceError::TablesFull { .. }) => {
+                Code::Memory
+            }
+            OpenError::NoSuch(_) | OpenError::AllUsed | OpenError::Device(DeviceError::PortsUsed(_)) => Code::NoPort,
+            OpenError::Device(DeviceError::NotOpen | DeviceError::NotMapped { .. } | DeviceError::NoRegion { .. }) => {
+                Code::Error
+            }
+        }
+    }
+}
+
+impl From<ChannelError> for Code {
+    fn from(error: ChannelError) -> Code {
+        match error {
+            ChannelError::NoHandle => Code::Handle,
+            ChannelError::NoNode => Code::Id,
+            ChannelError::NotAvailable => Code::NotAvailable,
+            ChannelError::NoChannel => Code::NoRoute,
+            ChannelError::Invalid | ChannelError::Post(PostError::NoNode) => Code::Route,
+            ChannelError::Size => Code::Size,
+            ChannelError::NoRoom => Code::NoSpace,
+            ChannelError::Held => Code::Held,
+            ChannelError::NoMessage => Code::NoMessage,
+            ChannelError::Lost => Code::Lost,
+            ChannelError::Aborted => Code::Error,
+            ChannelError::Post(error) => {
+                log::error!("atoll: {error}");
+                Code::Error
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn atoll_strerror(code: i32) -> *const c_char {
+    Code::text_of(code).unwrap_or(c"an unknown error").as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_text_of_its_own() {
+        let texts: std::collections::BTreeSet<_> = Code::ALL.iter().map(|code| code.text()).collect();
+        assert_eq!(texts.len(), Code::ALL.len());
+        // SAFETY: the function returns a string that is never freed.
+        assert_eq!(unsafe { CStr::from_ptr(atoll_strerror(-1)) }, c"an unknown error");
+    }
+}
