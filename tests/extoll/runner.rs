@@ -24,16 +24,20 @@ fn main() -> ExitCode {
             test: "extoll",
             sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
             output: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
-            compiler: Compiler::of_system(&["-O1", "-pthread"]).with_library("velo2").with_library("rma2"),
-            inputs: vec![library, header("velo2.h"), header("rma2.h"), header("velorun.h")],
+            compiler: Compiler::of_system(&["-O1", "-pthread"])
+                .with_library("velo2")
+                .with_library("rma2")
+                .with_library("atoll"),
+            inputs: vec![library, header("velo2.h"), header("rma2.h"), header("velorun.h"), header("atoll.h")],
             variants: vec![
                 live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
                 live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN),
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
                 Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
-                Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", prototype(&[])) },
-                Variant { offers: DRIVEN, ..Variant::new("simulated-credits", prototype(CREDITS)) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", machine("extoll-ht400", &[])) },
+                Variant { offers: DRIVEN, ..Variant::new("simulated-credits", machine("extoll-ht400", CREDITS)) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated-atoll", machine("atoll", &[])) },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,
@@ -58,9 +62,9 @@ fn simulated(one_node: bool) -> Start {
     Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: None }
 }
 
-/// The prototype of seed 002, whose messages and commands pass units of their own.
-fn prototype(changes: &'static [&'static str]) -> Start {
-    Start::Simulator { machine: "extoll-ht400", changes, one_node: false, shared_file: None }
+/// A machine of seed 002: the prototype of EXTOLL, whose messages and commands pass units of their own, or ATOLL.
+fn machine(name: &'static str, changes: &'static [&'static str]) -> Start {
+    Start::Simulator { machine: name, changes, one_node: false, shared_file: None }
 }
 
 fn live(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {

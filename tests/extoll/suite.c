@@ -149,6 +149,7 @@ struct message next_message(void)
 static int run_case(const struct test_case *c)
 {
     CHECK_EQ(velorun_init(), 0);
+    if (family_begin != NULL) family_begin();
     OK(rma2_open(&rma_port));
     VOK(velo2_open(&velo_port));
     struct {
@@ -160,6 +161,7 @@ static int run_case(const struct test_case *c)
         VOK(velo2_connect(&velo_port, &connections[i], (velo2_nodeid_t)i, all[i].velo));
     }
     c->body();
+    if (family_end != NULL) family_end();
     barrier();
     /* The last messages of the barrier may still be on their way to others. */
     sleep_ms(20);

@@ -20,6 +20,13 @@
 
 enum { RANKS_MAX = 64, BARRIER_CLASS = 253, WAIT_MS = 20000, PAGE = 4096 };
 
+/*
+ * A family may define these. The first runs before the suite opens its ports, in a process that has joined the job; the second after
+ * the case, before the suite's last barrier.
+ */
+void family_begin(void) __attribute__((weak));
+void family_end(void) __attribute__((weak));
+
 /* A case for variants where a NIC works while its owner makes no call. */
 #define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")
 
