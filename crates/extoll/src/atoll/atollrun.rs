@@ -90,7 +90,9 @@ fn start(state: &mut State) -> Outcome {
     }
     if state.is_verbose {
         let (rank, size, tests) = (launched::rank(), state.ids.len(), if state.tests { ", tested" } else { "" });
-        eprintln!("atollrun: rank {rank} of {size}, Hostport {}{tests}", port.number());
+        // One write, so that lines of several ranks stay whole.
+        let line = format!("atollrun: rank {rank} of {size}, Hostport {}{tests}\n", port.number());
+        eprint!("{line}");
     }
     Ok(())
 }
