@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The EXTOLL units between two processes, as figures 9-1 to 9-8 of seed 002 measure them:
+ * The EXTOLL units between two processes, as figures 9-1 to 9-5 of seed 002 measure them; protocols.c has the others:
  *   extoll_velo               half a round trip of VELO messages; longer ones go in pieces of the longest message
  *   extoll_velo_rate          VELO messages of 8 bytes a second, one way
  *   extoll_put                half a round trip of puts, the target waits for the notification
@@ -15,77 +15,13 @@
  * the next.
  */
 #define _GNU_SOURCE
-#include "exchange.h"
+#include "pair.h"
 
-#include <rma2.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <velo2.h>
-#include <velorun.h>
 
 enum { VELO_BYTES_MAX = 4096, RATE_BURST = 256, PAGES_MAX = 1000 };
-
-#define OK(call)                                                                                                \
-    do {                                                                                                        \
-        int check_code_ = (int)(call);                                                                          \
-        if (check_code_ != 0)                                                                                   \
-            die("%s:%d: %s returned %d", __FILE__, __LINE__, #call, check_code_);                               \
-    } while (0)
-
-struct bench {
-    const struct options *o;
-    int rank, peer;
-    RMA2_Port port;
-    RMA2_Handle handle;
-    velo2_port_t mailbox;
-    velo2_connection_t connection;
-    unsigned char *memory; /* the first half is sent, the second half arrives */
-    size_t half_bytes;
-    RMA2_Region *region;
-    RMA2_NLA there;
-    size_t bytes;   /* of this measurement */
-    uint64_t round; /* what is polled for */
-};
-
-uint64_t agree(uint64_t mine)
-{
-    uint64_t all[2];
-    OK(velorun_exchange(&mine, sizeof mine, all));
-    return all[0];
-}
-
-void barrier(void) { OK(velorun_barrier()); }
-
-static unsigned char *arrives(const struct bench *b) { return b->memory + b->half_bytes; }
-
-static void fill(struct bench *b, unsigned seed)
-{
-    for (size_t i = 0; i < b->bytes; i++)
-        b->memory[i] = (unsigned char)(i * 7 + seed);
-}
-
-static void verify(const struct bench *b, unsigned seed)
-{
-    for (size_t i = 0; i < b->bytes; i++)
-        if (arrives(b)[i] != (unsigned char)(i * 7 + seed))
-            die("byte %zu of %zu arrived wrong", i, b->bytes);
-}
-
-/* A ping-pong: the rank whose turn it is sends, the other receives. */
-#define PINGPONG(name, send, receive)                                                                           \
-    static void name(void *self, uint64_t count)                                                                \
-    {                                                                                                           \
-        struct bench *b = self;                                                                                 \
-        for (uint64_t i = 0; i < count; i++) {                                                                  \
-            b->round++;                                                                                         \
-            if (b->rank == 0)                                                                                   \
-                send(b);                                                                                        \
-            receive(b);                                                                                         \
-            if (b->rank == 1)                                                                                   \
-                send(b);                                                                                        \
-        }                                                                                                       \
-    }
 
 /* ---- messages ---- */
 
@@ -127,15 +63,6 @@ static void rate_steps(void *self, uint64_t count)
 }
 
 /* ---- commands ---- */
-
-static void await(struct bench *b, RMA2_Notification_Spec unit)
-{
-    RMA2_Notification *notification;
-    OK(rma2_noti_get_block(b->port, &notification));
-    if (rma2_noti_get_notification_type(notification) != unit || rma2_noti_get_error(notification))
-        die("a notification of another kind");
-    OK(rma2_noti_free(b->port, notification));
-}
 
 static void put(struct bench *b)
 {
@@ -215,24 +142,6 @@ static void put_many_steps(void *self, uint64_t count)
 
 /* ---- what is measured ---- */
 
-enum figures { TIME = 0, RATE = 1, BANDWIDTH = 2 };
-
-static void report(struct bench *b, const char *name, void (*steps)(void *, uint64_t), double per_step, enum figures figures)
-{
-    struct samples s = exchange_measure(&(struct exchange){ steps, b }, b->o, b->rank, per_step);
-    if (b->rank == 0) {
-        struct result r = result_new(name, b->bytes == 0 ? NO_NUMBER : (long long)b->bytes, NO_NUMBER);
-        result_times(&r, &s);
-        if (figures == RATE)
-            r.rate_per_s = 1e9 / r.median_ns;
-        if (figures == BANDWIDTH)
-            r.bandwidth_Bps = (double)b->bytes * 1e9 / r.median_ns;
-        result_print(b->o, &r);
-    }
-    samples_free(&s);
-    barrier();
-}
-
 /* Measures every size up to `most` bytes. `checks`: the bytes of the last step lie where they arrive. */
 static void sizes(struct bench *b, const char *name, void (*steps)(void *, uint64_t), double per_step, size_t most, bool checks, enum figures figures)
 {
@@ -243,7 +152,7 @@ static void sizes(struct bench *b, const char *name, void (*steps)(void *, uint6
         barrier();
         report(b, name, steps, per_step, figures);
         if (checks)
-            verify(b, (unsigned)b->peer + i);
+            verify(b, arrives(b), (unsigned)b->peer + i);
         barrier();
     }
 }
@@ -317,33 +226,8 @@ static void measure(struct bench *b)
 int main(int argc, char **argv)
 {
     struct options o = options_parse(argc, argv);
-    OK(velorun_init());
-    if (velorun_size() != 2)
-        die("start it with two processes");
-    struct bench b = { .o = &o, .rank = velorun_rank(), .peer = 1 - velorun_rank() };
-    b.half_bytes = VELO_BYTES_MAX;
-    for (unsigned i = 0; i < o.sizes_count; i++)
-        if (o.sizes_bytes[i] > b.half_bytes)
-            b.half_bytes = o.sizes_bytes[i];
-    b.memory = ordinary_alloc(2 * b.half_bytes);
-    memset(b.memory, 0, 2 * b.half_bytes);
-    OK(rma2_open(&b.port));
-    OK(velo2_open(&b.mailbox));
-    OK(rma2_register(b.port, b.memory, 2 * b.half_bytes, &b.region));
-    struct address {
-        RMA2_NLA nla;
-        uint32_t rma, velo;
-    } mine = { 0, rma2_get_vpid(b.port), velo2_get_vpid(&b.mailbox) }, all[2];
-    OK(rma2_get_nla(b.region, 0, &mine.nla));
-    OK(velorun_exchange(&mine, sizeof mine, all));
-    b.there = all[b.peer].nla;
-    OK(rma2_connect(b.port, (RMA2_Nodeid)b.peer, (RMA2_VPID)all[b.peer].rma, RMA2_CONN_DEFAULT, &b.handle));
-    OK(velo2_connect(&b.mailbox, &b.connection, (velo2_nodeid_t)b.peer, all[b.peer].velo));
+    struct bench b = bench_open(&o, VELO_BYTES_MAX);
     measure(&b);
-    barrier();
-    OK(rma2_unregister(b.port, b.region));
-    OK(rma2_close(b.port));
-    OK(velo2_close(&b.mailbox));
-    velorun_finalize();
+    bench_close(&b);
     return 0;
 }

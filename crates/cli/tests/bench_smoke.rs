@@ -161,6 +161,14 @@ const EXPECTED_EXTOLL: &[(&str, Option<&str>, usize)] = &[
     ("extoll_get_bandwidth", None, 1),
     ("extoll_register", None, 2),
     ("extoll_unregister", None, 2),
+    ("extoll_protocol_tiny", Some("extoll_raw"), 1),
+    ("extoll_protocol_small", Some("extoll_raw"), 1),
+    ("extoll_protocol_medium", Some("extoll_protocol_small"), 2),
+    ("extoll_protocol_long", Some("extoll_protocol_medium"), 2),
+    ("extoll_overlap_put", Some("extoll_overlap_put:alone"), 2),
+    ("extoll_overlap_get", Some("extoll_overlap_get:alone"), 2),
+    ("extoll_overlap_put_host", Some("extoll_overlap_put_host:alone"), 2),
+    ("extoll_overlap_get_host", Some("extoll_overlap_get_host:alone"), 2),
 ];
 
 #[test]

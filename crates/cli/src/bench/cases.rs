@@ -94,6 +94,8 @@ pub enum Varies {
     HotSizes,
     /// From eight bytes to 64 KB.
     ExchangeSizes,
+    /// The same, densely where the protocols of messages meet.
+    ProtocolSizes,
     Depths,
 }
 
@@ -299,6 +301,7 @@ impl Case {
             Varies::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
             Varies::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
             Varies::ExchangeSizes => scale.exchange_sizes.to_vec(),
+            Varies::ProtocolSizes => scale.protocol_sizes.to_vec(),
             Varies::Nothing | Varies::Depths => Vec::new(),
         }
     }
@@ -321,6 +324,7 @@ pub struct Scale {
     pub latency_sizes: &'static [u64],
     pub bandwidth_sizes: &'static [u64],
     pub exchange_sizes: &'static [u64],
+    pub protocol_sizes: &'static [u64],
     pub depths: &'static [u64],
     /// The number of turns of cases that alternate with a peer or a baseline.
     pub turns: u32,
@@ -335,6 +339,7 @@ impl Scale {
         latency_sizes: &[8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20],
         bandwidth_sizes: &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20],
         exchange_sizes: &[8, 64, 512, 4 << 10, 16 << 10, 64 << 10],
+        protocol_sizes: &[8, 32, 64, 112, 128, 256, 512, 1024, 1536, 2048, 2560, 3072, 4096, 8192, 16384, 65536],
         depths: &[1, 16, 256, 1024, 4096, 16384, 65536],
         turns: 5,
     };
@@ -345,6 +350,7 @@ impl Scale {
         latency_sizes: &[8, 64, 1 << 10, 16 << 10, 256 << 10, 4 << 20],
         bandwidth_sizes: &[64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
         exchange_sizes: &[8, 4 << 10, 64 << 10],
+        protocol_sizes: &[8, 112, 512, 1024, 2048, 4096],
         turns: 3,
         ..Scale::FULL
     };
@@ -357,6 +363,7 @@ impl Scale {
         latency_sizes: &[8, 4096],
         bandwidth_sizes: &[64 << 10],
         exchange_sizes: &[8, 4096],
+        protocol_sizes: &[8, 2048],
         depths: &[1, 16, 64],
         turns: 1,
     };

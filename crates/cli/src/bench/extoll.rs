@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The EXTOLL group: its cases, their baselines, and its page `benchmarks-extoll.md`.
 //!
-//! The program is `bench/extoll/units.c`. The figures are those of seed 002, chapter 9: latency by size for messages, puts and gets
-//! (9-1, 9-5), bandwidth by size (9-2 to 9-4), message rate (9-3), locks (9-8); and what registering memory costs. The peers are the
-//! raw line, which is the floor of every half round trip, and UCX's active messages.
+//! The programs are in `bench/extoll`. `units.c` has latency by size for messages, puts and gets (figures 9-1 and 9-4 of seed 002),
+//! message rate (table 9-3), bandwidth by size (9-5), locks, and what registering memory costs; `protocols.c` has the overlap of puts and gets with
+//! computing (9-6) and the protocols of MPI (9-7, 9-8). The peers are the raw line, which is the floor of every half round trip, and UCX's
+//! active messages.
 
 use super::cases::{Case, Runner, Varies, case, in_turns};
 use super::docs::{Subject, time_text};
@@ -12,6 +13,15 @@ use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
 use super::report::size;
 
 const UNITS: Runner = Runner::Ranks { program: "extoll/units", processes: &[2], environment: &[] };
+
+const PROTOCOLS: Runner = Runner::Ranks { program: "extoll/protocols", processes: &[2], environment: &[] };
+const HOST: Runner =
+    Runner::Ranks { program: "extoll/protocols", processes: &[2], environment: &[("SELVEDGE_MODE", "host")] };
+
+/// A case of overlap, with the time without computing.
+const fn overlap(name: &'static str, about: &'static str, runner: Runner, alone: &'static [&'static str]) -> Case {
+    Case { yields: alone, ..case(name, about, runner, Varies::LatencySizes) }
+}
 
 pub const CASES: &[Case] = &[
     in_turns("extoll_raw", "half a round trip of one cache line: the floor", Runner::Raw, Varies::Nothing),
@@ -29,6 +39,29 @@ pub const CASES: &[Case] = &[
         yields: &["extoll_unregister"],
         ..case("extoll_register", "registering and unregistering 1 and 1000 pages", UNITS, Varies::Nothing)
     },
+    in_turns(
+        "extoll_protocol_tiny",
+        "half a round trip by MPI's protocols: one VELO message",
+        PROTOCOLS,
+        Varies::ProtocolSizes,
+    ),
+    in_turns("extoll_protocol_small", "the same, several VELO messages", PROTOCOLS, Varies::ProtocolSizes),
+    in_turns("extoll_protocol_medium", "the same, a put into a ring, and two copies", PROTOCOLS, Varies::ProtocolSizes),
+    in_turns("extoll_protocol_long", "the same, a get where the message is wanted", PROTOCOLS, Varies::ProtocolSizes),
+    overlap(
+        "extoll_overlap_put",
+        "a put between two fences, with as much computing as it takes without",
+        PROTOCOLS,
+        &["extoll_overlap_put:alone"],
+    ),
+    overlap("extoll_overlap_get", "the same of a get", PROTOCOLS, &["extoll_overlap_get:alone"]),
+    overlap(
+        "extoll_overlap_put_host",
+        "a put that the target's process carries out, likewise",
+        HOST,
+        &["extoll_overlap_put_host:alone"],
+    ),
+    overlap("extoll_overlap_get_host", "the same of a get", HOST, &["extoll_overlap_get_host:alone"]),
     in_turns("extoll_ucx:am_lat", "UCX active message, half a round trip", Runner::Ucx, Varies::Nothing),
     in_turns("extoll_ucx:am_rate", "UCX 8-byte active messages a second", Runner::Ucx, Varies::Nothing),
 ];
@@ -41,6 +74,14 @@ pub const RULES: &[Rule] = &[
     rule("extoll_put_polled", "extoll_raw", Figure::Time, Counterpart::OnlyForEightBytes),
     rule("extoll_immediate_put", "extoll_raw", Figure::Time, Counterpart::OnlyForEightBytes),
     rule("extoll_notification_put", "extoll_raw", Figure::Time, Counterpart::OnlyForEightBytes),
+    rule("extoll_protocol_tiny", "extoll_raw", Figure::Time, Counterpart::OnlyForEightBytes),
+    rule("extoll_protocol_small", "extoll_raw", Figure::Time, Counterpart::OnlyForEightBytes),
+    rule("extoll_protocol_medium", "extoll_protocol_small", Figure::Time, Counterpart::SameSize),
+    rule("extoll_protocol_long", "extoll_protocol_medium", Figure::Time, Counterpart::SameSize),
+    rule("extoll_overlap_put", "extoll_overlap_put:alone", Figure::Time, Counterpart::SameSize),
+    rule("extoll_overlap_get", "extoll_overlap_get:alone", Figure::Time, Counterpart::SameSize),
+    rule("extoll_overlap_put_host", "extoll_overlap_put_host:alone", Figure::Time, Counterpart::SameSize),
+    rule("extoll_overlap_get_host", "extoll_overlap_get_host:alone", Figure::Time, Counterpart::SameSize),
     two_crossings("extoll_get", "extoll_raw"),
     two_crossings("extoll_lock", "extoll_raw"),
 ];
@@ -69,6 +110,34 @@ pub const SUBJECTS: &[Subject] = &[
             y_text: |y| format!("{y} GB/s"),
             x_base: 4.0,
             y_base: 2.0,
+        }],
+    },
+    Subject {
+        title: "Overlap",
+        about: "A put or get between two fences (figure 9-6 of seed 002). Between it and the second fence its initiator computes as long \
+                as the whole takes without computing, `:alone`. A ratio of 1 hides all computing, a ratio of 2 nothing: the figure's \
+                overlap is 2 less the ratio. In `_host` cases the target's process carries out what arrives, in its calls. In the \
+                others the initiator's does, so only waiting is left to hide.",
+        has: |case| case.contains("overlap"),
+        plots: &[],
+    },
+    Subject {
+        title: "Protocols",
+        about: "Half a round trip by the protocols for MPI messages (section 8.6; figures 9-7 and 9-8), each with a header of 8 bytes. Tiny: one VELO \
+                message. Small: several. Medium: a copy, a put into a ring with a completer notification, a copy. Long: a VELO message, and a get \
+                between registered buffers.",
+        has: |case| case.contains("protocol"),
+        plots: &[Plot {
+            file: "extoll-protocols.svg",
+            title: "Half a round trip by protocols",
+            x_label: "size",
+            y_label: "time",
+            cases: &["extoll_protocol_tiny", "extoll_protocol_small", "extoll_protocol_medium", "extoll_protocol_long"],
+            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
+            x_text: |x| size(x.round() as u64),
+            y_text: time_text,
+            x_base: 4.0,
+            y_base: 10.0,
         }],
     },
     Subject {
