@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use selvedge_transport::extoll::channels::HostPort;
 use selvedge_transport::extoll::channels::receive::Received;
+use selvedge_transport::extoll::channels::sink::Sink;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::{Content, Descriptor};
@@ -45,6 +46,19 @@ impl Outputs {
         if wrong { Err(Code::Pointer) } else { Ok(()) }
     }
 
+    /// The buffers and their room.
+    ///
+    /// # Safety
+    /// The sizes can be read or are NULL.
+    unsafe fn sink(&self) -> Sink {
+        let room = |buffer: *mut c_void, size: *const usize| {
+            // SAFETY: not null; the caller says that it can be read.
+            let bytes = if buffer.is_null() || size.is_null() { 0 } else { unsafe { size.read() } };
+            (buffer.cast(), bytes as u64)
+        };
+        Sink { header: room(self.header, self.header_bytes), data: room(self.data, self.data_bytes) }
+    }
+
     /// # Safety
     /// The buffers have the room that their sizes say; the outputs have room or are NULL.
     unsafe fn store(&self, port: &HostPort, message: &Received) {
@@ -55,7 +69,9 @@ impl Outputs {
             }
             // SAFETY: the caller's.
             unsafe {
-                copy(port, message, section, buffer, size.read());
+                if !message.is_placed() {
+                    copy(port, message, section, buffer, size.read());
+                }
                 size.write(section.1 as usize);
             }
         }
@@ -78,7 +94,12 @@ unsafe fn receive(port: *const c_void, from: u32, outputs: &Outputs, waits: bool
     let port = unsafe { Port::of(port) }?;
     outputs.check()?;
     let asked = asked(port, from)?;
-    let message = if waits { port.match_wait(asked, None) } else { port.match_now(asked) }?;
+    let message = if waits {
+        // SAFETY: the caller's.
+        unsafe { port.match_into(asked, outputs.sink()) }
+    } else {
+        port.match_now(asked)
+    }?;
     // SAFETY: the caller's.
     unsafe { outputs.store(port, &message) };
     port.free(message);

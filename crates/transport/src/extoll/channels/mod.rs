@@ -29,6 +29,7 @@ pub mod connect;
 pub mod receive;
 pub mod send;
 mod shape;
+pub mod sink;
 pub mod wire;
 
 use std::sync::{Arc, Mutex};
@@ -46,6 +47,7 @@ use area::{Area, SEND_SLOTS, Slots};
 use connect::{Answer, Outbound};
 use receive::{Asked, Inbound};
 use shape::Shape;
+use sink::Sink;
 use wire::{Control, Frame, Route};
 
 /// Host ports of a node, as on the chip.
@@ -132,12 +134,14 @@ pub struct HostPort {
     /// Channels with messages that are whole, in the order in which these became so.
     whole: std::collections::VecDeque<u16>,
     asked: Asked,
+    /// Memory of the receive that waits, if no message goes there yet.
+    sink: Option<Sink>,
     /// Bytes of messages that the program has not asked for, in memory of the library.
     kept_bytes: u64,
     /// A message that is not whole keeps its sender waiting, because no receive has asked for it.
     is_kept_waiting: bool,
     /// Buffers of long messages, for later ones.
-    spare: Vec<Vec<u64>>,
+    spare: Vec<Vec<receive::Line>>,
     /// The answer to the lock request under way.
     answer: Option<Answer>,
     /// Messages that were received: what is sent between two is a burst.
@@ -267,6 +271,7 @@ impl HostPort {
             handles: 0,
             whole: Default::default(),
             asked: Asked::Nothing,
+            sink: None,
             kept_bytes: 0,
             is_kept_waiting: false,
             spare: Vec::new(),

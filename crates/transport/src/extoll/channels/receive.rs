@@ -4,7 +4,7 @@
 //! A piece holds its credit while its bytes lie in its slot, or in the library in place of a VELO message. It is given back when the
 //! program frees the message, or when the library moves the bytes to a buffer of its own:
 //!
-//! 1. A message of more than half of the credits goes to a buffer as it arrives.
+//! 1. A message of more than half of the credits goes to a buffer as it arrives, or to the receive that waits for it ([`super::sink`]).
 //! 2. So does one that is not whole while its sender has no credit left.
 //! 3. While a send waits here, so do messages of senders that have no credit left.
 //!
@@ -19,6 +19,7 @@ use std::time::Instant;
 use selvedge_nic::velo::Endpoint;
 use selvedge_shm::WaitEnd;
 
+use super::sink::Sink;
 use super::wire::{Control, FRAME_BYTES, Head, Payload, Piece, Route, WORD};
 use super::{ChannelError, HostPort};
 
@@ -26,7 +27,7 @@ use super::{ChannelError, HostPort};
 const KEPT_BYTES: u64 = 64 << 20;
 /// Buffers that are kept for later messages, and the longest of these.
 const SPARE_MAX: usize = 4;
-const SPARE_BYTES_MAX: u64 = 8 << 20;
+const SPARE_BYTES_MAX: usize = 8 << 20;
 
 /// Which messages a receive of the program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,18 @@ struct Held {
     body: Body,
 }
 
+/// A cache line of a buffer: copies whose ends lie differently in their lines take several times as long.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Line([u8; LINE_BYTES]);
+
+const LINE_BYTES: usize = 64;
+
+/// Lines that hold a message.
+fn lines_of(head: &Head) -> usize {
+    head.bytes().div_ceil(LINE_BYTES as u64) as usize
+}
+
 /// A message that arrives, or has arrived.
 pub struct Incoming {
     source: Endpoint,
@@ -79,8 +92,10 @@ pub struct Incoming {
     /// Bytes that have arrived.
     arrived: u64,
     /// The first bytes, if they were moved here: memory without a length, which is written and read through its address.
-    buffer: Vec<u64>,
-    buffered: u64,
+    buffer: Vec<Line>,
+    /// The receive that waits for it, if they were moved there instead.
+    sink: Option<Sink>,
+    moved: u64,
     /// The others, in order.
     pieces: Vec<Held>,
 }
@@ -92,6 +107,11 @@ impl Incoming {
 
     fn has_buffer(&self) -> bool {
         self.buffer.capacity() != 0
+    }
+
+    /// Whether its bytes are moved as they arrive.
+    fn is_moved(&self) -> bool {
+        self.has_buffer() || self.sink.is_some()
     }
 
     fn mask(&self) -> u64 {
@@ -144,6 +164,11 @@ pub struct Received {
 impl Received {
     pub fn source(&self) -> Endpoint {
         self.message.source
+    }
+
+    /// Whether all of it is in the sink of its receive.
+    pub fn is_placed(&self) -> bool {
+        self.message.sink.is_some()
     }
 
     pub fn tag(&self) -> u32 {
@@ -263,7 +288,7 @@ impl HostPort {
         inbound.held |= 1 << piece.slot;
         if let Some(head) = piece.head {
             let (buffer, pieces) = (Vec::new(), Vec::new());
-            inbound.messages.push_back(Incoming { source, head, arrived: 0, buffer, buffered: 0, pieces });
+            inbound.messages.push_back(Incoming { source, head, arrived: 0, buffer, sink: None, moved: 0, pieces });
         }
         let fits = |last: &&mut Incoming| {
             (piece.head.is_some() || !last.is_whole()) && last.arrived + bytes <= last.head.bytes()
@@ -274,14 +299,14 @@ impl HostPort {
         };
         last.arrived += bytes;
         last.pieces.push(Held { slot: piece.slot, bytes, body });
-        let (is_whole, total, has_buffer) = (last.is_whole(), last.head.bytes(), last.has_buffer());
+        let (is_whole, total, is_moved) = (last.is_whole(), last.head.bytes(), last.is_moved());
         if is_whole {
             self.whole.push_back(channel);
         }
         let has_no_credit = (inbound.held | inbound.pending) == all;
         let is_long = total > u64::from(self.shape.credits / 2) * self.shape.piece_bytes;
-        if has_buffer || is_long || (has_no_credit && !is_whole) {
-            if has_buffer || asked.includes(source) || kept + total <= KEPT_BYTES {
+        if is_moved || is_long || (has_no_credit && !is_whole) {
+            if is_moved || asked.includes(source) || kept + total <= KEPT_BYTES {
                 let at = inbound.messages.len() - 1;
                 self.move_to_buffer(channel, at);
             } else {
@@ -293,18 +318,33 @@ impl HostPort {
         }
     }
 
-    /// Moves what has arrived of a message to a buffer, and gives its credits back.
+    /// Whether the message may go to the receive that waits: it is the next one that the receive can get.
+    fn takes_sink(&self, channel: u16, at: usize) -> bool {
+        let is_of_asked = |inbound: &Inbound| {
+            let mut sources = inbound.messages.iter().map(|message| message.source);
+            sources.any(|source| self.asked.includes(source))
+        };
+        let others = || self.inbound.iter().enumerate().filter(|(other, _)| *other != usize::from(channel));
+        matches!(self.asked, Asked::From { .. }) && at == 0 && !others().any(|(_, inbound)| is_of_asked(inbound))
+    }
+
+    /// Moves what has arrived of a message to the receive that waits for it, or to a buffer, and gives its credits back.
     fn move_to_buffer(&mut self, channel: u16, at: usize) {
+        let sink = self.sink.filter(|_| self.takes_sink(channel, at));
         let HostPort { inbound, shape, receive_area, spare, kept_bytes, device, .. } = self;
         let Some(message) = inbound.get_mut(usize::from(channel)).and_then(|inbound| inbound.messages.get_mut(at))
         else {
             return;
         };
-        let words = (message.head.bytes() / WORD) as usize;
-        if !message.has_buffer() && words != 0 {
-            let fitting = spare.iter().position(|buffer| buffer.capacity() >= words);
+        let lines = lines_of(&message.head);
+        if let Some(sink) = sink.filter(|sink| !message.is_moved() && sink.holds(&message.head)) {
+            message.sink = Some(sink);
+            self.sink = None;
+        }
+        if !message.is_moved() && lines != 0 {
+            let fitting = spare.iter().position(|buffer| buffer.capacity() >= lines);
             let mut buffer = fitting.map(|at| spare.swap_remove(at)).unwrap_or_default();
-            if buffer.try_reserve_exact(words).is_err() {
+            if buffer.try_reserve_exact(lines).is_err() {
                 log::error!("atoll: no memory for a message of {} bytes; its sender waits", message.head.bytes());
                 return;
             }
@@ -321,11 +361,19 @@ impl HostPort {
                 }
             };
             if let Some(from) = from {
-                // SAFETY: the source has the bytes of a piece, which `attach` has found to be within the message and its buffer.
-                unsafe { std::ptr::copy_nonoverlapping(from, to.add(message.buffered as usize), piece.bytes as usize) };
+                // SAFETY: the source has the bytes of a piece, which `attach` has found to be within the message, and so within its buffer
+                // or its sink.
+                unsafe {
+                    match &message.sink {
+                        Some(sink) => sink.write(&message.head, message.moved, from, piece.bytes),
+                        None => {
+                            std::ptr::copy_nonoverlapping(from, to.add(message.moved as usize), piece.bytes as usize)
+                        }
+                    }
+                }
             }
             device.interface().charge_copy(piece.bytes);
-            message.buffered += piece.bytes;
+            message.moved += piece.bytes;
             freed |= 1u64 << piece.slot;
         }
         self.release(channel, freed);
@@ -419,6 +467,32 @@ impl HostPort {
         })
     }
 
+    /// As [`HostPort::match_wait`]. A long message of one peer may go to the sink as it arrives ([`Received::is_placed`]).
+    ///
+    /// # Safety
+    /// The sink has the room that it says.
+    pub unsafe fn match_into(&mut self, asked: Asked, sink: Sink) -> Result<Received, ChannelError> {
+        self.sink = Some(sink);
+        let matched = self.match_wait(asked, None);
+        if self.sink.take().is_none() && !matched.as_ref().is_ok_and(Received::is_placed) {
+            self.leave_sink();
+        }
+        matched
+    }
+
+    /// A receive has ended before the message that goes to its sink was whole: the message goes to a buffer.
+    #[cold]
+    fn leave_sink(&mut self) {
+        let HostPort { inbound, kept_bytes, .. } = self;
+        for message in inbound.iter_mut().flat_map(|inbound| &mut inbound.messages) {
+            let Some(sink) = message.sink.take() else { continue };
+            message.buffer.reserve_exact(lines_of(&message.head));
+            *kept_bytes += message.head.bytes();
+            // SAFETY: the sink holds the message, and the buffer has room for all of it.
+            unsafe { sink.read(&message.head, message.buffer.as_mut_ptr().cast(), message.moved) };
+        }
+    }
+
     fn look(&mut self, asked: Asked) -> Option<Received> {
         if let Some(found) = self.take_whole(asked) {
             return Some(found);
@@ -482,17 +556,14 @@ impl HostPort {
                 let count = end.min(begins + bytes) - from;
                 // SAFETY: the range is within the piece; the caller says that there is room.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        start.add((from - begins) as usize),
-                        to.add((from - offset) as usize),
-                        count as usize,
-                    );
+                    let (start, to) = (start.add((from - begins) as usize), to.add((from - offset) as usize));
+                    std::ptr::copy_nonoverlapping(start, to, count as usize);
                 }
                 from += count;
             }
         };
-        visit(message.buffer.as_ptr().cast(), 0, message.buffered);
-        let mut begins = message.buffered;
+        visit(message.buffer.as_ptr().cast(), 0, message.moved);
+        let mut begins = message.moved;
         for piece in &message.pieces {
             match &piece.body {
                 Body::Inline(words) => visit(words.as_ptr().cast(), begins, piece.bytes),
@@ -514,7 +585,7 @@ impl HostPort {
         let mask = message.mask();
         if message.has_buffer() {
             self.kept_bytes -= message.head.bytes();
-            if self.spare.len() < SPARE_MAX && message.buffer.capacity() as u64 * WORD <= SPARE_BYTES_MAX {
+            if self.spare.len() < SPARE_MAX && message.buffer.capacity() * LINE_BYTES <= SPARE_BYTES_MAX {
                 self.spare.push(message.buffer);
             }
         }
