@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * velorun.h: rank, size and start-up exchange of a program that `selvedge run` or velorun has started. The functions are in libvelo2.so
- * and librma2.so. The node id of a process is its rank.
+ * and librma2.so, and in libatoll.so. The node id of a process is its rank.
  *
  * velorun_barrier and velorun_exchange are collective: every rank calls them, in the same order. They go through the launcher, so they
  * are for start-up and shutdown. Functions that return int return 0, or the number asked for, on success, and a negative errno value on
