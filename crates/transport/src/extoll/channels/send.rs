@@ -17,7 +17,7 @@ use super::wire::{FRAME_BYTES, Frame, Head, Payload, Piece, WORD, WORDS_MAX, wor
 use super::{ChannelError, HostPort};
 use crate::extoll::connection::{PostError, Posted};
 
-/// Messages of up to so many VELO messages go as these; longer ones are put. Measured with `selvedge bench extoll`.
+/// Messages of up to so many VELO messages go as these; longer ones are put. Chosen, not measured.
 const SMALL_FRAMES: u64 = 4;
 /// How long a send waits for credits until it asks whether the peer is still there.
 const DOUBT: Duration = Duration::from_millis(100);
