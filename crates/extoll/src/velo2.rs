@@ -158,7 +158,7 @@ impl Port {
             return std::ptr::from_ref(*link).cast_mut();
         }
         let source = Endpoint { node: self.device.node(), vpid: self.id.vpid };
-        let outlet = UnsafeCell::new(Outlet::new(source, destination));
+        let outlet = UnsafeCell::new(Outlet::new(&self.device, source, destination));
         let made = Link { mark: AtomicU64::new(0), port: self, outlet }.hand_out();
         // SAFETY: `hand_out` never frees what it makes.
         links.push(unsafe { &*made });

@@ -73,7 +73,7 @@ impl Device {
             vpid,
             options,
             prototype: false,
-            target: Device::target_of(descriptor.node),
+            target: self.target_of(descriptor.node),
             uid: 0,
         };
         let mut rest = *descriptor;
@@ -128,8 +128,8 @@ pub struct Letter {
 }
 
 impl Outlet {
-    pub fn new(source: Endpoint, destination: Endpoint) -> Outlet {
-        let target = Device::target_of(destination.node);
+    pub fn new(device: &Device, source: Endpoint, destination: Endpoint) -> Outlet {
+        let target = device.target_of(destination.node);
         let label = Label::base(source);
         Outlet { source, destination, target, label, ring: None, asking: Backoff::default() }
     }

@@ -2,16 +2,17 @@
 //! The EXTOLL units of this process's NIC, as a driver offers them to libraries (seed 002, sections 8.1.3 to 8.1.5): ports,
 //! registered memory, commands, messages.
 //!
-//! Every process is a node of its own: its node id is its Portals id - 1, which under a launcher is its rank. Its ports are the
-//! VPIDs of that node.
+//! Every process is a node of its own. For libraries its node id is its Portals id - 1, which under a launcher is its rank. Its ports
+//! are the VPIDs of that node.
 //!
 //! Invariants
-//! 1. A process has one [`Device`], made at first use. libvelo2 and librma2 share it.
+//! 1. A process has one [`Device`] for libraries, made at first use. libvelo2 and librma2 share it. A transport that sends over the
+//!    units has one over its own NIC ([`Device::over`]).
 //! 2. Entries of global address tables are written and cleared under the NIC's lock. Transfers run under the same lock. So when
 //!    [`Device::unregister`] returns, no transfer reaches the memory any more.
 //! 3. A page of a region has the VPID that registered it. Another VPID gets a fault.
 //!
-//! * [`pages`]: which entries of the tables are free. [`connection`]: commands and messages to one port of another node.
+//! * [`pages`]: which entries of the tables are free. [`staging`]: slots from which payload leaves. [`connection`]: commands and messages to one port of another node.
 //! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its mailbox.
 //! * [`active_messages`]: requests and replies that run handlers, over messages and puts.
 //! * [`channels`]: messages of any length between ports, with credits.
@@ -22,6 +23,7 @@ pub mod connection;
 pub mod messages;
 pub mod notifications;
 pub mod pages;
+pub mod staging;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -67,9 +69,16 @@ pub enum DeviceError {
 
 /// The EXTOLL units of this process's NIC.
 pub struct Device {
-    opened: Opened,
+    interface: Arc<Interface>,
+    /// The claim of the NIC's id, if this device has opened the NIC.
+    _opened: Option<Opened>,
+    /// The home's address of node 0.
+    first: u64,
     free: Mutex<FreePages>,
 }
+
+/// The home's address of node 0 among the nodes of libraries.
+const FIRST_OF_LIBRARIES: u64 = 1;
 
 static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
 
@@ -98,25 +107,33 @@ impl Device {
         }
         .clamped();
         let opened = process.open(NI, None, &limits)?;
-        let pages = u64::from(opened.interface.limits().address_tables) * PAGES as u64;
-        let free = Mutex::new(FreePages::new(pages));
-        let made = Arc::new(Device { opened, free });
+        let made = Arc::new(Device {
+            free: free_pages_of(&opened.interface),
+            interface: opened.interface.clone(),
+            _opened: Some(opened),
+            first: FIRST_OF_LIBRARIES,
+        });
         *device = Some(made.clone());
         Ok(made)
     }
 
+    /// The units of a NIC that its caller has opened. A node's id is its id in the home.
+    pub fn over(interface: Arc<Interface>) -> Device {
+        Device { free: free_pages_of(&interface), interface, _opened: None, first: 0 }
+    }
+
     pub fn interface(&self) -> &Interface {
-        &self.opened.interface
+        &self.interface
     }
 
     /// The id of this node.
     pub fn node(&self) -> u16 {
-        self.opened.pid().saturating_sub(1)
+        self.interface.id().saturating_sub(self.first) as u16
     }
 
     /// The home's address of a node.
-    pub fn target_of(node: u16) -> u64 {
-        u64::from(node) + 1
+    pub fn target_of(&self, node: u16) -> u64 {
+        u64::from(node) + self.first
     }
 
     /// How many nodes there may be.
@@ -243,4 +260,8 @@ impl Device {
     fn free_pages(&self) -> MutexGuard<'_, FreePages> {
         self.free.lock().unwrap_or_else(|poison| poison.into_inner())
     }
+}
+
+fn free_pages_of(interface: &Interface) -> Mutex<FreePages> {
+    Mutex::new(FreePages::new(u64::from(interface.limits().address_tables) * PAGES as u64))
 }

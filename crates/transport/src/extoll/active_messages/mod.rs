@@ -244,7 +244,7 @@ impl ActiveMessages {
             velo_bytes: if is_whole { BYTES_MAX } else { PART_BYTES },
             segment_bytes_max,
             segment_bytes_max_everywhere: least(|hello| hello.segment_bytes_max),
-            peers: (0..).zip(&all).map(|(node, hello)| Peer::new(from, node, hello, credits)).collect(),
+            peers: (0..).zip(&all).map(|(node, hello)| Peer::new(&device, from, node, hello, credits)).collect(),
             memory: OnceLock::new(),
             reader: Mutex::new(reader),
             barrier: Mutex::default(),
@@ -297,8 +297,8 @@ impl ActiveMessages {
 
 impl Peer {
     /// The peer on a node; `from` are our ports.
-    fn new(from: [Endpoint; 2], node: u16, hello: &Hello, credits: u16) -> Peer {
-        let outlet = |kind: usize| Outlet::new(from[kind], Endpoint { node, vpid: hello.vpids[kind] });
+    fn new(device: &Device, from: [Endpoint; 2], node: u16, hello: &Hello, credits: u16) -> Peer {
+        let outlet = |kind: usize| Outlet::new(device, from[kind], Endpoint { node, vpid: hello.vpids[kind] });
         let outlets = Mutex::new([outlet(0), outlet(1)]);
         Peer { vpids: hello.vpids, outlets, credits: Mutex::new((0..credits).collect()) }
     }

@@ -18,6 +18,7 @@ use selvedge_nic::tables::PAGES;
 use super::wire::{Category, Encoded, Header, Kind, inline_bytes_max};
 use super::{ActiveMessages, Message, OpenError, SendError, gathered};
 use crate::extoll::connection::{PostError, Posted};
+use crate::extoll::staging::Staging;
 use crate::process::Process;
 use crate::settings::Settings;
 
@@ -82,17 +83,15 @@ impl Attached {
 /// The memory of a node that has attached, and where that of the others is.
 pub(super) struct Memory {
     nodes: Vec<Attached>,
-    /// Address and first network logical address of bounce memory; behind it is staging memory.
+    /// Address and first network logical address of bounce memory.
     bounce: u64,
     bounce_nla: u64,
-    staging: u64,
-    staging_nla: u64,
     local: Mutex<Local>,
 }
 
 /// What the requester has not read yet, and what it has.
 struct Local {
-    staging_free: Vec<u64>,
+    staging: Staging,
     /// Sources that were read, by the address behind their last byte.
     read: BTreeMap<u64, u32>,
 }
@@ -128,15 +127,10 @@ impl ActiveMessages {
         let (start, nla) = if segment_bytes == 0 { (0, 0) } else { self.region(&process, segment_bytes)? };
         let mine = Attached { segment: Segment { start, bytes: segment_bytes, nla }, bounce_nla, handlers };
         let nodes = gathered(&process, &mine.encode())?.iter().map(Attached::decode).collect();
-        let local = Local { staging_free: (0..STAGING_SLOTS).collect(), read: BTreeMap::new() };
-        let memory = Memory {
-            nodes,
-            bounce,
-            bounce_nla,
-            staging: bounce + bounce_bytes,
-            staging_nla: bounce_nla + bounce_bytes,
-            local: Mutex::new(local),
-        };
+        let (staging, staging_nla) = (bounce + bounce_bytes, bounce_nla + bounce_bytes);
+        let staging = Staging::new(staging, staging_nla, self.medium_bytes, STAGING_SLOTS);
+        let local = Mutex::new(Local { staging, read: BTreeMap::new() });
+        let memory = Memory { nodes, bounce, bounce_nla, local };
         self.memory.set(memory).map_err(|_| OpenError::Attached)?;
         // No message arrives before its target knows where its memory is.
         process.barrier()?;
@@ -251,18 +245,17 @@ impl ActiveMessages {
     fn put_staged(&self, kind: Kind, node: u16, slot: u16, message: &Message<'_>) -> Result<(), SendError> {
         let memory = self.memory.get().ok_or(SendError::NotAttached)?;
         let there = memory.nodes.get(usize::from(node)).ok_or(SendError::NotAttached)?.bounce_nla;
-        let staged = self.wait_for_unit(|| memory.local().staging_free.pop())?;
-        let offset = staged * self.medium_bytes;
+        let staged = self.wait_for_unit(|| memory.local().staging.take())?;
         // SAFETY: the slot was free, so only this function uses it, and no message is longer. The caller of the C function says that
         // the source can be read.
         unsafe {
-            let (from, to) = (message.start as *const u8, (memory.staging + offset) as *mut u8);
+            let (from, to) = (message.start as *const u8, staged.start as *mut u8);
             std::ptr::copy_nonoverlapping(from, to, message.bytes as usize);
         }
         let write = there + self.bounce_offset(kind, self.node(), slot);
-        let put = self.put(node, memory.staging_nla + offset, write, message.bytes, spec::REQUESTER | spec::COMPLETER);
+        let put = self.put(node, staged.nla, write, message.bytes, spec::REQUESTER | spec::COMPLETER);
         if put.is_err() {
-            memory.local().staging_free.push(staged);
+            memory.local().staging.give_back(staged.nla);
         }
         put
     }
@@ -335,9 +328,8 @@ impl ActiveMessages {
         let Some(memory) = self.memory.get() else { return };
         let last = notification.word0 + u64::from(notification.size);
         let mut local = memory.local();
-        match last.checked_sub(memory.staging_nla).map(|offset| offset / self.medium_bytes) {
-            Some(slot) if slot < STAGING_SLOTS => local.staging_free.push(slot),
-            _ => *local.read.entry(last + 1).or_insert(0) += 1,
+        if !local.staging.give_back(last) {
+            *local.read.entry(last + 1).or_insert(0) += 1;
         }
     }
 }

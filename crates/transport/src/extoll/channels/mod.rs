@@ -445,7 +445,7 @@ impl HostPort {
     fn link_to(&mut self, destination: Endpoint) -> usize {
         let known = self.links.iter().position(|link| link.outlet.destination() == destination);
         known.unwrap_or_else(|| {
-            self.links.push(Link { outlet: Outlet::new(self.here(), destination) });
+            self.links.push(Link { outlet: Outlet::new(&self.device, self.here(), destination) });
             self.links.len() - 1
         })
     }
