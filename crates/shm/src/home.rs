@@ -20,6 +20,12 @@ pub(crate) fn of_process() -> Box<dyn Backend> {
     }
 }
 
+/// Whether the NICs of this process have VELO and RMA units with ways of their own to peers. Where they have none, commands of
+/// these units travel as packets do, and rings or packets are as fast.
+pub fn has_units() -> bool {
+    crate::simulated::has_units()
+}
+
 impl Interface {
     /// Opens the NIC number `ni` of this process under the Portals process id `pid`.
     pub fn open(

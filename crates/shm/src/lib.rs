@@ -49,7 +49,7 @@ pub mod errors;
 
 pub mod extents;
 pub mod grants;
-mod home;
+pub mod home;
 pub mod inspect;
 pub mod interface;
 pub mod lock;

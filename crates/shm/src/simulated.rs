@@ -47,6 +47,11 @@ pub fn is_simulated() -> bool {
     RankEnd::of_process().is_some()
 }
 
+/// Whether the simulated machine has VELO and RMA units.
+pub(crate) fn has_units() -> bool {
+    RankEnd::of_process().is_some_and(RankEnd::has_units)
+}
+
 impl Interface {
     /// Whether a full mailbox of another node holds up its senders, so that no message is lost.
     pub fn mailboxes_refuse(&self) -> bool {

@@ -57,6 +57,8 @@ pub const REFUSED: u64 = u64::MAX;
 pub mod units {
     /// A full mailbox refuses messages, rather than to lose them.
     pub const MAILBOXES_REFUSE: u64 = 1;
+    /// Nodes have VELO and RMA units, with paths of their own. Otherwise commands of these units travel as packets.
+    pub const HAS_PATHS: u64 = 2;
 }
 
 /// What the rank's own actions cost, in picoseconds. Set by the simulator from the machine's description.
@@ -75,7 +77,7 @@ pub struct Costs {
     /// Entries of the translation unit's TLB, and entries that an address may be in; 0: there is none.
     pub tlb_entries: u64,
     pub tlb_ways: u64,
-    /// What else the machine's units do: [`units`].
+    /// What the machine's units do: [`units`].
     pub units: u64,
 }
 

@@ -330,6 +330,11 @@ impl RankEnd {
         self.page().costs[7].load(Relaxed) & units::MAILBOXES_REFUSE != 0
     }
 
+    /// Whether the machine's nodes have VELO and RMA units, with paths of their own.
+    pub fn has_units(&self) -> bool {
+        self.page().costs[7].load(Relaxed) & units::HAS_PATHS != 0
+    }
+
     /// A count that changes whenever a call by a thread of this rank may have changed its NICs.
     #[inline]
     pub fn changes(&self) -> u64 {

@@ -44,7 +44,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
             units: match machine.nic.full_mailbox {
                 FullMailbox::Drop => 0,
                 FullMailbox::Block | FullMailbox::Credits => units::MAILBOXES_REFUSE,
-            },
+            } | if machine.graph.has_units() { units::HAS_PATHS } else { 0 },
         },
     });
     let processes = match launched {

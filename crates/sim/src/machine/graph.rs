@@ -229,4 +229,10 @@ impl Graph {
     pub fn path(&self, class: Class) -> &Path {
         &self.paths[class as usize]
     }
+
+    /// Whether the file names units for the commands of VELO and RMA.
+    pub fn has_units(&self) -> bool {
+        let used = [Class::Velo, Class::RmaPut, Class::RmaGet, Class::RmaGetResponse, Class::RmaNotificationPut];
+        used.into_iter().all(|class| self.path(class).writes_records)
+    }
 }
