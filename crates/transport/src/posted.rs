@@ -7,8 +7,10 @@ use std::ffi::c_void;
 
 use libc::iovec;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, Event, options};
+use selvedge_nic::portals::{EntrySpec, Event, Put, Receive, options};
 use selvedge_nic::tables::Header;
+use selvedge_shm::direct::ring_has_data;
+use selvedge_shm::rings::Envelope;
 
 use crate::bindings::Bindings;
 use crate::ticket::{Kind, Ticket};
@@ -172,6 +174,21 @@ pub(crate) struct Filled {
     pub room: usize,
     /// The match entry takes no more messages.
     pub uses_up: bool,
+}
+
+impl Filled {
+    /// The receive that a message with this envelope has filled.
+    pub(crate) fn by(put: &Put, envelope: &Envelope, receive: &Receive) -> Filled {
+        let data = ring_has_data(envelope).then_some(put.header_data);
+        Filled {
+            user_ptr: receive.user_ptr,
+            portal: put.portal,
+            message: Arrived::new(put.match_bits, data, put.initiator, put.length),
+            start: receive.start,
+            room: receive.length as usize,
+            uses_up: receive.uses_up,
+        }
+    }
 }
 
 /// A plain receive that the program posts.

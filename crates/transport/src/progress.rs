@@ -8,11 +8,11 @@ use std::ffi::c_void;
 
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{Event, Put, Receive, event_kind, fail, list};
-use selvedge_nic::{Bus, Register};
+use selvedge_nic::{Bus, Nic, Register};
 use selvedge_shm::Interface;
 use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};
 use selvedge_shm::os::{lines, ranks};
-use selvedge_shm::rings::{PolledHeader, Reader, RingMessage, Rings};
+use selvedge_shm::rings::{Envelope, PolledHeader, Reader, RingMessage, Rings};
 
 use crate::bindings::{Bindings, Side};
 use crate::completion::{Completion, CompletionQueue, Reading};
@@ -56,6 +56,54 @@ impl<const LONG: bool> Bus for FromRing<'_, LONG> {
     }
 }
 
+/// A message that has arrived and that this process takes itself: what matching needs, and where its bytes are.
+pub(crate) struct Arriving<'a> {
+    pub envelope: &'a Envelope,
+    /// The id of the sender's NIC.
+    pub sender: u64,
+    pub bytes: *const u8,
+    pub length: usize,
+}
+
+/// What became of a message that this process has taken itself.
+pub(crate) enum Handed {
+    /// It has filled a receive, with so many bytes. The receive still needs its completion.
+    Filled(u64),
+    /// The NIC has it: in a receive of another kind, or in a buffer for unexpected messages. There may be events.
+    Delivered,
+    /// The NIC has no room for it now. Nothing has changed.
+    NoRoom,
+}
+
+impl Arriving<'_> {
+    /// The put that the message is.
+    #[inline(always)]
+    pub fn put(&self) -> Put {
+        ring_put(self.envelope, self.length, self.sender)
+    }
+
+    /// Hands the message to the own NIC, which the caller has locked. `bus` copies its bytes.
+    #[inline(always)]
+    pub fn hand_in<B: Bus>(
+        &self,
+        interface: &Interface,
+        nic: &mut Nic<'_>,
+        bus: &mut B,
+        filled: &mut Vec<Filled>,
+    ) -> Handed {
+        let put = self.put();
+        if let Some(receive) = nic.take_receive(bus, &put) {
+            filled.push(Filled::by(&put, self.envelope, &receive));
+            return Handed::Filled(put.length.min(receive.length));
+        }
+        let request = ring_request(self.envelope, self.sender, put.length);
+        match interface.deliver_own(nic, self.bytes, &request) {
+            Some(_) => Handed::Delivered,
+            None => Handed::NoRoom,
+        }
+    }
+}
+
 /// Whether there are rings in this set, and so few that polling all of them takes no time.
 #[inline(always)]
 fn is_few(rings: u64) -> bool {
@@ -64,8 +112,7 @@ fn is_few(rings: u64) -> bool {
 
 /// Turns a message of a ring into a put request.
 #[inline(always)]
-fn ring_put(message: &RingMessage, sender: u64) -> Put {
-    let RingMessage { envelope, length, .. } = message;
+fn ring_put(envelope: &Envelope, length: usize, sender: u64) -> Put {
     Put {
         portal: envelope.portal.into(),
         uid: ring_has_data(envelope).into(),
@@ -73,7 +120,7 @@ fn ring_put(message: &RingMessage, sender: u64) -> Put {
         match_bits: envelope.match_bits,
         remote_offset: 0,
         header_data: envelope.header_data,
-        length: *length as u64,
+        length: length as u64,
     }
 }
 
@@ -361,7 +408,7 @@ impl Transport {
         let mut bytes = 0;
         reader.dequeue_run::<LONG>(portal, most, |message| {
             let RingMessage { envelope, length, .. } = message;
-            let put = ring_put(message, sender);
+            let put = ring_put(envelope, *length, sender);
             let mut bus = FromRing::<LONG> { interface, message };
             let fits =
                 |receive: &Receive| PlainReceive::is_wanted(receive.user_ptr) && *length as u64 <= receive.length;
@@ -430,28 +477,19 @@ impl Transport {
             let mut matched = 0;
             for _ in 0..BATCH {
                 let Some(message) = next_message(rings, ring, &reader) else { break };
-                let put = ring_put(&message, sender);
+                let RingMessage { envelope, bytes: at, length, .. } = &message;
                 let mut bus = FromRing::<true> { interface, message: &message };
-                match nic.take_receive(&mut bus, &put) {
-                    Some(receive) => {
-                        let data = ring_has_data(&message.envelope).then_some(put.header_data);
-                        filled.push(Filled {
-                            user_ptr: receive.user_ptr,
-                            portal: put.portal,
-                            message: Arrived::new(put.match_bits, data, put.initiator, put.length),
-                            start: receive.start,
-                            room: receive.length as usize,
-                            uses_up: receive.uses_up,
-                        });
-                        matched += 1;
-                        bytes += put.length.min(receive.length);
-                    }
-                    None => {
-                        let request = ring_request(&message.envelope, sender, put.length);
+                match (Arriving { envelope, sender, bytes: *at, length: *length }).hand_in(
+                    interface,
+                    &mut nic,
+                    &mut bus,
+                    filled,
+                ) {
+                    Handed::Filled(taken) => (matched, bytes) = (matched + 1, bytes + taken),
+                    Handed::Delivered => delivered = true,
+                    Handed::NoRoom => {
                         delivered = true;
-                        if interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
-                            break;
-                        }
+                        break;
                     }
                 }
                 reader.dequeue(&message);
@@ -477,7 +515,7 @@ impl Transport {
 
     /// Completes the receives that were taken off the NIC's lists.
     #[inline(never)]
-    fn complete_filled(&mut self) {
+    pub(crate) fn complete_filled(&mut self) {
         let mut filled = std::mem::take(&mut self.filled);
         for one in filled.drain(..) {
             let Filled { user_ptr, portal, message, start, room, uses_up } = one;

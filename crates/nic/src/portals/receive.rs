@@ -321,7 +321,11 @@ impl Nic<'_> {
 
     /// Whether a request of no bytes with these match bits would find an entry of the priority list.
     pub fn has_entry<B: Bus>(&mut self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
-        let key = Key { match_bits, source, length: 0, remote_offset: 0 };
-        self.find_entry(bus, index, usize::from(list::PRIORITY), &key).is_some()
+        self.has_receive(bus, index, &Key { match_bits, source, length: 0, remote_offset: 0 })
+    }
+
+    /// Whether a put with this key would find an entry of the priority list.
+    pub fn has_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> bool {
+        self.find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
     }
 }
