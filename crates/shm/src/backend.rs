@@ -79,6 +79,10 @@ pub(crate) trait Backend: Send + Sync {
     /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
     fn charge_call(&self);
 
+    /// Charges the program for so many accesses to memory, by a call that works on its own NIC's tables where the program itself
+    /// matches, if accesses have a price in this home.
+    fn charge_accesses(&self, count: u64);
+
     /// Charges the program for a copy of so many bytes in memory, if copies have a price in this home.
     fn charge_copy(&self, bytes: u64);
 

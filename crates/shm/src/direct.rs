@@ -136,6 +136,14 @@ impl Interface {
         Rings::open(&self.config.directory, id, self.ni(), owner)?.claim_for(port, self.word, self.id())
     }
 
+    /// Charges the program for so many accesses to memory, if they have a price.
+    #[inline(always)]
+    pub fn charge_accesses(&self, count: u64) {
+        if self.offers.charges_calls {
+            self.backend.charge_accesses(count);
+        }
+    }
+
     /// Charges the program for a copy of so many bytes in memory, if copies have a price.
     #[inline(always)]
     pub fn charge_copy(&self, bytes: u64) {

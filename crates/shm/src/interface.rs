@@ -216,6 +216,13 @@ impl Interface {
         self.own.segment.lock(self.word)
     }
 
+    /// Locks the NIC to hand it a message that the program's library has received itself. The program matches it, in memory: the
+    /// caller charges the accesses ([`Interface::charge_accesses`]), and no call has a price.
+    #[inline(always)]
+    pub fn lock_to_hand_in(&self) -> Guard<'_> {
+        self.own.segment.lock(self.word)
+    }
+
     /// Not inlined in `lock`, which runs often where calls have no price.
     #[cold]
     fn charge_call(&self) {

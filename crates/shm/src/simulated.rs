@@ -188,6 +188,10 @@ impl Backend for Simulated {
         self.rank.charge_call();
     }
 
+    fn charge_accesses(&self, count: u64) {
+        self.rank.charge_accesses(count);
+    }
+
     fn charge_copy(&self, bytes: u64) {
         self.rank.charge_copy(bytes);
     }

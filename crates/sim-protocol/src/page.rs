@@ -79,6 +79,8 @@ pub struct Costs {
     pub tlb_ways: u64,
     /// What the machine's units do: [`units`].
     pub units: u64,
+    /// An access to main memory.
+    pub memory_ps: u64,
 }
 
 /// The first bytes of the file.
@@ -88,8 +90,8 @@ pub struct Page {
     pub version: AtomicU32,
     /// The only process that may use this page; 0: the first that opens it.
     pub owner_pid: AtomicU32,
-    pub costs: [AtomicU64; 8],
-    pad: [u64; 6],
+    pub costs: [AtomicU64; 9],
+    pad: [u64; 5],
     pub turn_line: TurnLine,
     pub time: TimeLine,
     pub request: RequestLines,

@@ -205,6 +205,13 @@ impl RankEnd {
         self.charge(self.page().costs[0].load(Relaxed));
     }
 
+    /// Charges so many accesses to main memory, by a call that works on tables of the rank's own.
+    #[inline]
+    pub fn charge_accesses(&self, count: u64) {
+        self.page().time.changes.fetch_add(1, Relaxed);
+        self.charge(count.saturating_mul(self.page().costs[8].load(Relaxed)));
+    }
+
     /// Charges one poll of a counter or queue.
     #[inline]
     pub fn charge_look(&self) {

@@ -68,6 +68,7 @@ const COSTS: Costs = Costs {
     tlb_entries: 0,
     tlb_ways: 0,
     units: 0,
+    memory_ps: 0,
 };
 
 #[test]

@@ -45,6 +45,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
                 FullMailbox::Drop => 0,
                 FullMailbox::Block | FullMailbox::Credits => units::MAILBOXES_REFUSE,
             } | if machine.graph.has_units() { units::HAS_PATHS } else { 0 },
+            memory_ps: machine.host.memory_access.0,
         },
     });
     let processes = match launched {

@@ -113,6 +113,9 @@ impl Backend for Recorder {
     fn charge_call(&self) {
         self.note("charge_call").charge_call();
     }
+    fn charge_accesses(&self, count: u64) {
+        self.note("charge_accesses").charge_accesses(count);
+    }
     fn charge_copy(&self, bytes: u64) {
         self.note("charge_copy").charge_copy(bytes);
     }
@@ -232,6 +235,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
         tlb_entries: 0,
         tlb_ways: 0,
         units: 0,
+        memory_ps: 0,
     };
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("0.clock");
