@@ -304,7 +304,8 @@ CASE(own_memory_unmapped, 2,
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
-    char *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+    /* far from where the system puts mappings that name no address, so that none takes its place */
+    char *gone = mmap((void *)(1ull << 44), 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
          *memory = buffer(1 << 20);
     munmap(gone, 1 << 20);
     struct region r = region_over(side, memory, 1 << 20, ACCESS_ALL), all[2];
