@@ -8,7 +8,9 @@
 //! - `shared`: other processes map the program's memory, and a sender writes each message that finds a posted receive there.
 //! - `bounce` and `host`: everything travels as packets, because no memory can be reached, or because each NIC is run by its
 //!   owner alone.
-//! - `simulated`: virtual time; the processes of a case are the ranks of `selvedge sim`.
+//! - `simulated`: virtual time; the processes of a case are the ranks of `selvedge sim`, each on a node of its own, or in
+//!   `simulated-node` all on one.
+//! - `units`: the same on a machine where messages go over VELO and RMA.
 //!
 //! With `FI_TEST_PROVIDER` the suite runs over another provider of the system's libfabric. Cases that need our provider are
 //! left out then, and cases whose `.stock` names the other provider are ignored:
@@ -110,8 +112,12 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         variant
     };
     let program = |name, settings: &[(&'static str, OsString)]| ours(name, Start::Program, settings);
-    let simulator =
-        |one_node| Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: Some("FI_TEST_COMMON") };
+    let simulator = |machine, one_node| Start::Simulator {
+        machine,
+        changes: &[],
+        one_node,
+        shared_file: Some("FI_TEST_COMMON"),
+    };
 
     let mut variants = vec![program("system", &[])];
     let wheel = tree::workspace().join(WHEEL);
@@ -127,8 +133,13 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         program("shared", &shared),
         Variant { long: true, without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
         Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
-        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator(false), &[]) },
-        Variant { long: true, without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated-node", simulator(true), &[]) },
+        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator("cluster", false), &[]) },
+        Variant {
+            long: true,
+            without: &[NOT_SIMULATED, NOT_ANSWERED],
+            ..ours("simulated-node", simulator("cluster", true), &[])
+        },
+        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("units", simulator("extoll-ht400", false), &[]) },
     ]);
     Ok(variants)
 }

@@ -457,7 +457,7 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
 }
 
 /// `data_progress`, which newer headers have in a union at the same place.
-fn data_progress(attr: &fi_domain_attr) -> u32 {
+pub(crate) fn data_progress(attr: &fi_domain_attr) -> u32 {
     // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the
     // same structure.
     unsafe { *(&raw const attr.control_progress).add(1) }

@@ -15,7 +15,7 @@
 
 use crate::bindings::{Bindings, Side};
 use crate::flags::EHOSTDOWN;
-use crate::peers::Undelivered;
+use crate::peers::{Link, Undelivered};
 use crate::send::reports;
 use crate::ticket::Ticket;
 use crate::transport::Transport;
@@ -101,6 +101,11 @@ impl Transport {
         for to in &self.delivering {
             if let Some(peer) = self.peers.get_mut(to.peer) {
                 peer.undelivered.retain(|send| send.ticket.bindings != bindings);
+            }
+        }
+        for peer in self.peers.iter_mut() {
+            if let Link::Open(outbound) = &mut peer.link {
+                outbound.undelivered.retain(|(_, ticket)| ticket.bindings != bindings);
             }
         }
         self.forget_delivered();

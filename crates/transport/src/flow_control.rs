@@ -259,7 +259,10 @@ impl Transport {
         let (mut left, mut refused) = (0, false);
         for (_, operation) in operations.iter() {
             let Operation::Send(outgoing) = operation else { continue };
-            let is_its = outgoing.ticket.bindings == bindings && outgoing.is_injected && outgoing.stage != Stage::Waits;
+            // A payload that waits under a token here is lost with its endpoint. One that is got over the units would have been
+            // delivered at once by packet, so it is waited for.
+            let is_under_way = outgoing.stage != Stage::Waits || outgoing.token != 0;
+            let is_its = outgoing.ticket.bindings == bindings && outgoing.is_injected && is_under_way;
             // Messages to this process are not counted: they may wait for this very thread.
             let is_own = peers.get(outgoing.peer).is_none_or(|peer| peer.owner == interface.word());
             if is_its && !is_own {

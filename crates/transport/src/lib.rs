@@ -19,6 +19,7 @@
 //! | [`regions`], [`region`] | registered memory |
 //! | [`progress`], [`polling`] | rings and event queues; when to poll them |
 //! | [`flow`], [`flow_control`] | messages that travel as packets, and messages that their target refused |
+//! | [`units`] | messages over VELO and RMA |
 //! | [`ends`], [`pool`] | completions and counts of ended operations; buffers for unexpected payload |
 //! | [`route_cache`] | what a put has found out about its target, for the next put between them |
 //! | [`flags`], [`pieces`] | flags and error numbers; memory in several pieces |
@@ -58,6 +59,7 @@ pub mod settings;
 pub mod ticket;
 pub mod transfer;
 pub mod transport;
+pub mod units;
 pub mod work;
 
 pub use process::{Opened, Process};

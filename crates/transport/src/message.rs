@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages that are sent: what the program asks for, and the record of a send that has not ended.
 
+use std::sync::Arc;
+
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::Command;
@@ -10,6 +12,7 @@ use selvedge_shm::rings::Envelope;
 use libc::iovec;
 
 use crate::ticket::{Kind, Ticket};
+use crate::units::memory::Registered;
 
 /// The point at which a send completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,10 @@ pub struct Outgoing {
     pub ticket: Ticket,
     /// The match entry through which the target fetches the payload.
     pub entry: Option<u32>,
+    /// The payload, registered for gets of the target, and its network logical address.
+    pub(crate) region: Option<(Arc<Registered>, u64)>,
+    /// Its token, if its target gets the payload over the units; otherwise 0.
+    pub(crate) token: u32,
     /// A copy of the payload: gathered from several pieces, or injected.
     pub(crate) _bytes: Option<Box<[u8]>>,
     /// The process that gets the header.

@@ -14,6 +14,7 @@ use selvedge_shm::rings::{Rings, Sender};
 use crate::flags::ADDR_ANY;
 use crate::protocols::{Limits, Protocols};
 use crate::ticket::Ticket;
+use crate::units::link::Outbound;
 
 /// Another process's NIC.
 pub struct Peer {
@@ -28,6 +29,8 @@ pub struct Peer {
     pub(crate) in_place: Backoff,
     /// Packets to it that have not been answered.
     pub(crate) in_flight: u32,
+    /// Whether it takes messages over VELO and RMA.
+    pub(crate) link: Link,
 }
 
 impl Peer {
@@ -74,8 +77,16 @@ impl Peer {
             Some(ring) => PeerRing::Open(Box::new(ring)),
             None => PeerRing::None,
         };
+        self.find_rows(interface, limits);
+    }
+
+    /// Fixes the protocols.
+    fn find_rows(&mut self, interface: &Interface, limits: &Limits) {
         let has_ring = matches!(self.ring, PeerRing::Open(_));
-        self.protocols = Protocols::new(limits, has_ring, interface.publishes_here());
+        self.protocols = match self.link {
+            Link::Open(_) => Protocols::over_units(limits),
+            _ => Protocols::new(limits, has_ring, interface.publishes_here()),
+        };
     }
 }
 
@@ -84,6 +95,17 @@ pub(crate) struct Undelivered {
     /// The number of the message in the ring.
     pub number: u64,
     pub ticket: Ticket,
+}
+
+/// Whether a peer takes our messages over VELO and RMA.
+pub(crate) enum Link {
+    /// It was not asked.
+    Unasked,
+    /// It was asked, and has not answered. Meanwhile it gets packets.
+    Asked,
+    Open(Box<Outbound>),
+    /// It takes packets only.
+    Refused,
 }
 
 /// Whether a peer has a ring for us.
@@ -144,12 +166,19 @@ impl Peers {
                 undelivered: VecDeque::new(),
                 in_place: Backoff::default(),
                 in_flight: 0,
+                link: Link::Unasked,
             });
             list.len() as u32 - 1
         });
         // A process that is named again may have reopened its NIC, so we ask again.
-        if let PeerRing::None = list[number as usize].ring {
-            list[number as usize].ring = PeerRing::Unknown;
+        let peer = &mut list[number as usize];
+        if let PeerRing::None = peer.ring {
+            peer.ring = PeerRing::Unknown;
+        }
+        match &mut peer.link {
+            Link::Refused => peer.link = Link::Unasked,
+            Link::Open(outbound) => outbound.is_named_again = true,
+            Link::Unasked | Link::Asked => {}
         }
         number
     }
@@ -162,6 +191,22 @@ impl Peers {
     #[inline(always)]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Peer> {
         self.list.get_mut(number as usize)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.list.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.list.iter_mut()
+    }
+
+    /// Fixes the protocols of a peer anew: it takes messages over the units now, or no longer.
+    #[cold]
+    pub fn find_rows(&mut self, number: u32, interface: &Interface) {
+        if let Some(peer) = self.list.get_mut(number as usize) {
+            peer.find_rows(interface, &self.limits);
+        }
     }
 
     /// Most bytes of a message in a ring.
@@ -217,7 +262,7 @@ mod tests {
     use super::*;
 
     fn peers() -> Peers {
-        Peers::new(Limits { ring_max: 16 << 10, small_max: 2 << 10 })
+        Peers::new(Limits { ring_max: 16 << 10, small_max: 2 << 10, tiny_max: 56, velo_max: 512, bounce_max: 4 << 10 })
     }
 
     #[test]

@@ -14,6 +14,7 @@ use selvedge_shm::rings::Envelope;
 
 use crate::bindings::Bindings;
 use crate::ticket::{Kind, Ticket};
+use crate::units::fetch::Source;
 
 /// A receive that the program posts.
 #[derive(Clone, Copy)]
@@ -107,6 +108,20 @@ pub(crate) struct Scattered {
 pub struct Fetch {
     pub ticket: Ticket,
     pub(crate) landing: Landing,
+    /// Where the payload is, if it comes over the units.
+    pub(crate) source: Option<Source>,
+    pub(crate) ends: FetchEnd,
+}
+
+/// What a fetch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchEnd {
+    /// It ends the receive that its ticket names.
+    Receive,
+    /// The message of this sender is handed to the NIC when its payload is there. There is no ticket.
+    HandIn(u64),
+    /// It ends a receive that is deferred work, by its number. There is no ticket.
+    Deferred(usize),
 }
 
 /// A message that has come.

@@ -314,6 +314,9 @@ impl Transport {
             self.polling.start_over();
         }
         self.interface.progress();
+        if self.take_from_units() {
+            self.polling.start_over();
+        }
         if self.flows.has_retries() {
             self.send_refused();
         }
@@ -479,12 +482,9 @@ impl Transport {
                 let Some(message) = next_message(rings, ring, &reader) else { break };
                 let RingMessage { envelope, bytes: at, length, .. } = &message;
                 let mut bus = FromRing::<true> { interface, message: &message };
-                match (Arriving { envelope, sender, bytes: *at, length: *length }).hand_in(
-                    interface,
-                    &mut nic,
-                    &mut bus,
-                    filled,
-                ) {
+                match (Arriving { envelope, sender, bytes: *at, length: *length })
+                    .hand_in(interface, &mut nic, &mut bus, filled)
+                {
                     Handed::Filled(taken) => (matched, bytes) = (matched + 1, bytes + taken),
                     Handed::Delivered => delivered = true,
                     Handed::NoRoom => {

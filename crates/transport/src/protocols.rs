@@ -8,6 +8,10 @@
 //! | direct | any, if a receive is posted in memory that this process reaches | the call returns |
 //! | rendezvous | longer than those of a ring, and no receive is posted | the receiver has fetched the payload |
 //! | packet | any, if this process cannot run the peer's NIC | the reply has come |
+//! | tiny | up to `SELVEDGE_FI_TINY_MAX`, over VELO and RMA | the message has left, or was taken |
+//! | small | up to `SELVEDGE_FI_VELO_MAX` | the same |
+//! | medium | up to `SELVEDGE_FI_BOUNCE_MAX` | the same |
+//! | long | longer ones, and those whose send is to end with their match | the receiver has fetched the payload |
 //!
 //! The rows of a peer are fixed when the peer is first met. A message then costs a comparison of its length. A protocol
 //! that cannot take the message now (no room in the ring, no receive in mapped memory) leaves it to the next one.
@@ -26,6 +30,15 @@ const RING_MAX_DEFAULT: usize = 16 << 10;
 /// Default for the longest message that goes through a ring although a receive may be posted in directly mapped memory.
 const SMALL_MAX_DEFAULT: usize = 2 << 10;
 
+/// Defaults for the longest messages over VELO and RMA: with a heading of 8 bytes 56 are left of a VELO message; from 512 bytes on a
+/// put takes less of the processor than VELO messages; from 4 KiB on it pays to copy nothing (seed 002, sections 8.6 and 9.3).
+const TINY_MAX_DEFAULT: usize = 56;
+const VELO_MAX_DEFAULT: usize = 512;
+const BOUNCE_MAX_DEFAULT: usize = 4 << 10;
+/// What half of a grant of mailbox slots takes, and the longest message of a slot of bounce memory.
+const VELO_MAX_MOST: usize = 992;
+const BOUNCE_MAX_MOST: usize = 64 << 10;
+
 /// The protocol that is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -37,6 +50,14 @@ pub enum Protocol {
     Direct,
     /// The same, but if no receive is posted, the payload stays here until the receiver fetches it.
     Rendezvous,
+    /// One VELO message.
+    Tiny,
+    /// Several VELO messages.
+    Small,
+    /// The message is copied, and put into memory that the peer has for this process.
+    Medium,
+    /// The payload stays here until the receiver gets it from here.
+    Long,
 }
 
 /// The limits between protocols, from the settings.
@@ -46,6 +67,10 @@ pub struct Limits {
     pub ring_max: usize,
     /// Longest message that goes through a ring although a receive may be posted in directly mapped memory.
     pub small_max: usize,
+    /// Longest message that is one VELO message, if its heading is short; that is several; and that is put.
+    pub tiny_max: usize,
+    pub velo_max: usize,
+    pub bounce_max: usize,
 }
 
 impl Limits {
@@ -53,6 +78,9 @@ impl Limits {
         Limits {
             ring_max: length("SELVEDGE_FI_LANE_MAX", RING_MAX_DEFAULT).min(RING_MESSAGE_BYTES_MAX),
             small_max: length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT),
+            tiny_max: length("SELVEDGE_FI_TINY_MAX", TINY_MAX_DEFAULT),
+            velo_max: length("SELVEDGE_FI_VELO_MAX", VELO_MAX_DEFAULT).min(VELO_MAX_MOST),
+            bounce_max: length("SELVEDGE_FI_BOUNCE_MAX", BOUNCE_MAX_DEFAULT).min(BOUNCE_MAX_MOST),
         }
     }
 }
@@ -76,6 +104,16 @@ pub struct Protocols {
     ring_below: usize,
     /// The payload of longer messages stays here until a receive is posted.
     rendezvous_above: usize,
+    /// The rows of a peer that takes messages over the units.
+    units: Option<UnitRows>,
+}
+
+/// Bounds of the rows over the units.
+#[derive(Clone, Copy, Debug)]
+struct UnitRows {
+    tiny_below: usize,
+    small_below: usize,
+    medium_below: usize,
 }
 
 impl Protocols {
@@ -90,7 +128,17 @@ impl Protocols {
             small_below: below(limits.small_max),
             ring_below: below(limits.ring_max),
             rendezvous_above: limits.ring_max.max(INJECT_BYTES),
+            units: None,
         }
+    }
+
+    /// The rows of a peer that takes messages over the units. It has no ring.
+    pub fn over_units(limits: &Limits) -> Protocols {
+        let below = |longest: usize| longest + 1;
+        let tiny_below = below(limits.tiny_max);
+        let small_below = below(limits.velo_max);
+        let units = UnitRows { tiny_below, small_below, medium_below: below(limits.bounce_max) };
+        Protocols { units: Some(units), ..Protocols::new(limits, false, false) }
     }
 
     /// The protocol to try first for a message of this length.
@@ -105,8 +153,21 @@ impl Protocols {
         match takes_ring {
             true if length < self.small_below => Protocol::Ring,
             true if length < self.ring_below => Protocol::DirectElseRing,
-            _ => self.without_ring(length, end),
+            _ => self.row(length, end).unwrap_or_else(|| self.without_ring(length, end)),
         }
+    }
+
+    /// The row over the units for a message of this length, if the peer takes messages over them.
+    fn row(&self, length: usize, end: SendEnd) -> Option<Protocol> {
+        let rows = self.units.as_ref()?;
+        Some(match length {
+            // A payload that was fetched belongs to a message that was matched.
+            _ if end == SendEnd::Matched => Protocol::Long,
+            _ if length < rows.tiny_below => Protocol::Tiny,
+            _ if length < rows.small_below => Protocol::Small,
+            _ if length < rows.medium_below => Protocol::Medium,
+            _ => Protocol::Long,
+        })
     }
 
     /// The protocol for a message that the ring does not take.
@@ -144,7 +205,8 @@ pub mod length_of {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { ring_max: 16 << 10, small_max: 2 << 10 };
+    const LIMITS: Limits =
+        Limits { ring_max: 16 << 10, small_max: 2 << 10, tiny_max: 56, velo_max: 512, bounce_max: 4 << 10 };
 
     #[test]
     fn a_peer_with_a_ring_has_every_row() {
@@ -184,8 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_with_units_has_four_rows() {
+        let rows = Protocols::over_units(&LIMITS);
+        assert_eq!((rows.inline_below, rows.long_below), (0, 0));
+        for end in [SendEnd::Sent, SendEnd::Delivered] {
+            let first = |length| rows.of(length, end);
+            assert_eq!([0, 56].map(first), [Protocol::Tiny; 2]);
+            assert_eq!([57, 512].map(first), [Protocol::Small; 2]);
+            assert_eq!([513, 4 << 10].map(first), [Protocol::Medium; 2]);
+            assert_eq!([(4 << 10) + 1, 1 << 30].map(first), [Protocol::Long; 2]);
+        }
+        assert_eq!([0, 8, 1 << 20].map(|length| rows.of(length, SendEnd::Matched)), [Protocol::Long; 3]);
+        // A limit closes its row, and the next one takes the messages.
+        let rows = Protocols::over_units(&Limits { velo_max: 0, bounce_max: 100, ..LIMITS });
+        assert_eq!(
+            [56, 57, 100, 101].map(|length| rows.of(length, SendEnd::Sent)),
+            [Protocol::Tiny, Protocol::Medium, Protocol::Medium, Protocol::Long]
+        );
+    }
+
+    #[test]
     fn settings_may_close_the_ring_to_all_but_empty_messages() {
-        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, true);
+        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0, ..LIMITS }, true, true);
         assert_eq!(rows.of(0, SendEnd::Sent), Protocol::Ring);
         assert_eq!(rows.of(1, SendEnd::Sent), Protocol::Direct);
     }

@@ -27,7 +27,7 @@ use crate::completion::Completion;
 use crate::flags::*;
 use crate::operation::Operation;
 use crate::pieces::{scatter, total};
-use crate::posted::{Arrived, Fetch, Landing, Multi, Plain, PlainReceive, Posted, Scattered, Wanted};
+use crate::posted::{Arrived, Fetch, FetchEnd, Landing, Multi, Plain, PlainReceive, Posted, Scattered, Wanted};
 use crate::ticket::{Kind, PORTAL_TOKEN, Ticket};
 use crate::transport::Transport;
 
@@ -238,7 +238,15 @@ impl Transport {
         if let Some(multi) = landing.multi.and_then(|number| self.multi(number)) {
             multi.fetching += 1;
         }
-        let number = self.operations.insert(Operation::Fetch(Box::new(Fetch { ticket, landing })));
+        let number = self.operations.insert(Operation::Fetch(Box::new(Fetch {
+            ticket,
+            landing,
+            source: None,
+            ends: FetchEnd::Receive,
+        })));
+        if let Some(payload) = self.units.as_mut().and_then(|units| units.take_payload(target, token)) {
+            return self.fetch_over_units(number, target, payload, length);
+        }
         let command = Command {
             request: Request {
                 kind: kind::GET,
@@ -269,7 +277,10 @@ impl Transport {
     /// Ends the fetch of a payload, with success or failure.
     pub(crate) fn fetched(&mut self, number: usize, failed: u8) {
         let Some(Operation::Fetch(fetch)) = self.operations.try_remove(number) else { return };
-        let Fetch { ticket, landing } = *fetch;
+        let Fetch { ticket, landing, ends, .. } = *fetch;
+        if let FetchEnd::HandIn(sender) = ends {
+            return self.fetched_first(sender, landing.bytes.unwrap_or_default(), failed);
+        }
         let error = match failed {
             fail::OK => {
                 if let Some(bytes) = &landing.bytes {
@@ -281,6 +292,9 @@ impl Transport {
             fail::SEGV => EFAULT,
             _ => EHOSTDOWN,
         };
+        if let FetchEnd::Deferred(work) = ends {
+            return self.end_receive(work, &landing.message, error, false);
+        }
         let start = landing.pieces.first().map_or(0, |piece| piece.iov_base as u64);
         self.arrived(landing.kind, &ticket, &landing.message, landing.room, start, error, true);
         if let Some(number) = landing.multi {

@@ -32,6 +32,9 @@ impl Transport {
         if length as u64 != transfer.remote.iter().map(|piece| piece.length as u64).sum::<u64>() {
             return -(EINVAL as isize);
         }
+        if !self.admits_packets(transfer.peer) {
+            return -(EAGAIN as isize);
+        }
         let note = transfer.note();
         let (kind, portal) = if transfer.write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
         let number = self.begin(transfer.ticket, transfer.peer, note);
@@ -70,6 +73,9 @@ impl Transport {
             || (matches!(atomic.effect, Effect::Swap(_)) && wrong(atomic.comparands))
         {
             return -(EINVAL as isize);
+        }
+        if !self.admits_packets(atomic.peer) {
+            return -(EAGAIN as isize);
         }
         let number = self.begin(atomic.ticket, atomic.peer, None);
         let (mut operands, mut results) = (0, 0);

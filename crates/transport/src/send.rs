@@ -37,6 +37,9 @@ impl Transport {
             Protocol::Ring => self.enqueue(message, length),
             Protocol::DirectElseRing => self.put_in_place(message, length) || self.enqueue(message, length),
             Protocol::Direct | Protocol::Rendezvous => false,
+            row @ (Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long) => {
+                return self.send_over_units(message, length, row);
+            }
         };
         if is_sent { 0 } else { self.send_directly(message, length) }
     }
@@ -57,6 +60,9 @@ impl Transport {
         let own = self.peers.get(number).filter(|peer| peer.id == self.interface.id());
         if let Some(ring) = own.and_then(Peer::ring) {
             self.own_ring = 1 << ring.index();
+        }
+        if self.units.is_some() {
+            self.say_hello(number);
         }
     }
 
@@ -160,7 +166,7 @@ impl Transport {
     }
 
     #[inline(never)]
-    fn send_directly(&mut self, message: &Message<'_>, length: usize) -> isize {
+    pub(crate) fn send_directly(&mut self, message: &Message<'_>, length: usize) -> isize {
         if length > MESSAGE_BYTES_MAX {
             return -(EMSGSIZE as isize);
         }
@@ -198,16 +204,7 @@ impl Transport {
             let Some(epoch) = self.flows.epoch_now(message.peer, portal) else { return -(EAGAIN as isize) };
             command.request.operand[1] = epoch;
         }
-        // A message that leaves after this call must be in one piece. If it is injected, it must be in our memory.
-        let gathered = (message.pieces.len() > 1 || (message.inject && length != 0)).then(|| {
-            let mut bytes = Box::new_uninit_slice(length);
-            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
-            // it.
-            unsafe {
-                gather(message.pieces, bytes.as_mut_ptr().cast());
-                bytes.assume_init()
-            }
-        });
+        let gathered = self.gathered(message, length);
         if let Some(bytes) = &gathered {
             command.source.start = bytes.as_ptr() as u64;
         }
@@ -220,6 +217,8 @@ impl Transport {
         self.operations.insert(Operation::Send(Box::new(Outgoing {
             ticket: message.ticket,
             entry: None,
+            region: None,
+            token: 0,
             _bytes: gathered,
             target,
             peer: message.peer,
@@ -248,6 +247,20 @@ impl Transport {
         }
     }
 
+    /// A copy of a message that leaves after this call, if it needs one: it must be in one piece, and if it is injected, it
+    /// must be in our memory.
+    pub(crate) fn gathered(&self, message: &Message<'_>, length: usize) -> Option<Box<[u8]>> {
+        (message.pieces.len() > 1 || (message.inject && length != 0)).then(|| {
+            let mut bytes = Box::new_uninit_slice(length);
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
+            // it.
+            unsafe {
+                gather(message.pieces, bytes.as_mut_ptr().cast());
+                bytes.assume_init()
+            }
+        })
+    }
+
     /// Our ring at a peer, if there is one.
     fn ring_to(&self, peer: u32) -> Option<&Sender> {
         self.peers.get(peer).and_then(Peer::ring)
@@ -272,7 +285,7 @@ impl Transport {
     }
 
     /// The command of a message whose payload starts with its first piece. The caller sets the target.
-    fn command(&self, message: &Message<'_>, length: usize, epoch: u64) -> Command {
+    pub(crate) fn command(&self, message: &Message<'_>, length: usize, epoch: u64) -> Command {
         let mut request = self.request(message, length, 0);
         request.operand[1] = epoch;
         let source = Memory {
@@ -335,6 +348,9 @@ impl Transport {
         let Operation::Send(outgoing) = self.operations.remove(number) else { return None };
         self.outstanding -= 1;
         self.unlink(outgoing.entry);
+        if let (Some(units), Some((_, nla))) = (&mut self.units, &outgoing.region) {
+            units.forget_source(outgoing.target.0, *nla);
+        }
         Some(outgoing.ticket)
     }
 

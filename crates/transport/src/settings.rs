@@ -89,6 +89,25 @@ pub const VARIABLES: &[Variable] = &[
                into a ring otherwise.",
     },
     Variable {
+        name: "SELVEDGE_FI_TINY_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "56",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as one VELO message, at most 56.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_VELO_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "512",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as several VELO messages, at most 992.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_BOUNCE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "4K",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is put into memory that its target has for \
+               this sender, at most 64K. The target gets longer ones from the sender's buffer.",
+    },
+    Variable {
         name: "SELVEDGE_SHARED_MALLOC",
         values: "0 | 1",
         default: "1",

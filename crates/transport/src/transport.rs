@@ -6,7 +6,8 @@
 //!      └ direct ───────> sender runs the target's NIC: receive found: payload copied once, sender's completion;
 //!                          event for the target ── target polls ──> completion
 //!      └ rendezvous ───> none found: unexpected header at the target; its later receive fetches the payload from here
-//!      └ packet ───────> the target's NIC is out of reach: the message, and later its reply, travel as packets
+//!      ├ packet ───────> the target's NIC is out of reach: the message, and later its reply, travel as packets
+//!      └ tiny, small, medium, long ──> over VELO and RMA, where the home has them ([`crate::units`])
 //! ```
 //!
 //! The NIC's portal table has one entry each for writes and atomics, for payload that waits for its receive, for reads
@@ -52,6 +53,7 @@ use crate::ticket::{
     ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket,
 };
 use crate::transfer::Note;
+use crate::units::{self, Units};
 use crate::work::{self, Works};
 
 /// Most posted receives and registered regions at once.
@@ -118,6 +120,8 @@ pub struct Transport {
     pub rest: Rest,
     /// Some operation could not be done from this process, because memory was out of reach.
     pub(crate) any_out_of_reach: bool,
+    /// The VELO and RMA units, if messages go over them in this home.
+    pub(crate) units: Option<Box<Units>>,
 }
 
 impl Transport {
@@ -151,6 +155,12 @@ impl Transport {
             heap_blocks_max: 1 << 18,
             ..NicLimits::NONE
         };
+        let limits = Limits::from_environment();
+        let peers = if selvedge_shm::home::has_units() { units::peers_wanted() } else { 0 };
+        let nic_limits = match peers {
+            0 => nic_limits,
+            _ => units::limits(&nic_limits, peers, settings.address_tables, OUTSTANDING),
+        };
         let pid = claim.pid();
         let interface = Interface::open(config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
         let (queue, own_queue) = {
@@ -161,6 +171,10 @@ impl Transport {
                 nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
             (queue, own_queue)
+        };
+        let units = match peers {
+            0 => None,
+            _ => Some(Box::new(Units::open(&interface, limits.bounce_max, peers).map_err(|_| OpenError::Tables)?)),
         };
         let watches = [interface.watch(queue), interface.watch(own_queue)];
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
@@ -174,7 +188,7 @@ impl Transport {
             own_queue,
             watches: [first, second],
             operations: Slab::with_capacity(1024),
-            peers: Peers::new(Limits::from_environment()),
+            peers: Peers::new(limits),
             endpoints: vec![std::ptr::null_mut(); ENDPOINTS_MAX],
             claimed: Vec::new(),
             regions: Slab::new(),
@@ -192,6 +206,7 @@ impl Transport {
             flows: Flows::default(),
             rest,
             any_out_of_reach: false,
+            units,
         })
     }
 
@@ -267,6 +282,9 @@ impl Transport {
         self.take_events();
         self.close_works(endpoint);
         self.operations.retain(|_, operation| !belongs(operation));
+        if let Some(units) = &mut self.units {
+            units.forget_ended(&self.operations);
+        }
         let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
         self.outstanding = sends as u32;
         self.claimed.retain(|claimed| claimed.bindings != endpoint);
@@ -308,12 +326,14 @@ impl Transport {
     /// on their messages.
     pub fn wants_independence(&mut self) {
         self.interface.rings().set_bypass(true);
+        self.withdraw_units();
         self.progress();
     }
 }
 
 impl Drop for Transport {
     fn drop(&mut self) {
+        self.close_units();
         self.interface.shut();
         meeting::release(self.claim.pid());
         self.directory.leave(true);

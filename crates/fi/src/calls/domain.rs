@@ -90,6 +90,9 @@ pub unsafe extern "C" fn open(
                 return -ENOMEM;
             }
         };
+        if crate::info::data_progress(attr) == FI_PROGRESS_AUTO {
+            core.withdraw_units();
+        }
         let shared = attr.threading != FI_THREAD_DOMAIN;
         core.wait_beside_threads(shared);
         let alone = match (core.interface.is_simulated(), shared) {

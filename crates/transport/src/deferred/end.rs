@@ -18,7 +18,7 @@ use crate::flags::*;
 use crate::message::stays_here;
 use crate::operation::Operation;
 use crate::pieces::{scatter, total};
-use crate::posted::Arrived;
+use crate::posted::{Arrived, FetchEnd};
 use crate::ticket::{Kind, PORTAL_TOKEN, REGION_PORTALS};
 use crate::transport::Transport;
 use crate::work::{Counted, Deferred, Role, TRYING_MAX};
@@ -121,7 +121,7 @@ impl Transport {
     }
 
     /// Ends a receive. `counted`: the NIC has counted it, as a failure if it could not write.
-    fn end_receive(&mut self, number: usize, message: &Arrived, error: c_int, counted: bool) {
+    pub(crate) fn end_receive(&mut self, number: usize, message: &Arrived, error: c_int, counted: bool) {
         let Some(work) = self.release_work(number) else { return };
         let Role::Receive { kind, pieces, .. } = &work.role else { return };
         let room = total(pieces);
@@ -235,6 +235,10 @@ impl Transport {
 
     /// Fetches the payload of a message that waits at its sender. The reply counts.
     fn fetch_deferred(&mut self, number: usize, pieces: &[iovec], token: u32, arrived: Arrived) {
+        let sender = arrived.source >> 8;
+        if let Some(payload) = self.units.as_mut().and_then(|units| units.take_payload(sender, token)) {
+            return self.fetch_for(FetchEnd::Deferred(number), sender, payload, pieces, arrived);
+        }
         let Some(memory) = self.memory(number, pieces) else {
             return self.end_receive(number, &arrived, ENOSPC, false);
         };
