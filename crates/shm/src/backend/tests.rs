@@ -193,7 +193,7 @@ const NONE: Offers = Offers {
     publishes_here: false,
     charges_calls: true,
     is_simulated: false,
-    mailboxes_refuse: true,
+    mailboxes_refuse: false,
 };
 
 #[test]

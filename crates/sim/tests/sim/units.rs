@@ -114,14 +114,14 @@ fn intervals_set_the_rate_and_not_latencies() {
 
 #[test]
 fn a_full_command_queue_stalls_the_program_that_writes_to_it() {
-    let slow = [("unit.posted.interval_ns", "400"), ("unit.posted.queue", "4")];
+    let slow = [("unit.posted.interval_ns", "400"), ("interface.places", "4")];
     let send = |overrides: &[(&str, &str)]| {
         run(&machine("extoll-ht400", overrides), 2, Model::Packet, |process, notes| Box::pin(stream(process, notes))).0
             [0]
     };
     let stalled = send(&slow);
     assert!((380.0..406.0).contains(&stalled), "{stalled}");
-    assert_eq!(send(&[slow[0], ("unit.posted.queue", "0")]), 150.0, "without a bound the program never waits");
+    assert_eq!(send(&[slow[0], ("interface.places", "65536")]), 150.0, "without a bound the program never waits");
 }
 
 /// Ranks 0 to 2 put to rank 3 until it has all notifications.
