@@ -112,12 +112,8 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         variant
     };
     let program = |name, settings: &[(&'static str, OsString)]| ours(name, Start::Program, settings);
-    let simulator = |machine, one_node| Start::Simulator {
-        machine,
-        changes: &[],
-        one_node,
-        shared_file: Some("FI_TEST_COMMON"),
-    };
+    let simulator =
+        |machine, one_node| Start::Simulator { machine, changes: &[], one_node, shared_file: Some("FI_TEST_COMMON") };
 
     let mut variants = vec![program("system", &[])];
     let wheel = tree::workspace().join(WHEEL);

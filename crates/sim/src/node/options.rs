@@ -45,7 +45,7 @@ pub struct Options {
     pub observe_every: u64,
     /// How much the steps of hosts vary.
     pub variation: Variation,
-    /// Whether [`View::repetition`] is known.
+    /// Whether [`super::View::repetition`] is known.
     pub watch: bool,
 }
 

@@ -200,7 +200,8 @@ fn the_names_in_the_json_stay() {
     let expected = "schema machine program ranks nodes_used options end exit_code virtual_time_ps rank_ends_ps rank_codes stuck \
                     results events turns hash messages registers network network_model samples notes spans wall";
     assert_eq!(keys(&json), sorted(expected));
-    let expected = "delivered payload_bytes answers triggered entries_searched interrupts refused lost velo_discarded latency";
+    let expected =
+        "delivered payload_bytes answers triggered entries_searched interrupts refused lost velo_discarded latency";
     assert_eq!(keys(&json["messages"]), sorted(expected));
     let expected = "count min_ps mean_ps p50_ps p90_ps p99_ps p999_ps max_ps";
     assert_eq!(keys(&json["messages"]["latency"]), sorted(expected));

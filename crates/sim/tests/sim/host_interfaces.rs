@@ -342,12 +342,11 @@ fn offering_for_ever_is_no_progress() {
         let needs = Needs { units: true, ..Needs::default() };
         let tasks = Tasks::new(2, &machine, &needs, |process| {
             Box::pin(async move {
-                let is_sender = process.rank() == 0;
-                while is_sender {
-                    process.velo_try_send(1, 0, 0, &[1; 8]).await;
-                }
                 loop {
-                    process.poll().await;
+                    match process.rank() {
+                        0 => _ = process.velo_try_send(1, 0, 0, &[1; 8]).await,
+                        _ => process.poll().await,
+                    }
                 }
             })
         });
