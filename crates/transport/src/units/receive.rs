@@ -429,8 +429,8 @@ impl Hands<'_> {
 }
 
 impl Units {
-    /// Keeps a VELO message of a sender until its turn. A sender without a grant takes this NIC for another one that is closed by
-    /// now, and is told so.
+    /// Keeps a VELO message of a sender until its turn. A sender without a grant means an earlier NIC with this id,
+    /// which is closed: this process answers so.
     fn keep_or_refuse(&mut self, id: u64, message: &Message) {
         if !self.granted.contains_key(&id) {
             log::debug!("a message of process {id} is for a NIC that is closed");

@@ -19,7 +19,7 @@ use super::control::Way;
 use super::fetch::End;
 use super::link::{BOUNCED, Outbound, mailed};
 use super::memory::{Block, Registered};
-use super::wire::{self, BOUNCE_HEADING_BYTES, Counts, Heading, Parcel, Request, VELO_BYTES, mtt};
+use super::wire::{self, BOUNCE_HEADING_BYTES, Counts, Fragment, Heading, Request, VELO_BYTES, mtt};
 use super::{STAGING_SLOTS, Units, slots_of};
 use crate::extoll::DeviceError;
 use crate::extoll::staging::{Staging, StagingSlot};
@@ -107,18 +107,18 @@ impl Transport {
     }
 
     fn send_tiny(&mut self, message: &Message<'_>, heading: &Heading, length: usize) -> Result<Counts, Refused> {
-        let mut parcel = Parcel::new(heading);
-        // SAFETY: the program's pieces are readable, and the caller has checked that the parcel has room for all of them.
-        unsafe { gather(message.pieces, parcel.bytes.as_mut_ptr().add(parcel.length)) };
-        parcel.length += length;
-        let room = mailed(slots_of(parcel.length));
+        let mut fragment = Fragment::new(heading);
+        // SAFETY: the program's pieces are readable, and the caller has checked that the fragment has room for all of them.
+        unsafe { gather(message.pieces, fragment.bytes.as_mut_ptr().add(fragment.length)) };
+        fragment.length += length;
+        let room = mailed(slots_of(fragment.length));
         let (id, number, _) = self.admitted(message.peer, room)?;
-        self.mail(id, mtt::TINY, wire::tag(number, heading.is_short()), &parcel.bytes[..parcel.length])?;
+        self.mail(id, mtt::TINY, wire::tag(number, heading.is_short()), &fragment.bytes[..fragment.length])?;
         Ok(room)
     }
 
     fn send_small(&mut self, message: &Message<'_>, heading: &Heading, length: usize) -> Result<Counts, Refused> {
-        let mut first = Parcel::new(heading);
+        let mut first = Fragment::new(heading);
         let segments = wire::segments(first.length, length);
         first.push(wire::small_word(length, segments));
         let mut bytes = vec![0u8; length];
@@ -170,8 +170,8 @@ impl Transport {
     }
 
     fn send_long(&mut self, message: &Message<'_>, heading: &Heading, length: usize) -> Result<(), Refused> {
-        let mut parcel = Parcel::new(heading);
-        let room = mailed(slots_of(parcel.length + 24));
+        let mut fragment = Fragment::new(heading);
+        let room = mailed(slots_of(fragment.length + 24));
         let (id, number, _) = self.admitted(message.peer, room)?;
         if self.outstanding >= OUTSTANDING {
             return Err(Refused::NoRoom);
@@ -186,9 +186,9 @@ impl Transport {
         let region = self.register(id, start, length, slot)?;
         let nla = region.as_ref().map_or(0, |(_, nla)| *nla);
         let request = Request { nla, length: length as u64, token };
-        request.words().into_iter().for_each(|word| parcel.push(word));
+        request.words().into_iter().for_each(|word| fragment.push(word));
         let tag = wire::tag(number, heading.is_short());
-        if let Err(refused) = self.mail(id, mtt::LONG, tag, &parcel.bytes[..parcel.length]) {
+        if let Err(refused) = self.mail(id, mtt::LONG, tag, &fragment.bytes[..fragment.length]) {
             if let Some(units) = &mut self.units {
                 units.forget_source(id, nla);
             }

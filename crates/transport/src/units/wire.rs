@@ -138,19 +138,19 @@ impl Heading {
 
 /// VELO messages of at most [`VELO_BYTES`] bytes, which this process is about to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Parcel {
+pub struct Fragment {
     pub bytes: [u8; VELO_BYTES],
     pub length: usize,
 }
 
-impl Parcel {
+impl Fragment {
     /// A heading.
-    pub fn new(heading: &Heading) -> Parcel {
-        let mut parcel = Parcel { bytes: [0; VELO_BYTES], length: 0 };
+    pub fn new(heading: &Heading) -> Fragment {
+        let mut fragment = Fragment { bytes: [0; VELO_BYTES], length: 0 };
         let mut begin = [0; HEADING_BYTES_MAX];
-        parcel.length = heading.encode(&mut begin);
-        parcel.bytes[..HEADING_BYTES_MAX].copy_from_slice(&begin);
-        parcel
+        fragment.length = heading.encode(&mut begin);
+        fragment.bytes[..HEADING_BYTES_MAX].copy_from_slice(&begin);
+        fragment
     }
 
     /// Appends a word.
@@ -361,25 +361,25 @@ mod tests {
         let lengths: Vec<usize> = headings().iter().map(Heading::bytes).collect();
         assert!(lengths.contains(&8) && lengths.contains(&16) && lengths.contains(&24));
         assert_eq!(headings()[0].bytes(), 8, "a tagged message of first endpoints without data");
-        assert_eq!(Parcel::new(&headings()[0]).room(), 56, "as in the text");
+        assert_eq!(Fragment::new(&headings()[0]).room(), 56, "as in the text");
     }
 
     #[test]
     fn messages_are_read_as_they_were_written() {
         for heading in headings() {
             let short = heading.is_short();
-            let mut tiny = Parcel::new(&heading);
+            let mut tiny = Fragment::new(&heading);
             let room = tiny.room();
             tiny.bytes[tiny.length..].fill(9);
             assert_eq!(decode(mtt::TINY, short, &tiny.bytes), Some(Arrival::Tiny(heading, &vec![9; room][..])));
             assert_eq!(decode(mtt::TINY, short, &tiny.bytes[..tiny.length]), Some(Arrival::Tiny(heading, &[])));
             let request = Request { nla: 0x12_3456_7000, length: u64::MAX >> 1, token: 77 };
-            let mut long = Parcel::new(&heading);
+            let mut long = Fragment::new(&heading);
             request.words().into_iter().for_each(|word| long.push(word));
             assert_eq!(decode(mtt::LONG, short, &long.bytes[..long.length]), Some(Arrival::Long(heading, request)));
             assert_eq!(decode(mtt::LONG, short, &long.bytes[..long.length - 1]), None);
             for length in [room, 100, 512, 1024] {
-                let mut small = Parcel::new(&heading);
+                let mut small = Fragment::new(&heading);
                 let count = segments(small.length, length);
                 small.push(small_word(length, count));
                 let first = &small.bytes[small.length..];

@@ -154,7 +154,7 @@ pub struct HostPort {
 pub struct Watermarks {
     /// Pieces sent until the port looks which slots of its send area are free again.
     pub send: u32,
-    /// Pieces freed until their sender is told.
+    /// Pieces freed until the port reports them to their sender.
     pub receive: u32,
 }
 
