@@ -86,7 +86,7 @@ fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wro
 }
 
 /// What a pass costs, by the name that paths give.
-type Names<'a> = BTreeMap<&'a str, Pass>;
+pub(super) type Names<'a> = BTreeMap<&'a str, Pass>;
 
 const NAMES_WORDS: &str = "software, processor, send-engine, receive-engine, bus-read and bus-write";
 
@@ -99,11 +99,8 @@ fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong
         Some("processor") => true,
         Some(other) => return Err(wrong("on", format!("'{other}' is not processor"))),
     };
-    let queue = queue.as_ref().map_or(0.0, |figure| figure.value);
-    if queue.fract() != 0.0 || queue > f64::from(1 << 20) {
-        return Err(wrong("queue", format!("{queue} must be a whole number from 0 to {}", 1 << 20)));
-    }
-    if is_processor && (queue > 0.0 || interval_ns.is_some()) {
+    let queue = queue.as_ref().map_or(Ok(0), |figure| figure.whole(0, 1 << 20)).map_err(|why| wrong("queue", why))?;
+    if is_processor && (queue > 0 || interval_ns.is_some()) {
         return Err(wrong(
             "on",
             "the program's processor has no queue and no interval: the program itself waits".into(),
@@ -174,13 +171,18 @@ impl PathReader<'_> {
     }
 
     fn stage(&self, key: &str, steps: &[String]) -> Result<Stage, Wrong> {
-        let pass = |name: &String| self.names.get(name.as_str()).copied();
-        steps.iter().map(|name| pass(name).ok_or_else(|| self.wrong(key, unknown(self.names, name)))).collect()
+        stage(self.names, steps).map_err(|why| self.wrong(key, why))
     }
 
     fn wrong(&self, key: &str, why: String) -> Wrong {
         (self.section.clone(), key.to_owned(), why)
     }
+}
+
+/// The passes of a stage that a file names; or that there is no such unit.
+pub(super) fn stage(names: &Names<'_>, steps: &[String]) -> Result<Stage, String> {
+    let pass = |name: &String| names.get(name.as_str()).copied();
+    steps.iter().map(|name| pass(name).ok_or_else(|| unknown(names, name))).collect()
 }
 
 fn unknown(names: &Names<'_>, name: &str) -> String {

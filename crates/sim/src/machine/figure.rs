@@ -16,6 +16,15 @@ impl Figure {
     pub fn of(value: f64) -> Figure {
         Figure { value, source: None }
     }
+
+    /// The value, if it is a whole number in this range; otherwise what it must be.
+    pub fn whole(&self, least: u64, most: u64) -> Result<u64, String> {
+        let value = self.value;
+        if value.fract() != 0.0 || value < least as f64 || value > most as f64 {
+            return Err(format!("{value} must be a whole number from {least} to {most}"));
+        }
+        Ok(value as u64)
+    }
 }
 
 impl<'de> Deserialize<'de> for Figure {

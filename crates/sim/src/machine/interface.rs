@@ -21,10 +21,8 @@
 //! 1. A machine with an interface has no other way of a command to the NIC: an `issue` has passes on the processor only.
 //! 2. Stages of an interface name units of the graph. What the file does not name is made of the keys of `[host]`.
 
-use std::collections::BTreeMap;
-
 use super::Host;
-use super::assemble::Wrong;
+use super::assemble::{self, Names, Wrong};
 use super::description::InterfaceTable;
 use super::figure::Figure;
 use super::graph::{Graph, Pass, Stage, Unit, UnitId};
@@ -157,7 +155,7 @@ impl Interface {
 /// Reads the interface of a machine, and adds the units that it is made of to the graph.
 pub(super) fn interface(
     graph: &mut Graph,
-    names: &BTreeMap<&str, Pass>,
+    names: &Names<'_>,
     host: &Host,
     table: &InterfaceTable,
 ) -> Result<Interface, Wrong> {
@@ -168,10 +166,7 @@ pub(super) fn interface(
     let time = |figure: &Option<Figure>| figure.as_ref().map(|figure| Time::from_ns_f64(figure.value));
     let mut stage = |key: &str, given: &Option<Vec<String>>, pass: Pass| match given {
         None => Ok([Pass { unit: unit(graph, key), ..pass }].into()),
-        Some(steps) => {
-            let found = steps.iter().map(|step| names.get(step.as_str()).copied().ok_or(step));
-            found.collect::<Result<Stage, &String>>().map_err(|step| wrong(key, format!("there is no unit '{step}'")))
-        }
+        Some(steps) => assemble::stage(names, steps).map_err(|why| wrong(key, why)),
     };
     let posted = Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(0, host.doorbell.max(host.pio_write)) };
     let posted = stage("posted", &table.posted, posted)?;
@@ -219,20 +214,12 @@ pub(super) fn interface(
 }
 
 fn whole(key: &str, figure: &Option<Figure>, default: u64, least: u64, most: u64) -> Result<u64, Wrong> {
-    let value = figure.as_ref().map_or(default as f64, |figure| figure.value);
-    if value.fract() != 0.0 || value < least as f64 || value > most as f64 {
-        return Err(wrong(key, format!("{value} must be a whole number from {least} to {most}")));
-    }
-    Ok(value as u64)
+    figure.as_ref().map_or(Ok(default), |figure| figure.whole(least, most)).map_err(|why| wrong(key, why))
 }
 
 /// A unit of the interface that the file does not name.
 fn unit(graph: &mut Graph, key: &str) -> UnitId {
-    let name = format!("interface-{key}");
-    if let Some(id) = graph.units.iter().position(|unit| unit.name == name) {
-        return id as UnitId;
-    }
-    graph.units.push(Unit { name, queue: 0, is_processor: false });
+    graph.units.push(Unit { name: format!("interface-{key}"), queue: 0, is_processor: false });
     graph.units.len() as UnitId - 1
 }
 

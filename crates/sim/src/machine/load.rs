@@ -418,11 +418,7 @@ impl Reader<'_> {
     // ---- Values --------------------------------------------------------------------------------------------------
 
     fn whole(&self, section: &str, key: &str, figure: &Figure, least: u64, most: u64) -> Result<u64, MachineError> {
-        let value = figure.value;
-        if value.fract() != 0.0 || value < least as f64 || value > most as f64 {
-            return Err(self.wrong(section, key, format!("{value} must be a whole number from {least} to {most}")));
-        }
-        Ok(value as u64)
+        figure.whole(least, most).map_err(|why| self.wrong(section, key, why))
     }
 
     /// A bandwidth in bytes a second, from one in MB/s.

@@ -16,8 +16,8 @@
 //!    command comes first is taken.
 //! 3. The NIC takes commands in order, and only while fewer than `outgoing` messages of its node wait for the fabric. So a fabric that
 //!    takes no packets fills the queue.
-//! 4. A program is told of a refusal after [`ATTEMPTS`] attempts, if it wants to. Otherwise its library goes on, with pauses that double;
-//!    such attempts are no progress of the run.
+//! 4. After [`ATTEMPTS`] refusals the library returns an error, if its caller asked for it. Otherwise it offers the command again, and
+//!    each pause is twice the last; such attempts are no progress of the run.
 //!
 //! Costs: two events for a command, and one for each time that its place is freed later.
 
@@ -27,6 +27,7 @@ use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::velo::header::UNIT_BYTES;
 use selvedge_nic::velo::{Extent, Header};
 
+use crate::machine::Machine;
 use crate::machine::graph::Class;
 use crate::machine::interface::{DESCRIPTOR_BYTES, Interface, Way, WhenFull};
 use crate::time::Time;
@@ -37,24 +38,12 @@ use super::ranks::{Bytes, Ranks};
 use super::run::{Activity, Event, NONE, Simulation};
 use super::trace::Unit;
 
-/// Attempts of a command before its program is told, or before the pauses between attempts double.
+/// Attempts of a command before the library returns an error, or doubles the pauses between attempts.
 const ATTEMPTS: u32 = 16;
 /// The longest pause between two attempts.
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 /// Stores up to so many bytes are never split: one vector register (section 6.4.4).
 const ATOMIC_BYTES: u64 = 16;
-
-impl Offer {
-    /// Whether it is one of many attempts, which are no progress.
-    pub fn is_retry(&self) -> bool {
-        self.is_again || self.attempts > ATTEMPTS
-    }
-
-    /// It waits for credits, and is then offered as a command that was not refused.
-    pub fn calm(&mut self) {
-        (self.attempts, self.is_again) = (self.attempts.min(1), false);
-    }
-}
 
 /// The queue of commands of one node.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +61,7 @@ pub(super) struct CommandQueue {
 pub struct Wish {
     /// It continues when one of its NICs has changed after the NIC has the command.
     pub waits: bool,
-    /// It wants to be told if the NIC refuses the command, rather than that its library goes on to offer it.
+    /// The library returns an error if the NIC refuses the command, instead of offering it again.
     pub or_refuse: bool,
 }
 
@@ -87,6 +76,18 @@ pub(super) struct Offer {
     is_again: bool,
     /// The second part of a message whose store was split, or [`NONE`].
     pub rest: u32,
+}
+
+impl Offer {
+    /// Whether it is one of many attempts, which are no progress.
+    pub fn is_retry(&self) -> bool {
+        self.is_again || self.attempts > ATTEMPTS
+    }
+
+    /// It waits for credits, and is then offered as a command that was not refused.
+    pub fn calm(&mut self) {
+        (self.attempts, self.is_again) = (self.attempts.min(1), false);
+    }
 }
 
 impl Default for Offer {
@@ -137,12 +138,12 @@ pub fn fairness(commands: impl Iterator<Item = RankCommands>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-impl<R: Ranks> Simulation<R> {
-    /// The host interface of the machine's nodes. Called only on machines that have one.
-    fn interface(&self) -> &Interface {
-        self.machine.interface.as_ref().expect("a command is offered on a machine with an interface")
-    }
+/// The host interface of a machine that has one: commands are offered on no other.
+fn interface_of(machine: &Machine) -> &Interface {
+    machine.interface.as_ref().expect("a command is offered on a machine with an interface")
+}
 
+impl<R: Ranks> Simulation<R> {
     /// A program hands a command to its NIC: its processor does its part, and then offers it.
     pub(super) fn hand_to_nic(
         &mut self,
@@ -155,15 +156,14 @@ impl<R: Ranks> Simulation<R> {
         let bytes = payload.len() as u64;
         let machine = self.machine.clone();
         let path = machine.graph.path(Class::of_request(&command));
-        let interface = self.interface();
+        let interface = interface_of(&machine);
         let library: Time = path.issue[0].iter().map(|pass| pass.latency).sum();
-        let (cost, driver) = (library + interface.before + interface.copy(bytes), interface.driver);
-        let cost = self.rank_states[rank as usize].pace.step(cost);
+        let cost = self.rank_states[rank as usize].pace.step(library + interface.before + interface.copy(bytes));
         let message = self.new_message(at, rank, ni, command, payload);
         self.span(rank, Unit::Host, "send", at, at + cost, message);
         let mut ready = at + cost;
-        if let Some(driver) = driver {
-            ready = self.units_of(rank).pass(&driver, ready, 0).1;
+        if let Some(driver) = &interface.driver {
+            ready = self.units_of(rank).pass(driver, ready, 0).1;
         }
         let state = &mut self.rank_states[rank as usize];
         let is_again = state.refused && wish.or_refuse;
@@ -189,21 +189,19 @@ impl<R: Ranks> Simulation<R> {
         }
         let node = self.nodes[rank as usize];
         let machine = self.machine.clone();
-        let interface = self.interface();
-        let (when_full, places) = (interface.when_full, interface.places);
-        if when_full == WhenFull::Refuse {
+        let interface = interface_of(&machine);
+        if interface.when_full == WhenFull::Refuse {
             let item = (now, self.store_bytes(index));
-            let stage = machine.interface.as_ref().map(|interface| &interface.offer);
-            let arrives =
-                stage.map_or(now, |stage| self.units_of(rank).through(&machine.graph, stage, item, |_, _, _| ()).end);
-            return self.schedule_attempt(arrives, Event::Knock(index), index);
+            let way = self.units_of(rank).through(&machine.graph, &interface.offer, item, |_, _, _| ());
+            return self.schedule_attempt(way.end, Event::Knock(index), index);
         }
-        if self.hardware[node as usize].commands.taken < places {
+        if self.hardware[node as usize].commands.taken < interface.places {
             return self.post(now, index, false);
         }
         self.hardware[node as usize].commands.waiting.push_back(index);
         self.statistics.commands_waited += 1;
-        self.rank_states[rank as usize].activity = Activity::Offering { since: now, waits_in: Some(when_full) };
+        self.rank_states[rank as usize].activity =
+            Activity::Offering { since: now, waits_in: Some(interface.when_full) };
     }
 
     /// A command is posted: it has a place in the queue, and travels there.
@@ -211,7 +209,7 @@ impl<R: Ranks> Simulation<R> {
         let rank = self.messages[index as usize].from;
         let node = self.nodes[rank as usize];
         let machine = self.machine.clone();
-        let Some(interface) = &machine.interface else { return };
+        let interface = interface_of(&machine);
         self.hardware[node as usize].commands.taken += 1;
         let item = (now, self.store_bytes(index));
         let way = self.units_of(rank).through(&machine.graph, &interface.offer, item, |_, _, _| ());
@@ -227,7 +225,7 @@ impl<R: Ranks> Simulation<R> {
         let rank = self.messages[index as usize].from;
         let node = self.nodes[rank as usize];
         let machine = self.machine.clone();
-        let Some(interface) = &machine.interface else { return };
+        let interface = interface_of(&machine);
         let back = self.units_of(rank).through(&machine.graph, &interface.answer, (now, 0), |_, _, _| ()).end;
         if self.hardware[node as usize].commands.taken < interface.places {
             self.hardware[node as usize].commands.taken += 1;
@@ -243,14 +241,13 @@ impl<R: Ranks> Simulation<R> {
         if offer.wish.or_refuse && attempts >= ATTEMPTS {
             return self.refuse(back, index);
         }
-        let poll = self.machine.host.poll;
-        let first = interface.retry.max(poll);
+        let first = interface.retry.max(machine.host.poll);
         let doubled = first * (1 << attempts.saturating_sub(ATTEMPTS).min(24));
         let pause = self.rank_states[rank as usize].pace.step(doubled.min(PAUSE_LONGEST.max(first)));
         self.schedule_attempt(back + pause, Event::Offer(index), index);
     }
 
-    /// The program is told that its command was refused. Nothing of it is left.
+    /// Returns a refusal to the program. No record of the command is left.
     pub(super) fn refuse(&mut self, at: Time, index: u32) {
         let rank = self.messages[index as usize].from;
         self.drop_command(index);
@@ -293,6 +290,9 @@ impl<R: Ranks> Simulation<R> {
     fn handed_over(&mut self, at: Time, index: u32) {
         let Message { from: rank, offer, .. } = self.messages[index as usize];
         if matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
+            if offer.rest != NONE {
+                self.free_message(offer.rest);
+            }
             return;
         }
         if offer.rest != NONE {
@@ -332,7 +332,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// Whether so many messages of the node wait for the fabric that its NIC takes no command.
     fn is_held_up(&self, node: u32) -> bool {
-        let most = self.interface().outgoing;
+        let most = interface_of(&self.machine).outgoing;
         matches!(self.network, AnyNetwork::Packets(_)) && self.hardware[node as usize].leaving.len() >= most
     }
 
@@ -350,7 +350,7 @@ impl<R: Ranks> Simulation<R> {
         let rank = self.messages[index as usize].from;
         let node = self.nodes[rank as usize];
         let machine = self.machine.clone();
-        let Some(interface) = &machine.interface else { return };
+        let interface = interface_of(&machine);
         let message = &self.messages[index as usize];
         let path = machine.graph.path(Class::of_request(&message.command));
         let command = &path.command[usize::from(path.reads(message.payload.len() as u64))];
@@ -366,7 +366,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// A place in the queue of a node is free: the command that has waited longest gets it.
     pub(super) fn place_freed(&mut self, now: Time, node: u32) {
-        let places = self.interface().places;
+        let places = interface_of(&self.machine).places;
         let queue = &mut self.hardware[node as usize].commands;
         queue.taken = queue.taken.saturating_sub(1);
         while self.hardware[node as usize].commands.taken < places {
@@ -396,7 +396,7 @@ impl<R: Ranks> Simulation<R> {
     /// Whether an interrupt comes within the store of a message (section 6.4.4). Random numbers are drawn only for stores that can be
     /// split.
     fn is_split(&mut self, index: u32) -> bool {
-        let Interface { way, splits_ppm: share, .. } = *self.interface();
+        let Interface { way, splits_ppm: share, .. } = *interface_of(&self.machine);
         let carries = way == Way::CfcqData && self.store_bytes(index) > ATOMIC_BYTES;
         let message = &self.messages[index as usize];
         let can_be = share > 0 && carries && message.command.kind == kind::VELO_SEND;

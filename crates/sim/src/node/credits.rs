@@ -3,8 +3,8 @@
 //!
 //! A share is the slots of a mailbox, divided by the ranks of the job. A message takes as many credits as slots when its program offers
 //! it, both parts of a split one at once. They stay with the message, then with its slots in the mailbox. When the program has
-//! freed half a share of a sender, the NIC sends these credits back in a message of its own. A program without credits is told so, or
-//! waits in its library, so no processor stands still for want of credits, and no mailbox is ever full.
+//! freed half a share of a sender, the NIC sends these credits back in a message of its own. The library of a program
+//! without credits returns an error or waits, so no processor stands still for want of credits, and no mailbox is ever full.
 //!
 //! Invariants
 //! 1. The credits that a sender has at a mailbox, those of its messages under way or unread, those owed and those that travel back are its
@@ -104,7 +104,7 @@ impl Unread {
 
 impl<R: Ranks> Simulation<R> {
     /// The mailbox of a message, and the slots that it takes. None: nobody reads it.
-    fn mailbox_of(&mut self, index: u32) -> Option<Credit> {
+    pub(super) fn mailbox_of(&mut self, index: u32) -> Option<Credit> {
         let message = &self.messages[index as usize];
         let header = Header::from_word(message.command.match_bits).ok()?;
         let (rank, ni) = self.ranks.find(message.command.target, message.ni)?;
@@ -124,7 +124,8 @@ impl<R: Ranks> Simulation<R> {
         let (from, rest) = (message.from, message.offer.rest);
         let Some((mailbox, slots)) = self.mailbox_of(index) else { return true };
         let of_rest = if rest == NONE { 0 } else { self.mailbox_of(rest).map_or(0, |(_, slots)| slots) };
-        let share = self.share(mailbox);
+        let state = self.ranks.mailbox(mailbox.0, mailbox.1, mailbox.2);
+        let share = self.share(state);
         let left = self.credits.left.entry((from, mailbox)).or_insert(share);
         if *left < slots + of_rest {
             return false;
@@ -138,12 +139,12 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// A sender's share of a mailbox.
-    fn share(&mut self, (rank, ni, vpid): MailboxId) -> u32 {
-        let slots = self.ranks.mailbox(rank, ni, vpid).map_or(0, |state| state.slots);
+    fn share(&self, mailbox: Option<MailboxState>) -> u32 {
+        let slots = mailbox.map_or(0, |state| state.slots);
         (slots / u64::from(self.ranks.size())) as u32
     }
 
-    /// A program offers a message and has too few credits: it is told, or its library waits.
+    /// A program offers a message and has too few credits: its library returns an error, or waits.
     pub(super) fn lacks_credit(&mut self, now: Time, index: u32) {
         self.statistics.credits_lacked += 1;
         if self.messages[index as usize].offer.wish.or_refuse {
@@ -186,7 +187,7 @@ impl<R: Ranks> Simulation<R> {
         let mailboxes: Vec<MailboxId> = self.credits.mailboxes.range(of_rank).map(|(mailbox, _)| *mailbox).collect();
         for mailbox in mailboxes {
             let state = self.ranks.mailbox(mailbox.0, mailbox.1, mailbox.2);
-            let share = self.share(mailbox);
+            let share = self.share(state);
             // What is not sent back leaves room for a longest message.
             let least = (share / 2).clamp(1, share.saturating_sub(SLOTS_MAX - 1).max(1));
             let Some(unread) = self.credits.mailboxes.get_mut(&mailbox) else { continue };

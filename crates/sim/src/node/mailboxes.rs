@@ -13,8 +13,6 @@
 
 use std::collections::VecDeque;
 
-use selvedge_nic::velo::Header;
-
 use crate::machine::FullMailbox;
 use crate::network::Delivery as Packet;
 use crate::time::Time;
@@ -50,12 +48,10 @@ impl Blocked {
 }
 
 impl<R: Ranks> Simulation<R> {
-    /// The mailbox that a message goes to, as its program has left it.
+    /// The mailbox that a message goes to, as its program has left it. None: its rank has ended.
     fn mailbox_state(&mut self, index: u32) -> Option<MailboxState> {
-        let message = &self.messages[index as usize];
-        let header = Header::from_word(message.command.match_bits).ok()?;
-        let (rank, ni) = self.ranks.find(message.command.target, message.ni)?;
-        self.ranks.mailbox(rank, ni, header.destination.vpid)
+        let ((rank, ni, vpid), _) = self.mailbox_of(index)?;
+        self.ranks.mailbox(rank, ni, vpid)
     }
 
     // ---- Block ---------------------------------------------------------------------------------------------------
@@ -96,8 +92,7 @@ impl<R: Ranks> Simulation<R> {
                 let blocked = &self.hardware[node as usize].blocked;
                 let (message, before) = (blocked.message, blocked.mailbox);
                 let Some(index) = message.filter(|index| self.messages[*index as usize].to == rank) else { return };
-                let is_over = matches!(self.rank_states[rank as usize].activity, Activity::Ended);
-                if is_over || self.mailbox_state(index) != before {
+                if self.mailbox_state(index) != before {
                     self.queue.schedule(at, Event::Unblock(node));
                 }
             }

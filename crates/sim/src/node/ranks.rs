@@ -151,7 +151,7 @@ pub trait Ranks {
     /// them.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
 
-    /// The operation that a rank has started was refused, and it is told at its next turn ([`Wish::or_refuse`]).
+    /// The NIC has refused the operation that a rank has started: its library returns an error at the next turn ([`Wish::or_refuse`]).
     fn refused(&mut self, _rank: u32) {}
 
     /// The host of a rank that waits has started its operation at this time, which is before its next turn.

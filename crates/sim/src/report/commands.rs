@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::document::{Section, Table};
-use super::run::latency_json;
+use super::run::{latency_json, latency_words};
 use super::words;
 use crate::machine::interface::Interface;
 use crate::node::{Outcome, RankCommands};
@@ -30,8 +30,7 @@ pub(super) fn section(interface: &Interface, outcome: &Outcome) -> Section {
     table.value("commands that waited for a place", words::count(s.commands_waited));
     table.value("stores split", words::count(s.commands_split));
     if !s.command_start.is_empty() {
-        let at = |quantile| words::time_ns(Time(s.command_start.value_at_quantile(quantile)).as_ns_f64());
-        table.value("until the NIC begins, min / median / p99 / max", [0.0, 0.5, 0.99, 1.0].map(at).join(" / "));
+        table.value("until the NIC begins, min / median / p99 / max", latency_words(&s.command_start));
     }
     let waits = [mean(ranks), longest(ranks)].map(|time| words::time_ns(time.as_ns_f64()));
     table.value("until the queue has it, mean / longest", waits.join(" / "));

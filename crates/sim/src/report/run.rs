@@ -289,10 +289,7 @@ impl Run {
             table.value("VELO messages discarded", words::count(s.velo_discarded));
         }
         if !s.latency.is_empty() {
-            let at = |quantile| words::time_ns(Time(s.latency.value_at_quantile(quantile)).as_ns_f64());
-            let ends = [s.latency.min(), s.latency.max()].map(|ps| words::time_ns(Time(ps).as_ns_f64()));
-            let text = format!("{} / {} / {} / {}", ends[0], at(0.5), at(0.99), ends[1]);
-            table.value("latency, min / median / p99 / max", text);
+            table.value("latency, min / median / p99 / max", latency_words(&s.latency));
         }
         table
     }
@@ -444,6 +441,12 @@ pub fn machine_json(machine: &Machine) -> Value {
         "routing": machine.routing.algorithm().to_string(),
         "figures": Sheet::of(&machine.description).json(),
     })
+}
+
+/// Least, median, 99th percentile and greatest of a histogram of picoseconds.
+pub(super) fn latency_words(latency: &Histogram<u64>) -> String {
+    let [median, late] = [0.5, 0.99].map(|quantile| latency.value_at_quantile(quantile));
+    [latency.min(), median, late, latency.max()].map(|ps| words::time_ns(Time(ps).as_ns_f64())).join(" / ")
 }
 
 /// A histogram of picoseconds as JSON.
