@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks that wait by reading plain memory, without a call (`plain_polls.c`).
+//! Ranks that wait by reading plain memory, without a call (`plain_polls.c`), and ranks that poll while they work
+//! (`working_polls.c`).
 
 mod common;
 
@@ -18,4 +19,17 @@ fn ranks_that_poll_plain_memory_go_on_when_it_changes() {
     for rank in 0..2 {
         assert_eq!(notes.iter().filter(|note| note.starts_with(&polls(rank))).count(), 1, "{notes:?}");
     }
+}
+
+/// Polls between pieces of work are no wait, so the pauses after them stay short: 2,000 take some microseconds each at most, where
+/// pauses that double reach a tenth of a second.
+#[test]
+fn ranks_that_copy_between_polls_do_not_pause_for_long() {
+    let place = Place::new("working-polls");
+    let program = &compile(&place, "working_polls");
+    let run = || report_of_two(&place, "cluster", &["--time-limit", "1s"], &[program, "2000", "8192"]);
+    let (once, again) = (run(), run());
+    assert_eq!(once, again);
+    let time_ps = once["virtual_time_ps"].as_u64().expect("a time");
+    assert!(time_ps < 10_000_000_000, "{time_ps} ps");
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
+//! | [`copies`] | `memcpy`, `memmove`: a rank that copies does not wait |
 //! | [`counter`] | the processor's counter of cycles |
 //! | [`children`] | programs that the rank starts: they have the real counter |
 //! | [`real`] | the C library's functions |
@@ -20,6 +21,7 @@
 #[cfg(target_arch = "x86_64")]
 mod children;
 mod clocks;
+mod copies;
 #[cfg(target_arch = "x86_64")]
 mod counter;
 mod real;

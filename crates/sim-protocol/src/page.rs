@@ -131,7 +131,7 @@ pub struct TimeLine {
     pub yields: AtomicU64,
     /// Clock readings, and polls that found something, since the last request.
     pub readings: AtomicU64,
-    /// 1 if a poll has found something since the last poll that found nothing.
+    /// 1 if a poll has found something, or the program has worked, since the last poll that found nothing.
     pub found: AtomicU64,
     /// How many times in a row a poll that found nothing handed the turn over. The pause after each doubles.
     pub pauses: AtomicU64,

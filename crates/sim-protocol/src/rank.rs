@@ -32,8 +32,8 @@ const TURN_POLLS: u32 = 40;
 const POLLS_FREE: u64 = 64;
 const POLLS_FREE_AGAIN: u64 = 4;
 
-/// How many pauses after polls that found nothing are still short; and, for a program that has found something after longer
-/// pauses, how soon it polls again.
+/// How many pauses after polls that found nothing are still short; and, for a program that has found something, or has
+/// worked, after longer pauses, how soon it polls again.
 const PAUSES_SHORT: u64 = 5;
 const REPOLL_PS: u64 = 100_000;
 
@@ -93,8 +93,16 @@ impl RankEnd {
     #[inline]
     pub fn of_process() -> Option<&'static RankEnd> {
         match STATE.load(Acquire) {
-            ATTACHED if !DETACHED.load(Relaxed) => attached(),
             0 => RankEnd::attach(ptr::null()),
+            _ => RankEnd::if_known(),
+        }
+    }
+
+    /// This process's end, if it has been found already. For functions that the search itself may call.
+    #[inline]
+    pub fn if_known() -> Option<&'static RankEnd> {
+        match STATE.load(Acquire) {
+            ATTACHED if !DETACHED.load(Relaxed) => attached(),
             _ => None,
         }
     }
@@ -358,7 +366,7 @@ impl RankEnd {
     pub fn found_nothing(&self) {
         let time = &self.page().time;
         if time.found.swap(0, Relaxed) != 0 && time.pauses.load(Relaxed) > PAUSES_SHORT {
-            // An earlier poll found something, so this pause need not be as long as those before it.
+            // An earlier poll found something, or the program has worked since, so this pause is short again.
             self.pause(kind::WAIT, self.now_ps().saturating_add(REPOLL_PS), self.changes());
         } else {
             self.pause(kind::POLL, u64::MAX, self.changes());
@@ -386,6 +394,12 @@ impl RankEnd {
         if time.readings.fetch_add(1, Relaxed) >= READINGS_MAX {
             self.sleep(self.now_ps());
         }
+    }
+
+    /// The program has done work of its own between polls, so it may go on without a change of its NIC.
+    #[inline]
+    pub fn has_worked(&self) {
+        self.page().time.found.store(1, Relaxed);
     }
 
     /// The program yields the processor. With a NIC this counts as a poll that found nothing; without one, other ranks run.
