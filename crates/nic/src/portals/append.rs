@@ -82,7 +82,7 @@ impl Nic<'_> {
     pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
         let index = self.tables.control.free_entry;
         let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_entry = record.next;
+        self.tables.control.free_entry = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
         fill(record, portal, spec);
         record.slot = slot::word(generation, entry::RESERVED);
@@ -258,7 +258,7 @@ impl Nic<'_> {
         let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
         let owner = record.entry;
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
-        record.links[0][0] = self.tables.control.free_header;
+        record.links[0][0] = slot::link(index, self.tables.control.free_header);
         self.tables.control.free_header = index;
         let Some(overflow) = self.tables.entries.get_mut(owner as usize) else { return };
         overflow.headers = overflow.headers.saturating_sub(1);
@@ -313,7 +313,7 @@ impl Nic<'_> {
         let iov = core::mem::replace(&mut record.iov, NONE);
         let generation = encoding.next_generation(slot::generation(record.slot));
         record.slot = slot::word(generation, slot::FREE);
-        record.next = self.tables.control.free_entry;
+        record.next = slot::link(index, self.tables.control.free_entry);
         self.tables.control.free_entry = index;
         self.free_iov(iov);
     }

@@ -371,7 +371,7 @@ impl Nic<'_> {
         let free = self.tables.control.free_header;
         let sequence = self.next_sequence();
         let Some(record) = self.tables.headers.get_mut(free as usize) else { return };
-        self.tables.control.free_header = record.links[0][0];
+        self.tables.control.free_header = slot::next(free, record.links[0][0]);
         let generation = slot::generation(record.slot);
         *record = Header {
             slot: slot::word(generation, slot::FREE),

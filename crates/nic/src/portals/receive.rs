@@ -118,7 +118,7 @@ impl Head<'_> {
         move_payload(bus, (receive.start, receive.length), put.remote_offset, put)?;
         let next = slot::generation(record.slot) + 1;
         record.slot = slot::word(if next >= self.generations { 0 } else { next }, slot::FREE);
-        record.next = core::mem::replace(self.free_entry, index);
+        record.next = slot::link(index, core::mem::replace(self.free_entry, index));
         self.portal.short_head = number.wrapping_add(1);
         self.portal.entries[0] = self.portal.entries[0].wrapping_sub(1);
         Some(receive)
@@ -156,7 +156,7 @@ impl Nic<'_> {
         let record = entries.get_mut(at as usize)?;
         let place = index as usize * *short_list as usize + (number & (*short_list - 1)) as usize;
         *short_lists.get_mut(place)? = at;
-        control.free_entry = record.next;
+        control.free_entry = slot::next(at, record.next);
         control.sequence = control.sequence.wrapping_add(1);
         let generation = slot::generation(record.slot);
         fill(record, index, spec);
@@ -299,6 +299,10 @@ impl Nic<'_> {
     pub fn clear_priority(&mut self, index: u32) -> Result<(), Revoking> {
         self.revoke_at_portal(index)?;
         for at in 0..self.tables.entries.len() {
+            // Most lists are short, and begin at the start of the table.
+            if self.portal(index).is_ok_and(|portal| portal.entries[usize::from(list::PRIORITY)] == 0) {
+                break;
+            }
             let record = &self.tables.entries[at];
             if slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index {
                 self.unchain_entry(at as u32);

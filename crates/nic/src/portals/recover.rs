@@ -216,27 +216,26 @@ impl Nic<'_> {
     }
 
     /// Chains the free slots of every table, lowest first.
-    pub(crate) fn rebuild_free_lists(&mut self) {
+    fn rebuild_free_lists(&mut self) {
         let control = &mut *self.tables.control;
         macro_rules! link {
             ($head:ident, $records:expr, $record:ident => $free:expr, $set:expr) => {
                 control.$head = NONE;
                 for (index, $record) in $records.enumerate().rev() {
                     if $free {
-                        let next = control.$head;
-                        control.$head = index as u32;
-                        $set(next);
+                        let next = core::mem::replace(&mut control.$head, index as u32);
+                        $set(slot::link(index as u32, next));
                     }
                 }
             };
         }
-        link!(free_entry, self.tables.entries.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
-        link!(free_header, self.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.links[0][0] = next);
-        link!(free_triggered, self.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
-        link!(free_pending, self.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
-        link!(free_counter, self.tables.counters.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next_free = next);
-        link!(free_queue, self.tables.queues.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next_free = next);
-        link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
+        link!(free_entry, self.tables.entries.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_header, self.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.links[0][0] = link);
+        link!(free_triggered, self.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_pending, self.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_counter, self.tables.counters.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
+        link!(free_queue, self.tables.queues.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
+        link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |link| r.next_free.store(link, Relaxed));
     }
 
     /// Rebuilds the heap's allocator: event rings and I/O vectors are allocated, the rest is free.

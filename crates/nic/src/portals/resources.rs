@@ -75,13 +75,13 @@ macro_rules! take_free {
     ($head:expr, $records:expr) => {{
         let index = $head;
         let record = $records.get(index as usize).ok_or(Full)?;
-        $head = record.next_free.load(Relaxed);
+        $head = slot::next(index, record.next_free.load(Relaxed));
         (index, record)
     }};
 }
 
 impl Nic<'_> {
-    /// Makes a NIC out of zeroed memory.
+    /// Makes a NIC out of zeroed memory. Its free lists hold all records then, so it touches none of them.
     pub fn format(&mut self, limits: &Limits) {
         self.signals.registers.format();
         let tables = &mut self.tables;
@@ -93,7 +93,6 @@ impl Nic<'_> {
         }
         let control = &mut *tables.control;
         (control.fire_head, control.fire_tail) = (NONE, NONE);
-        self.rebuild_free_lists();
     }
 
     /// Binds a memory descriptor. Returns its reference.
@@ -121,7 +120,7 @@ impl Nic<'_> {
         let (index, generation) = encoding.decode(reference);
         let record = self.signals.descriptors.get(index as usize)?;
         record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
-        record.next_free.store(self.tables.control.free_descriptor, Relaxed);
+        record.next_free.store(slot::link(index, self.tables.control.free_descriptor), Relaxed);
         self.tables.control.free_descriptor = index;
         self.free_iov(view.iov);
         Some(())
@@ -132,7 +131,7 @@ impl Nic<'_> {
         let index = self.tables.control.free_counter;
         let book = self.tables.counters.get_mut(index as usize).ok_or(Full)?;
         let counter = self.signals.counters.get(index as usize).ok_or(Full)?;
-        self.tables.control.free_counter = book.next_free;
+        self.tables.control.free_counter = slot::next(index, book.next_free);
         let generation = slot::generation(book.slot);
         let live = slot::word(generation, counter::LIVE);
         *book = CounterBook {
@@ -162,7 +161,7 @@ impl Nic<'_> {
         let free = self.tables.control.free_counter;
         let (_, book) = self.counter_book(reference).ok_or(CounterError::Invalid)?;
         book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
-        book.next_free = free;
+        book.next_free = slot::link(index, free);
         self.signals.counters.get(index as usize).ok_or(CounterError::Invalid)?.slot.store(slot::FREE, Release);
         self.tables.control.free_counter = index;
         Ok(())
@@ -184,7 +183,7 @@ impl Nic<'_> {
         let index = self.tables.control.free_queue;
         let book = self.tables.queues.get_mut(index as usize).ok_or(Full)?;
         let queue = self.signals.queues.get(index as usize).ok_or(Full)?;
-        self.tables.control.free_queue = book.next_free;
+        self.tables.control.free_queue = slot::next(index, book.next_free);
         let generation = slot::generation(book.slot);
         let live = slot::word(generation, queue::LIVE);
         queue.ring.store(ring, Relaxed);
@@ -211,7 +210,7 @@ impl Nic<'_> {
         let book = self.tables.queues.get_mut(index as usize)?;
         let ring = book.ring;
         book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
-        book.next_free = self.tables.control.free_queue;
+        book.next_free = slot::link(index, self.tables.control.free_queue);
         queue.slot.store(slot::FREE, Release);
         self.tables.control.free_queue = index;
         self.heap_free(ring);

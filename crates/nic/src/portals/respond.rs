@@ -49,7 +49,7 @@ impl Nic<'_> {
     pub fn add_pending(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
         let index = self.tables.control.free_pending;
         let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_pending = record.next;
+        self.tables.control.free_pending = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
         *record = Pending { slot: record.slot, next: NONE, command: *command, responder, reserved: 0 };
         record.slot = slot::word(generation, pending::WAITING);
@@ -65,7 +65,7 @@ impl Nic<'_> {
             return None;
         }
         record.slot = slot::word(encoding.next_generation(generation), slot::FREE);
-        record.next = self.tables.control.free_pending;
+        record.next = slot::link(index, self.tables.control.free_pending);
         self.tables.control.free_pending = index;
         Some(record.command)
     }

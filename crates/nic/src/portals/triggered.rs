@@ -111,7 +111,7 @@ impl Nic<'_> {
         let mut at = self.tables.control.free_triggered;
         for _ in 0..count {
             let Some(record) = self.tables.triggered.get(at as usize) else { return false };
-            at = record.next;
+            at = slot::next(at, record.next);
         }
         true
     }
@@ -132,7 +132,7 @@ impl Nic<'_> {
         }
         let sequence = self.next_sequence();
         let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_triggered = record.next;
+        self.tables.control.free_triggered = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
         let mut fresh = Triggered {
             slot: slot::word(generation, slot::FREE),
@@ -466,7 +466,7 @@ impl Nic<'_> {
             return;
         }
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
-        record.next = self.tables.control.free_triggered;
+        record.next = slot::link(index, self.tables.control.free_triggered);
         self.tables.control.free_triggered = index;
     }
 

@@ -22,7 +22,7 @@ unsafe impl Sync for Version {}
 
 impl core::default::Default for Version {
     fn default() -> Self {
-        Self(0xA)
+        Self(0xB)
     }
 }
 
@@ -77,6 +77,6 @@ mod tests {
     #[test]
     fn test_default() {
         let reg = Version::default();
-        assert_eq!(reg.layout(), 10);
+        assert_eq!(reg.layout(), 11);
     }
 }
