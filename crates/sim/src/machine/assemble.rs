@@ -92,7 +92,7 @@ const NAMES_WORDS: &str = "software, processor, send-engine, receive-engine, bus
 
 /// A unit of the file, and what a pass through it costs where a path says nothing else.
 fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong> {
-    let UnitTable { latency_ns, interval_ns, MBps, queue, on, of: _, interrupt } = table;
+    let UnitTable { latency_ns, interval_ns, MBps, queue, on, of: _, interrupt, until_sent, carries_data } = table;
     let wrong = |key: &str, why: String| (format!("unit.{name}"), key.to_owned(), why);
     let is_processor = match on.as_deref() {
         None => false,
@@ -110,7 +110,8 @@ fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong
     let interval = interval_ns.as_ref().map_or(latency, |figure| Time::from_ns_f64(figure.value));
     let bytes_per_s = MBps.as_ref().map_or(0, |figure| (figure.value * 1e6).round() as u64);
     let unit = Unit { name: name.to_owned(), queue: queue as u32, is_processor };
-    Ok((unit, Pass { interval, bytes_per_s, interrupts: *interrupt, ..Pass::delay(id, latency) }))
+    let (interrupts, until_sent, carries_data) = (*interrupt, *until_sent, *carries_data);
+    Ok((unit, Pass { interval, bytes_per_s, interrupts, until_sent, carries_data, ..Pass::delay(id, latency) }))
 }
 
 /// Reads a path.
@@ -157,6 +158,7 @@ impl PathReader<'_> {
             fire: Stage::default(),
             command: [command.clone(), command],
             read: stage("read", read)?,
+            trailing: trailing(&header),
             header,
             packet: stage("packet", packet)?,
             kept_bytes: None,
@@ -177,6 +179,12 @@ impl PathReader<'_> {
     fn wrong(&self, key: &str, why: String) -> Wrong {
         (self.section.clone(), key.to_owned(), why)
     }
+}
+
+/// How long the last byte of a message is behind its arrival when it has passed a stage. A unit behind one that carries data works on what
+/// has come through that one, so it begins as late.
+fn trailing(stage: &[Pass]) -> Time {
+    stage.iter().skip_while(|pass| !pass.carries_data).map(|pass| pass.latency).sum()
 }
 
 /// The passes of a stage that a file names; or that there is no such unit.

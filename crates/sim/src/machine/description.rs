@@ -90,6 +90,9 @@ pub struct LinkTable {
     /// Overhead of each packet: routing, command, checksums.
     #[serde(default)]
     pub header_bytes: Figure,
+    /// Overhead of each message, whatever its packets: frames that it has once.
+    #[serde(default)]
+    pub frame_bytes: Figure,
     /// The most payload of one packet.
     pub packet_bytes: Figure,
     /// Default: 1.
@@ -271,6 +274,13 @@ pub struct UnitTable {
     /// It interrupts the node's processor. Default: false.
     #[serde(default)]
     pub interrupt: bool,
+    /// It keeps a message until the last byte has left the node; the interval begins there. At a target: the answer's last byte.
+    /// Default: false.
+    #[serde(default)]
+    pub until_sent: bool,
+    /// In `header`: the message's bytes go through it, and are late by its latency. Default: false.
+    #[serde(default)]
+    pub carries_data: bool,
 }
 
 /// The path of a class of messages: for each stage the units, in order.

@@ -39,12 +39,25 @@ pub struct Pass {
     pub bytes_per_s: u64,
     /// It is an interrupt of the processor.
     pub interrupts: bool,
+    /// The unit keeps the message until its last byte has left the node, and then for the interval.
+    pub until_sent: bool,
+    /// The message's bytes go through the unit, so the last one is as late behind it as the first.
+    pub carries_data: bool,
 }
 
 impl Pass {
     /// A pass that takes time and makes nobody wait.
     pub fn delay(unit: UnitId, latency: Time) -> Pass {
-        Pass { unit, before: Time::ZERO, latency, interval: Time::ZERO, bytes_per_s: 0, interrupts: false }
+        Pass {
+            unit,
+            before: Time::ZERO,
+            latency,
+            interval: Time::ZERO,
+            bytes_per_s: 0,
+            interrupts: false,
+            until_sent: false,
+            carries_data: false,
+        }
     }
 
     /// A pass whose unit takes the next item when it has done with this one.
@@ -166,6 +179,8 @@ pub struct Path {
     pub command: [Stage; 2],
     pub read: Stage,
     pub header: Stage,
+    /// From the arrival of the last byte until it is behind the units of `header` that carry data.
+    pub trailing: Time,
     pub packet: Stage,
     /// Payload up to so many bytes came with the header and is not written. None: all is written.
     pub kept_bytes: Option<u64>,

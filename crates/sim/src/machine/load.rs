@@ -116,8 +116,12 @@ impl Reader<'_> {
         let limits = self.limits(&description)?;
         self.mailboxes(&description, &host, &nic)?;
         let derived = super::derive::graph(&host, &nic);
-        let (graph, interface) = super::assemble::graph(derived, &description, &host, &limits)
+        let (mut graph, interface) = super::assemble::graph(derived, &description, &host, &limits)
             .map_err(|(section, key, why)| self.wrong(&section, &key, why))?;
+        let frame = self.whole("link", "frame_bytes", &description.link.frame_bytes, 0, 1 << 30)?;
+        for path in &mut graph.paths {
+            path.frame_bytes += frame;
+        }
         Ok(Machine {
             name: description.name.clone(),
             about: description.about.clone(),

@@ -188,6 +188,14 @@ impl NetworkConfig {
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
 
+    /// How long a message of so many bytes, its frame among them, occupies the channel of its node: its packets, one after the other.
+    pub fn message_time(&self, bytes: u64) -> Time {
+        let most = u64::from(self.link.packet_bytes).max(1);
+        let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };
+        let flit_time = self.node_flit_time();
+        self.packet_time(flit_time, self.link.packet_bytes) * full + self.packet_time(flit_time, last as u32)
+    }
+
     pub(super) fn flit_time(&self) -> Time {
         Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
     }

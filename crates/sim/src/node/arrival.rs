@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::spec;
+use selvedge_nic::tables::kind;
 use selvedge_nic::{Fault, Step};
 
 use crate::machine::graph::{Class, Path};
@@ -253,8 +254,20 @@ impl<R: Ranks> Simulation<R> {
         let stage = &machine.graph.path(message.class).header;
         let rank = self.receiver(index);
         let way = self.through((target, rank), stage, (head, 0), (Unit::NicReceive, "header", index));
+        self.keep_until_sent(target, stage, self.answer_bytes(index));
         self.messages[index as usize].header_done = way.end;
         way.admitted
+    }
+
+    /// Bytes of the answer that a message asks for, frame and all; 0: it asks for none.
+    fn answer_bytes(&self, index: u32) -> u64 {
+        let command = &self.messages[index as usize].command;
+        let length = match command.has_reply() {
+            true => command.length,
+            false if command.kind == kind::RMA_LOCK => 0,
+            false => return 0,
+        };
+        length + self.machine.graph.path(Class::of_response(command, true)).frame_bytes
     }
 
     /// All of a message has arrived and it is the next of its pair: it is delivered when its bytes are in memory.
@@ -270,6 +283,7 @@ impl<R: Ranks> Simulation<R> {
         let message = &self.messages[index as usize];
         let path = machine.graph.path(message.class);
         let (class, target, is_notified) = (message.class, message.target, notifies(message));
+        let now = now + path.trailing;
         let written = match path.kept_bytes {
             Some(kept) if message.bytes <= kept => now.max(message.header_done),
             _ => self.write(now, index, path),
@@ -371,7 +385,9 @@ impl<R: Ranks> Simulation<R> {
             _ => {}
         }
         self.schedule_fired(to, ni, finish);
-        let received = finish + path.receive;
+        // The library reads a line of memory for each further item of the message.
+        let lines = machine.host.memory_access * (path.items(payload.len() as u64) - 1);
+        let received = finish + path.receive + lines;
         let received = if is_in_memory { received } else { self.received_at(to, received, payload.len() as u64) };
         self.wake(to, received);
         let message = &mut self.messages[index as usize];

@@ -247,7 +247,7 @@ impl<R: Ranks> Simulation<R> {
         self.emit(now, index);
     }
 
-    /// The send engine of the node processes a message or response; then its first packet is read from memory.
+    /// The send engine of the node processes a message or response.
     pub(super) fn emit(&mut self, now: Time, index: u32) {
         let (source, target) = (self.nodes[self.sender(index) as usize], self.nodes[self.receiver(index) as usize]);
         let machine = self.machine.clone();
@@ -259,22 +259,38 @@ impl<R: Ranks> Simulation<R> {
             return self.emit_in_memory(now, index, bytes);
         }
         let path = machine.graph.path(class);
-        let reads = path.reads(bytes);
         let packet = u64::from(machine.network.link.packet_bytes).max(1);
         let framed = bytes + path.frame_bytes;
-        let first = bytes.min(packet.saturating_sub(path.frame_bytes));
+        let stage = &path.command[usize::from(path.reads(bytes))];
         let rank = self.sender(index);
-        let stage = &path.command[usize::from(reads)];
         let done = self.through((source, rank), stage, (now, 0), (Unit::NicSend, "command", index)).end;
-        let lookups = if class == Class::RmaPut { self.messages[index as usize].command.lookups } else { 0 };
-        let done = self.translated(source, done, (u64::from(lookups & 0xffff), u64::from(lookups >> 16)));
-        let ready = if reads { self.read_first(source, class, done, first) } else { done };
         let message = &mut self.messages[index as usize];
         (message.bytes, message.framed_bytes) = (bytes, framed);
         message.bytes_to_send = framed;
         message.packets_to_come = if framed <= packet { 1 } else { framed.div_ceil(packet) as u32 };
         message.head = Time::MAX;
         message.header_done = Time::MAX;
+        if self.keep_until_sent(source, stage, framed) && done > now {
+            // What it passes next also serves the message before it, which is still being read.
+            return self.queue.schedule(done, Event::Read(index));
+        }
+        self.read(now, done, index);
+    }
+
+    /// The pages of a message that its send engine is done with at `done` are translated, its first packet is read from memory, and
+    /// it waits for its turn to leave.
+    pub(super) fn read(&mut self, now: Time, done: Time, index: u32) {
+        let machine = self.machine.clone();
+        let message = &self.messages[index as usize];
+        let (source, target, class, bytes) = (message.source, message.target, message.class, message.bytes);
+        let path = machine.graph.path(class);
+        let reads = path.reads(bytes);
+        let packet = u64::from(machine.network.link.packet_bytes).max(1);
+        let first = bytes.min(packet.saturating_sub(path.frame_bytes));
+        let lookups = if class == Class::RmaPut { message.command.lookups } else { 0 };
+        let done = self.translated(source, done, (u64::from(lookups & 0xffff), u64::from(lookups >> 16)));
+        let ready = if reads { self.read_first(source, class, done, first) } else { done };
+        let message = &mut self.messages[index as usize];
         message.left = ready;
         if source == target {
             // The target is on the same node: the NIC loops the message back.
@@ -512,6 +528,19 @@ impl<R: Ranks> Simulation<R> {
                 trace.add(Span { node: place, unit, name, start, end, message: number, bytes });
             }
         })
+    }
+
+    /// Units of a stage that keep a message until it has left the node are busy for as long as so many bytes, frame and all, need on the
+    /// node's channel. That the fabric may hold them back for longer is left out: a unit's times are known when the item comes.
+    /// False: the stage has no such unit.
+    pub(super) fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
+        let mut keeps = false;
+        for pass in stage.iter().filter(|pass| pass.until_sent) {
+            let time = self.machine.network.message_time(bytes);
+            self.hardware[node as usize].units.prolong(pass.unit, time);
+            keeps = true;
+        }
+        keeps
     }
 
     /// Pages are translated one after the other: so many that are in the TLB, and that are not.

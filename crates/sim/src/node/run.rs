@@ -59,6 +59,8 @@ pub(super) enum Event {
     Unblock(u32),
     /// The NIC has a command or a response.
     Issue(u32),
+    /// The unit that keeps a message until it has left the node begins to send it.
+    Read(u32),
     /// The next packet of a message has been read; or it is the message's turn to depart as a whole.
     Inject(u32),
     /// The first of several packets of a whole message has arrived.
@@ -436,6 +438,7 @@ impl<R: Ranks> Simulation<R> {
             Event::Place(node) => self.place_freed(now, node),
             Event::Unblock(node) => self.unblock(now, node),
             Event::Issue(message) => self.issue(now, message),
+            Event::Read(message) => self.read(now, now, message),
             Event::Inject(message) => self.inject(now, message),
             Event::Head(message) => {
                 self.first_packet_arrived(message);

@@ -55,9 +55,10 @@ impl Port {
     }
 }
 
-/// What a call pays that finds a message of this class at once.
-fn found(machine: &Machine, class: Class) -> Time {
-    machine.graph.path(class).receive + machine.host.memory_access
+/// What a call pays that finds a message of this class and length at once: its library, and a line of memory for each item.
+fn found(machine: &Machine, class: Class, bytes: usize) -> Time {
+    let path = machine.graph.path(class);
+    path.receive + machine.host.memory_access * path.items(bytes as u64)
 }
 
 impl Core {
@@ -175,7 +176,7 @@ impl Process {
             return None;
         };
         if pays {
-            self.spend(found(&self.machine(), Class::Velo));
+            self.spend(found(&self.machine(), Class::Velo, bytes.len()));
         }
         Some((status.mtt, status.tag, bytes))
     }
@@ -215,7 +216,7 @@ impl Process {
             let taken = self.core.borrow_mut().take_notification();
             if let Some(notification) = taken {
                 if !waited {
-                    self.spend(found(&self.machine(), Class::RmaNotificationPut));
+                    self.spend(found(&self.machine(), Class::RmaNotificationPut, 0));
                 }
                 return notification;
             }

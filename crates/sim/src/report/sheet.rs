@@ -94,6 +94,7 @@ impl Sheet {
                 flit_overhead_bytes,
                 last_flit,
                 header_bytes,
+                frame_bytes,
                 packet_bytes,
                 virtual_channels,
                 buffer_flits,
@@ -308,15 +309,17 @@ impl Add for RetransmissionTable {
 
 impl Add for UnitTable {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        let UnitTable { latency_ns, interval_ns, MBps, queue, on, of, interrupt } = self;
+        let UnitTable { latency_ns, interval_ns, MBps, queue, on, of, interrupt, until_sent, carries_data } = self;
         latency_ns.add_to(sheet, &format!("{key}.latency_ns"));
         interval_ns.add_to(sheet, &format!("{key}.interval_ns"));
         MBps.add_to(sheet, &format!("{key}.MBps"));
         queue.add_to(sheet, &format!("{key}.queue"));
         on.add_to(sheet, &format!("{key}.on"));
         of.add_to(sheet, &format!("{key}.of"));
-        if *interrupt {
-            sheet.add(&format!("{key}.interrupt"), Worth::Text("true".to_owned()), None);
+        for (name, is_set) in [("interrupt", interrupt), ("until_sent", until_sent), ("carries_data", carries_data)] {
+            if *is_set {
+                sheet.add(&format!("{key}.{name}"), Worth::Text("true".to_owned()), None);
+            }
         }
     }
 }
