@@ -74,8 +74,8 @@ fn extoll_is_predicted_from_its_components() {
     let results = quick(Document::Extoll);
     whole(&results);
     holds(&results, &["extoll-7-7a", "extoll-7-7c", "extoll-7-10e", "extoll-7-10g", "extoll-7-10h"]);
-    holds(&results, &["extoll-f1a", "extoll-f5a", "extoll-f5c", "extoll-f7a", "extoll-f8"]);
-    assert_ne!(verdict(&results, "extoll-9-3"), Verdict::Misses);
+    holds(&results, &["extoll-7", "extoll-7-7b", "extoll-f1a", "extoll-f5a", "extoll-f5c", "extoll-f6a"]);
+    holds(&results, &["extoll-9-3", "extoll-f7a", "extoll-f7b", "extoll-f8"]);
     // What the model is made of proves nothing, and what the text contradicts does not count.
     for id in ["extoll-9-2a", "extoll-5-8a", "extoll-9-1a", "extoll-9-1h", "extoll-7-10a"] {
         assert_eq!(verdict(&results, id), Verdict::Input, "{id}");
@@ -85,6 +85,6 @@ fn extoll_is_predicted_from_its_components() {
     assert!(order.moved.iter().any(|moved| moved.factor == 0.5) && order.moved.iter().any(|moved| moved.factor == 2.0));
     // Nearly the sum of table 9-2.
     for claim in results.claims.iter().filter(|claim| claim.id.starts_with("extoll-9-1")) {
-        assert!(claim.error_percent.unwrap().abs() < 10.0, "{claim:?}");
+        assert!(claim.error_percent.unwrap().abs() < 5.0, "{claim:?}");
     }
 }
