@@ -10,6 +10,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use selvedge_shm::home::has_units;
+use selvedge_transport::bindings::Orders;
 pub use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 use selvedge_transport::ticket::ENDPOINTS_MAX;
 use selvedge_transport::transport::ENTRIES;
@@ -74,6 +76,10 @@ const ORDERS: u64 = ORDER_RAR
     | ORDER_ATOMIC_RAW
     | ORDER_ATOMIC_WAR
     | ORDER_ATOMIC_WAW;
+/// The orders among accesses to registered memory, and between them and messages.
+const ORDERS_OF_ACCESSES: u64 =
+    ORDER_RAR | ORDER_RAW | ORDER_WAR | ORDER_WAW | ORDER_RMA_RAR | ORDER_RMA_RAW | ORDER_RMA_WAR | ORDER_RMA_WAW;
+const ORDERS_WITH_MESSAGES: u64 = ORDER_RAS | ORDER_WAS | ORDER_SAR | ORDER_SAW;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 
@@ -433,6 +439,7 @@ fn meet_tx(answer: &mut fi_tx_attr, hints: &fi_tx_attr, caps: u64) -> Result<(),
         answer.caps = completed(hints.caps) & caps & CAPS_TX;
     }
     answer.op_flags = hints.op_flags;
+    answer.msg_order = order_for(hints.msg_order);
     Ok(())
 }
 
@@ -453,7 +460,23 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
         answer.caps = completed(hints.caps) & caps & CAPS_RX;
     }
     answer.op_flags = hints.op_flags;
+    answer.msg_order = order_for(hints.msg_order);
     Ok(())
+}
+
+/// The order of messages in the answer to a program that asks for this one: every order, except where more order makes operations wait
+/// for each other. There it is what the program asks for.
+fn order_for(asked: u64) -> u64 {
+    match asked {
+        0 => ORDERS,
+        asked if has_units() => asked,
+        _ => ORDERS,
+    }
+}
+
+/// What an endpoint with this order of messages keeps in order.
+pub fn orders(msg_order: u64) -> Orders {
+    Orders { messages: msg_order & ORDERS_WITH_MESSAGES != 0, accesses: msg_order & ORDERS_OF_ACCESSES != 0 }
 }
 
 /// `data_progress`, which newer headers have in a union at the same place.

@@ -13,6 +13,20 @@ pub enum Side {
     Receive,
 }
 
+/// What of an endpoint's operations keeps the order of the calls, beside messages among themselves and atomics among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// Messages and accesses to registered memory.
+    pub messages: bool,
+    /// Reads, writes and atomics.
+    pub accesses: bool,
+}
+
+impl Orders {
+    pub const ALL: Orders = Orders { messages: true, accesses: true };
+    pub const NONE: Orders = Orders { messages: false, accesses: false };
+}
+
 /// The bindings of an endpoint. The front door owns them; they outlive the endpoint's operations.
 #[derive(Clone, Copy)]
 pub struct Bindings {
@@ -26,13 +40,22 @@ pub struct Bindings {
     pub names_sources: bool,
     /// The NIC's counters of sends, receives, reads and writes, and of others' reads and writes, or NONE.
     pub counters: [u32; 6],
+    pub orders: Orders,
 }
 
 impl Bindings {
     /// An endpoint without queues and counters.
     pub fn new(names_sources: bool) -> Bindings {
         let (tx_queue, rx_queue) = (std::ptr::null_mut(), std::ptr::null_mut());
-        Bindings { tx_queue, rx_queue, index: 0, ring_flags: 0, names_sources, counters: [NONE; 6] }
+        Bindings {
+            tx_queue,
+            rx_queue,
+            index: 0,
+            ring_flags: 0,
+            names_sources,
+            counters: [NONE; 6],
+            orders: Orders::ALL,
+        }
     }
 
     /// The completion queue of this side, or null.

@@ -252,12 +252,15 @@ impl Transport {
         }
     }
 
-    /// The number of an endpoint's injected messages that have not arrived at other processes, and whether any of them
-    /// was refused.
+    /// The number of an endpoint's injected messages that have not arrived at other processes, and of its accesses over the units, which
+    /// use its program's memory; and whether any message was refused.
     fn injected(&mut self, bindings: *mut Bindings) -> (usize, bool) {
         let Transport { operations, flows, peers, interface, .. } = self;
         let (mut left, mut refused) = (0, false);
         for (_, operation) in operations.iter() {
+            if let Operation::Remote(pending) = operation {
+                left += usize::from(pending.over_units.is_some() && pending.ticket.bindings == bindings);
+            }
             let Operation::Send(outgoing) = operation else { continue };
             // A payload that waits under a token here is lost with its endpoint. One that is got over the units would have been
             // delivered at once by packet, so it is waited for.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The record of registered memory.
 
+use crate::units::memory::Registered;
+
 /// A registered region.
 pub(crate) struct Region {
     pub start: u64,
@@ -12,6 +14,8 @@ pub(crate) struct Region {
     /// Its own counters for others' writes and reads, or NONE.
     pub counters: [u32; 2],
     pub enabled: bool,
+    /// Its registration for accesses over the units, if it is in the directory.
+    pub exposed: Option<Registered>,
 }
 
 /// The NIC has no room for another region's entries.

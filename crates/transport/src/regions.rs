@@ -27,6 +27,7 @@ impl Transport {
             entries: [None; 6],
             counters: [NONE; 2],
             enabled: false,
+            exposed: None,
         })
     }
 
@@ -58,6 +59,7 @@ impl Transport {
 
     /// Removes a region.
     pub fn remove_region(&mut self, number: usize) {
+        self.conceal_region(number);
         let Some(region) = self.regions.try_remove(number) else { return };
         for entry in region.entries {
             self.unlink(entry);
@@ -157,6 +159,35 @@ impl Transport {
         for entry in std::mem::replace(&mut region.entries, made) {
             self.unlink(entry);
         }
+        match self.counts_accesses(number) {
+            true => self.conceal_region(number),
+            false => self.expose_region(number),
+        }
         Ok(())
+    }
+
+    /// Whether accesses by others to a region are counted.
+    fn counts_accesses(&self, number: usize) -> bool {
+        let Some(region) = self.regions.get(number) else { return false };
+        let counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);
+        counters
+            .into_iter()
+            .any(|((own, common), access)| region.access & access != 0 && (own != NONE || common != NONE))
+    }
+
+    /// Lets peers reach a region over the units, where there are any: it is in the directory.
+    fn expose_region(&mut self, number: usize) {
+        let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
+        if region.exposed.is_none() {
+            region.exposed = units.one_sided.expose((region.start, region.length), region.access, region.key);
+        }
+    }
+
+    /// Ends accesses to a region over the units.
+    fn conceal_region(&mut self, number: usize) {
+        let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
+        if let Some(exposed) = region.exposed.take() {
+            units.one_sided.conceal(region.key, exposed);
+        }
     }
 }

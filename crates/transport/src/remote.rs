@@ -32,11 +32,13 @@ impl Transport {
         if length as u64 != transfer.remote.iter().map(|piece| piece.length as u64).sum::<u64>() {
             return -(EINVAL as isize);
         }
-        if !self.admits_packets(transfer.peer) {
+        if let Some(outcome) = self.transfer_over_units(transfer, length) {
+            return outcome;
+        }
+        if !self.admits_packets(transfer.peer, &transfer.ticket) {
             return -(EAGAIN as isize);
         }
         let note = transfer.note();
-        let (kind, portal) = if transfer.write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
         let number = self.begin(transfer.ticket, transfer.peer, note);
         let mut pieces = transfer.pieces;
         let copied;
@@ -48,17 +50,31 @@ impl Transport {
             self.staging(number).operands = Some(bytes);
             pieces = &copied;
         }
+        let error = self.launch_transfer(number, transfer.peer, transfer.write, pieces, transfer.remote);
+        self.end_launch(number, error)
+    }
+
+    /// Launches the requests of a read or write, which run at the target's NIC or travel as packets. Returns 0 or an error.
+    pub(crate) fn launch_transfer(
+        &mut self,
+        number: usize,
+        peer: u32,
+        write: bool,
+        pieces: &[iovec],
+        remote: &[RemoteRange],
+    ) -> c_int {
+        let (kind, portal) = if write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
         let mut error = 0;
-        each_common(pieces, transfer.remote, |start, address, key, bytes, followed| {
+        each_common(pieces, remote, |start, address, key, bytes, followed| {
             let side =
                 Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
-            let (source, sink) = if transfer.write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
+            let (source, sink) = if write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
             let request =
                 Request { kind, portal, match_bits: key, remote_offset: address, length: bytes, ..Request::default() };
-            error = self.launch(number, transfer.peer, request, source, sink, followed);
+            error = self.launch(number, peer, request, source, sink, followed);
             error == 0
         });
-        self.end_launch(number, error)
+        error
     }
 
     /// Runs an atomic operation. Returns 0 or a negative error.
@@ -74,7 +90,7 @@ impl Transport {
         {
             return -(EINVAL as isize);
         }
-        if !self.admits_packets(atomic.peer) {
+        if !self.admits_packets(atomic.peer, &atomic.ticket) {
             return -(EAGAIN as isize);
         }
         let number = self.begin(atomic.ticket, atomic.peer, None);
@@ -167,7 +183,7 @@ impl Transport {
         self.settings.mode == Mode::Host || self.settings.path == Path::Bounce || self.any_out_of_reach
     }
 
-    fn begin(&mut self, ticket: Ticket, peer: u32, note: Option<Note>) -> usize {
+    pub(crate) fn begin(&mut self, ticket: Ticket, peer: u32, note: Option<Note>) -> usize {
         self.operations.insert(Operation::Remote(Box::new(Pending {
             ticket,
             peer,
@@ -175,6 +191,7 @@ impl Transport {
             error: 0,
             staging: Staging::default(),
             note,
+            over_units: None,
         })))
     }
 
@@ -236,7 +253,7 @@ impl Transport {
     }
 
     /// Called when all requests of an operation are launched, or one was refused.
-    fn end_launch(&mut self, number: usize, error: c_int) -> isize {
+    pub(crate) fn end_launch(&mut self, number: usize, error: c_int) -> isize {
         let Operation::Remote(pending) = &mut self.operations[number] else { return 0 };
         if error == EAGAIN && pending.left == 1 {
             self.operations.remove(number);
@@ -259,11 +276,14 @@ impl Transport {
         self.one_less(number);
     }
 
-    fn one_less(&mut self, number: usize) {
+    pub(crate) fn one_less(&mut self, number: usize) {
         let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
         pending.left -= 1;
         if pending.left != 0 {
             return;
+        }
+        if pending.is_in_doubt() {
+            return self.doubt(number);
         }
         let Operation::Remote(pending) = self.operations.remove(number) else { return };
         let entry = pending.ticket.completion();
@@ -310,7 +330,11 @@ impl Transport {
 
 /// Visits the ranges that local and remote pieces have in common. The arguments are the local address, the remote
 /// address, the key, the bytes, and whether more ranges follow. There is at least one visit, even for no bytes.
-fn each_common(pieces: &[iovec], remote: &[RemoteRange], mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool) {
+pub(crate) fn each_common(
+    pieces: &[iovec],
+    remote: &[RemoteRange],
+    mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool,
+) {
     let (mut here, mut at_here) = (0, 0);
     let mut left = total(pieces);
     for there in remote {

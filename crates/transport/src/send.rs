@@ -32,6 +32,9 @@ impl Transport {
     #[inline]
     pub fn send(&mut self, message: &Message<'_>) -> isize {
         let length = total(message.pieces);
+        if self.units.is_some() && !self.admits_message(message) {
+            return -(EAGAIN as isize);
+        }
         let Some(peer) = self.met(message.peer) else { return -(EINVAL as isize) };
         let is_sent = match peer.protocols.of(length, message.end) {
             Protocol::Ring => self.enqueue(message, length),
@@ -46,7 +49,7 @@ impl Transport {
 
     /// A peer, whose protocols are fixed now if they were not before.
     #[inline(always)]
-    fn met(&mut self, number: u32) -> Option<&mut Peer> {
+    pub(crate) fn met(&mut self, number: u32) -> Option<&mut Peer> {
         if self.peers.get(number)?.has_to_meet() {
             self.meet(number);
         }

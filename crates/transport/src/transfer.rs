@@ -18,6 +18,36 @@ pub struct Pending {
     /// The memory that holds the packets' payload, or takes the replies.
     pub(crate) staging: Staging,
     pub(crate) note: Option<Note>,
+    /// What is needed to do it again, if it goes over the units.
+    pub(crate) over_units: Option<Box<OverUnits>>,
+}
+
+impl Pending {
+    /// Whether the target has refused a part of it, for a reason that is not known.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.error == 0 && self.over_units.as_ref().is_some_and(|over_units| over_units.is_refused)
+    }
+}
+
+/// A read or write over the units.
+pub(crate) struct OverUnits {
+    pub write: bool,
+    /// The program's pieces, or the copy of an injected write.
+    pub pieces: Box<[iovec]>,
+    pub remote: Box<[RemoteRange]>,
+    pub runs: Vec<Run>,
+    pub is_refused: bool,
+    /// How often it was done again.
+    pub repetitions: u8,
+}
+
+/// A run of bytes that is contiguous here and there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub start: u64,
+    /// The network logical address at the target.
+    pub nla: u64,
+    pub bytes: u64,
 }
 
 /// Our memory that an operation uses until it ends.

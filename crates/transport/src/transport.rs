@@ -219,6 +219,9 @@ impl Transport {
 
     /// The number of a peer: the process `owner` behind an id.
     pub fn peer(&mut self, id: u64, owner: u64) -> u32 {
+        if let Some(units) = &mut self.units {
+            units.one_sided.is_named_again(id);
+        }
         self.peers.number(id, owner)
     }
 

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use selvedge_transport::bindings::Bindings;
+use selvedge_transport::bindings::{Bindings, Orders};
 
 use crate::calls::{atomic, message, rma};
 use crate::constants::*;
@@ -103,7 +103,10 @@ pub unsafe extern "C" fn open(
         };
         let endpoint = Endpoint {
             vector: ptr::null_mut(),
-            bindings: Bindings::new(info.caps & SOURCE != 0),
+            bindings: Bindings {
+                orders: info.tx_attr.as_ref().map_or(Orders::ALL, |attr| info::orders(attr.msg_order)),
+                ..Bindings::new(info.caps & SOURCE != 0)
+            },
             fast_path: 0,
             tx_completes: false,
             rx_completes: false,

@@ -202,13 +202,18 @@ impl Device {
     /// Registers the pages that hold this memory for a port. Memory that is not writable is registered for reading. Returns the
     /// network logical address of the first page.
     pub fn register(&self, vpid: u16, address: u64, bytes: u64) -> Result<u64, DeviceError> {
+        let is_writable = self.interface().has_writable(address, bytes.max(1));
+        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
+        self.register_with(vpid, address, bytes, rights)
+    }
+
+    /// As [`Device::register`], with these rights.
+    pub fn register_with(&self, vpid: u16, address: u64, bytes: u64, rights: Rights) -> Result<u64, DeviceError> {
         let not_mapped = || DeviceError::NotMapped { address, bytes };
         let last = address.checked_add(bytes.max(1) - 1).ok_or_else(not_mapped)?;
         if !crate::memory_is_readable(address, bytes.max(1)) {
             return Err(not_mapped());
         }
-        let is_writable = self.interface().has_writable(address, bytes.max(1));
-        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
         let (first, last) = (address / PAGE_BYTES, last / PAGE_BYTES);
         let pages = last - first + 1;
         let mut free = self.free_pages();
@@ -241,20 +246,31 @@ impl Device {
         Ok(())
     }
 
+    /// Clears the entries of a region, whose network logical addresses no later region gets. Afterwards no command reaches the memory.
+    pub fn revoke(&self, vpid: u16, nla: u64, pages: u64) {
+        let first = nla / PAGE_BYTES;
+        let free = self.free_pages();
+        if free.pages_of(vpid, first) == Some(pages) {
+            self.clear_entries(first, pages);
+        }
+    }
+
     /// Clears and flushes the entries of a region. No transfer runs while the lock is held, so all units answer at once.
     fn clear(&self, free: &mut FreePages, first: u64, pages: u64) {
-        {
-            let mut nic = self.interface().lock();
-            if let (Ok(page), Ok(count)) = (NlaPage::new(first), u32::try_from(pages)) {
-                let _ = nic.clear_entries(page, count);
-                if let Ok(mut flush) = nic.flush_entries(page, count, FlushMode::Both) {
-                    for unit in Unit::ALL {
-                        let _ = nic.answer_flush(&mut flush, unit);
-                    }
+        self.clear_entries(first, pages);
+        free.give(first);
+    }
+
+    fn clear_entries(&self, first: u64, pages: u64) {
+        let mut nic = self.interface().lock();
+        if let (Ok(page), Ok(count)) = (NlaPage::new(first), u32::try_from(pages)) {
+            let _ = nic.clear_entries(page, count);
+            if let Ok(mut flush) = nic.flush_entries(page, count, FlushMode::Both) {
+                for unit in Unit::ALL {
+                    let _ = nic.answer_flush(&mut flush, unit);
                 }
             }
         }
-        free.give(first);
     }
 
     fn free_pages(&self) -> MutexGuard<'_, FreePages> {

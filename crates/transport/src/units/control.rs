@@ -6,10 +6,11 @@ use selvedge_shm::Interface;
 use super::link::{BOUNCES, Inbound, Outbound, SLOTS};
 use super::memory::Block;
 use super::wire::{Control, Counts, mtt};
-use super::{Granted, Units};
-use crate::bindings::Side;
+use super::{Granted, Units, VPID};
+use crate::bindings::{Orders, Side};
 use crate::flags::EHOSTDOWN;
 use crate::peers::{Link, Peer};
+use crate::ticket::Ticket;
 use crate::transport::Transport;
 
 /// How messages to a peer travel now.
@@ -37,7 +38,7 @@ impl Units {
             if self.granted.len() >= self.granted_max {
                 return Control::Refused;
             }
-            let bounce = match Block::new(&self.device, usize::from(BOUNCES) * self.slot_bytes) {
+            let bounce = match Block::new(&self.device, VPID, usize::from(BOUNCES) * self.slot_bytes) {
                 Ok(bounce) => bounce,
                 Err(error) => {
                     log::warn!("process {id} sends packets, because there is no memory for its messages: {error}");
@@ -112,7 +113,7 @@ impl Transport {
         }
     }
 
-    fn next_delivered(&mut self, number: u32) -> Option<crate::ticket::Ticket> {
+    fn next_delivered(&mut self, number: u32) -> Option<Ticket> {
         match self.peers.get_mut(number).map(|peer| &mut peer.link) {
             Some(Link::Open(outbound)) => outbound.next_delivered(),
             _ => None,
@@ -134,9 +135,7 @@ impl Transport {
             return Way::Neither;
         }
         if !outbound.is_idle() {
-            if let (true, Some(units)) = (outbound.asks(), &self.units) {
-                units.control(id, Control::Ask { number: outbound.number() as u8 & (super::wire::NUMBERS - 1) });
-            }
+            self.ask_for_report(number);
             return Way::Neither;
         }
         let asks_again = outbound.is_named_again && !outbound.is_withdrawn;
@@ -150,13 +149,42 @@ impl Transport {
         Way::Packets
     }
 
-    /// Whether a request that travels as a packet may go to a peer now: it comes after messages that were sent before it.
-    pub(crate) fn admits_packets(&mut self, number: u32) -> bool {
-        if self.units.is_none() || self.way_to(number, None) == Way::Packets {
+    /// Asks a peer to report what it has taken, if that is not all and no such question is under way.
+    fn ask_for_report(&mut self, number: u32) {
+        let (Some(units), Some(peer)) = (&self.units, self.peers.get_mut(number)) else { return };
+        let Link::Open(outbound) = &mut peer.link else { return };
+        if outbound.asks() {
+            units.control(peer.id, Control::Ask { number: outbound.number() as u8 & (super::wire::NUMBERS - 1) });
+        }
+    }
+
+    /// Whether an access that travels as a packet may go to a peer now: it comes after messages and accesses that were sent before it.
+    pub(crate) fn admits_packets(&mut self, number: u32, ticket: &Ticket) -> bool {
+        if self.units.is_none() {
             return true;
         }
-        self.progress();
-        self.way_to(number, None) == Way::Packets
+        // SAFETY: a ticket of a new operation names an open endpoint.
+        let orders = unsafe { (*ticket.bindings).orders };
+        if orders.messages && self.way_to(number, None) != Way::Packets {
+            self.progress();
+            if self.way_to(number, None) != Way::Packets {
+                return false;
+            }
+        }
+        orders == Orders::NONE || self.accesses_are_done(number)
+    }
+
+    /// Whether an access over the units may go to a peer now.
+    pub(super) fn admits_access(&mut self, number: u32, orders: Orders) -> bool {
+        let Some(peer) = self.peers.get(number) else { return false };
+        if orders != Orders::NONE && peer.in_flight != 0 {
+            return false;
+        }
+        let waits = orders.messages && matches!(&peer.link, Link::Open(outbound) if !outbound.is_idle());
+        if waits {
+            self.ask_for_report(number);
+        }
+        !waits
     }
 
     /// Messages to this peer are packets from now on.
@@ -176,6 +204,9 @@ impl Transport {
     pub(super) fn lose_peer(&mut self, id: u64) {
         // What it has sent stays.
         self.end_link(id);
+        if let Some(units) = &mut self.units {
+            units.one_sided.forget_translations(id);
+        }
         let lost: Vec<usize> = self.sends_over_units(|outgoing| outgoing.target.0 == id).collect();
         for number in lost {
             self.end_send(number, EHOSTDOWN);

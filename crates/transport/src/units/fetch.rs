@@ -15,7 +15,7 @@ use selvedge_nic::rma::{Operation as Rma, code, spec};
 
 use super::memory::Registered;
 use super::wire::{Report, Request};
-use super::{GETS_MAX, Payload, Units};
+use super::{GETS_MAX, Payload, Units, VPID};
 use crate::extoll::DeviceError;
 use crate::extoll::connection::{PostError, Posted};
 use crate::operation::Operation;
@@ -177,7 +177,7 @@ impl Units {
         let mut made = registrations.of(device, (start, length), writes)?;
         if !spans.insert(peer, made.nla_of(start), length, number) {
             // Notifications could not tell the two operations apart.
-            made = Arc::new(Registered::new(device, start, length)?);
+            made = Arc::new(Registered::new(device, VPID, start, length)?);
             spans.insert(peer, made.nla_of(start), length, number);
         }
         let nla = made.nla_of(start);

@@ -6,30 +6,58 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use selvedge_nic::atu::PAGE_BYTES;
+use selvedge_nic::atu::{PAGE_BYTES, Rights};
 use selvedge_nic::tables::PAGES;
 
-use super::VPID;
 use crate::extoll::{Device, DeviceError};
 
 /// Pages of this process that the RMA unit reaches, until the record is dropped.
 pub struct Registered {
     device: Arc<Device>,
+    vpid: u16,
     /// The first page: its address, and its network logical address.
     start: u64,
     nla: u64,
     pages: u64,
     is_writable: bool,
+    keeps_addresses: bool,
 }
 
 impl Registered {
-    /// Registers the pages that hold this memory.
-    pub fn new(device: &Arc<Device>, start: u64, bytes: u64) -> Result<Registered, DeviceError> {
-        let offset = start % PAGE_BYTES;
-        let nla = device.register(VPID, start, bytes)?;
-        let pages = (offset + bytes.max(1)).div_ceil(PAGE_BYTES);
+    /// Registers the pages that hold this memory, for a port of this process.
+    pub fn new(device: &Arc<Device>, vpid: u16, start: u64, bytes: u64) -> Result<Registered, DeviceError> {
         let is_writable = device.interface().has_writable(start, bytes);
-        Ok(Registered { device: device.clone(), start: start - offset, nla, pages, is_writable })
+        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
+        Registered::with_rights(device, vpid, (start, bytes), rights)
+    }
+
+    /// As [`Registered::new`], with these rights.
+    pub fn with_rights(
+        device: &Arc<Device>,
+        vpid: u16,
+        (start, bytes): (u64, u64),
+        rights: Rights,
+    ) -> Result<Registered, DeviceError> {
+        let offset = start % PAGE_BYTES;
+        let nla = device.register_with(vpid, start, bytes, rights)?;
+        let pages = (offset + bytes.max(1)).div_ceil(PAGE_BYTES);
+        let is_writable = rights == Rights::ReadWrite;
+        Ok(Registered {
+            device: device.clone(),
+            vpid,
+            start: start - offset,
+            nla,
+            pages,
+            is_writable,
+            keeps_addresses: false,
+        })
+    }
+
+    /// Others name this memory at any time. So when the record is dropped, its network logical addresses are given to nothing else, and
+    /// a later use is refused.
+    pub fn for_others(mut self) -> Registered {
+        self.keeps_addresses = true;
+        self
     }
 
     /// The network logical address of one of its bytes.
@@ -45,7 +73,10 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if let Err(error) = self.device.unregister(VPID, self.nla, self.pages) {
+        if self.keeps_addresses {
+            return self.device.revoke(self.vpid, self.nla, self.pages);
+        }
+        if let Err(error) = self.device.unregister(self.vpid, self.nla, self.pages) {
             log::error!("memory at {:#x} stays registered: {error}", self.nla);
         }
     }
@@ -58,13 +89,18 @@ const KEPT_SHARE: u64 = 4;
 
 /// Memory of the program that was registered for a message, and stays so for the next one from or to the same buffer. Entries name
 /// addresses of the process, so they hold whatever the program maps there later.
-#[derive(Default)]
 pub struct Registrations {
+    vpid: u16,
     kept: VecDeque<Arc<Registered>>,
     pages: u64,
 }
 
 impl Registrations {
+    /// For commands of this port.
+    pub fn new(vpid: u16) -> Registrations {
+        Registrations { vpid, kept: VecDeque::new(), pages: 0 }
+    }
+
     /// The registration of memory that can be read, and written if `writes`.
     pub fn of(
         &mut self,
@@ -86,10 +122,10 @@ impl Registrations {
             self.kept.extend(found.clone());
             return found.ok_or(DeviceError::NotMapped { address: start, bytes });
         }
-        let made = match Registered::new(device, start, bytes) {
+        let made = match Registered::new(device, self.vpid, start, bytes) {
             Err(DeviceError::TablesFull { .. }) => {
                 self.forget_to(0);
-                Registered::new(device, start, bytes)?
+                Registered::new(device, self.vpid, start, bytes)?
             }
             made => made?,
         };
@@ -118,9 +154,15 @@ pub struct Block {
 }
 
 impl Block {
-    pub fn new(device: &Arc<Device>, bytes: usize) -> Result<Block, DeviceError> {
+    pub fn new(device: &Arc<Device>, vpid: u16, bytes: usize) -> Result<Block, DeviceError> {
+        Block::with_rights(device, vpid, bytes, Rights::ReadWrite)
+    }
+
+    /// As [`Block::new`], with these rights for others.
+    pub fn with_rights(device: &Arc<Device>, vpid: u16, bytes: usize, rights: Rights) -> Result<Block, DeviceError> {
         let pages = Pages::new(bytes).ok_or(DeviceError::NotMapped { address: 0, bytes: bytes as u64 })?;
-        let registered = Registered::new(device, pages.start.as_ptr() as u64, bytes as u64)?;
+        let place = (pages.start.as_ptr() as u64, bytes as u64);
+        let registered = Registered::with_rights(device, vpid, place, rights)?;
         Ok(Block { registered, pages })
     }
 

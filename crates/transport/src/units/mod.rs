@@ -16,15 +16,24 @@
 //! 3. The receiver takes all VELO messages out of its mailbox at each poll. Messages for which its NIC has no room wait in
 //!    [`link::Inbound`], and their room is not reported.
 //!
+//! Reads and writes of registered memory go over the same units, from a port of their own ([`one_sided`]).
+//!
 //! * [`wire`]: messages in bytes. [`link`]: credits and order. [`memory`]: registered memory.
 //! * [`send`]: the rows. [`receive`]: what has come. [`fetch`]: the payload of long messages. [`control`]: grants and their end.
+//! * [`one_sided`]: reads and writes. [`directory`]: where peers find regions. [`translations`]: what was found there. [`accesses`]: what
+//!   becomes of commands. [`doubts`]: accesses that were refused.
 
+pub mod accesses;
 pub mod control;
+pub mod directory;
+pub mod doubts;
 pub mod fetch;
 pub mod link;
 pub mod memory;
+pub mod one_sided;
 pub mod receive;
 pub mod send;
+pub mod translations;
 pub mod wire;
 
 use std::collections::btree_map::Entry;
@@ -45,10 +54,13 @@ use crate::extoll::{Device, DeviceError};
 use crate::operation::Operation;
 use link::{BOUNCES, Inbound, SLOTS};
 use memory::{Block, Registrations};
+use one_sided::OneSided;
 use wire::{BOUNCE_HEADING_BYTES, Request};
 
-/// The port of a transport.
+/// The port of a transport for messages.
 const VPID: u16 = 0;
+/// Its ports: that, and the one for accesses.
+const PORTS: u32 = 2;
 /// Puts whose payload has not been read yet.
 const STAGING_SLOTS: u64 = 16;
 /// Gets under way.
@@ -70,11 +82,14 @@ pub(crate) fn limits(nic: &Limits, peers: u32, address_tables: u32, sends_max: u
     let of_peer = bounces + 2 * (slots + bounces) + 1;
     // Of this process: staging slots, gets and sources, and their failures.
     let own = 2 * (STAGING_SLOTS as u32 + GETS_MAX as u32 + sends_max);
+    // The port for accesses has a queue of the same length. Each command brings one notification, and those that the own requester
+    // refuses are read at once.
+    let of_accesses = one_sided::COMMANDS_MAX as u32 + one_sided::LANDINGS as u32 + 1;
     Limits {
-        vpids: 1,
+        vpids: PORTS,
         velo_bytes: Limits::EXTOLL.velo_bytes,
         mailbox_slots: peers * slots + IDS * CONTROL_SLOTS + UNPUBLISHED_SLOTS,
-        notifications: peers * of_peer + own,
+        notifications: (peers * of_peer + own).max(of_accesses),
         address_tables,
         ..*nic
     }
@@ -159,12 +174,14 @@ pub struct Units {
     /// Peers shall send packets.
     is_withdrawn: bool,
     polls: u32,
+    pub(crate) one_sided: OneSided,
 }
 
 impl Units {
     /// Opens the port. `medium_max`: bytes of the longest message that is put.
     pub(crate) fn open(interface: &Arc<Interface>, medium_max: usize, peers: u32) -> Result<Units, DeviceError> {
         let device = Arc::new(Device::over(interface.clone()));
+        let one_sided = OneSided::open(&device)?;
         let (_, reader) = device.open_mailbox(Some(VPID), 0)?;
         Ok(Units {
             device,
@@ -175,7 +192,7 @@ impl Units {
             granted: BTreeMap::new(),
             granted_max: peers as usize,
             staging: None,
-            registrations: Registrations::default(),
+            registrations: Registrations::new(VPID),
             sources: Spans::default(),
             sinks: Spans::default(),
             requests: BTreeMap::new(),
@@ -183,6 +200,7 @@ impl Units {
             fetches: VecDeque::new(),
             is_withdrawn: false,
             polls: 0,
+            one_sided,
         })
     }
 
@@ -193,6 +211,7 @@ impl Units {
         self.sources.0.retain(|_, (_, number)| sends(*number));
         self.sinks.0.retain(|_, (_, number)| fetches(*number));
         self.fetches.retain(|number| fetches(*number));
+        self.one_sided.forget_ended(operations);
     }
 
     fn interface(&self) -> &Interface {
@@ -242,7 +261,7 @@ mod tests {
             let made = limits(&Limits::DEFAULT, peers, 4, 2048);
             assert!(made.mailbox_slots >= peers * u32::from(SLOTS) + IDS * CONTROL_SLOTS + UNPUBLISHED_SLOTS);
             assert!(made.notifications >= peers * (u32::from(BOUNCES) + 2 * u32::from(SLOTS + BOUNCES)) + 2 * 2048);
-            assert_eq!((made.vpids, made.entries), (1, Limits::DEFAULT.entries), "the other tables stay");
+            assert_eq!((made.vpids, made.entries), (PORTS, Limits::DEFAULT.entries), "the other tables stay");
         }
     }
 

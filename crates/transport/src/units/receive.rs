@@ -83,6 +83,7 @@ impl Transport {
     fn poll_units(&mut self) -> bool {
         let mut any = self.take_mail();
         any |= self.take_unit_notifications();
+        any |= self.take_accesses();
         self.start_fetches();
         let due = self.units.as_mut().map(|units| std::mem::take(&mut units.due)).unwrap_or_default();
         for id in due {

@@ -20,7 +20,7 @@ use super::fetch::End;
 use super::link::{BOUNCED, Outbound, mailed};
 use super::memory::{Block, Registered};
 use super::wire::{self, BOUNCE_HEADING_BYTES, Counts, Fragment, Heading, Request, VELO_BYTES, mtt};
-use super::{STAGING_SLOTS, Units, slots_of};
+use super::{STAGING_SLOTS, Units, VPID, slots_of};
 use crate::extoll::DeviceError;
 use crate::extoll::staging::{Staging, StagingSlot};
 use crate::flags::{EAGAIN, EFAULT, EINVAL, EMSGSIZE};
@@ -264,7 +264,7 @@ impl Units {
     /// Takes a slot of staging memory, which is made at the first use.
     fn take_staging(&mut self) -> Result<StagingSlot, Refused> {
         if self.staging.is_none() {
-            let block = Block::new(&self.device, STAGING_SLOTS as usize * self.slot_bytes).map_err(|error| {
+            let block = Block::new(&self.device, VPID, STAGING_SLOTS as usize * self.slot_bytes).map_err(|error| {
                 log::error!("there is no memory to send from: {error}");
                 Refused::NoRoom
             })?;

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands of accesses from this process to one other, in the order of their calls, and what becomes of each.
+//!
+//! ```text
+//!   put, put, get ─ answered: the get has ended, and the puts before it
+//!             └─── refused: this one has failed, whatever else becomes
+//! ```
+//!
+//! Invariants
+//! 1. The target handles the commands of one initiator in their order, and its answers keep it: of gets with the same local memory
+//!    the first one is answered first.
+//! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out, and comes behind the
+//!    errors among them (docs/design/extoll.md, one-sided MPI).
+//! 3. So an error of a put belongs to one before the first get that has not been answered. Equal puts among those differ in
+//!    nothing but their time, and what is revoked stays so: the last ones have failed.
+//! 4. A record leaves the queue exactly once.
+//!
+//! Cost: O(n) for an answer, where n commands are under way; as many as there may be are few.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use selvedge_nic::rma::code;
+
+use super::memory::Registered;
+
+/// What a command is for. The numbers are those of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Put(usize),
+    Get(usize),
+    /// A get behind puts, whose answer says that they were carried out.
+    Flush,
+    /// A get of the bucket of a key.
+    LookUp(u64),
+    /// The operation was dropped with its endpoint.
+    Dropped,
+}
+
+/// How the notification of a command names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    pub code: u8,
+    /// Its local address; of an immediate put the remote one.
+    pub word0: u64,
+    pub bytes: u64,
+}
+
+/// A command under way.
+pub struct Sent {
+    pub name: Name,
+    pub purpose: Purpose,
+    /// The registration of its local memory, which stays until then.
+    pub local: Option<Arc<Registered>>,
+}
+
+impl Sent {
+    fn is_get(&self) -> bool {
+        self.name.code == code::BT_GET
+    }
+}
+
+/// The commands under way to one process.
+#[derive(Default)]
+pub struct Accesses {
+    queue: VecDeque<Sent>,
+}
+
+impl Accesses {
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether a flush is to be sent now: there are puts without a get behind them, and no flush is under way.
+    pub fn wants_flush(&self) -> bool {
+        let is_open = self.queue.back().is_some_and(|last| !last.is_get());
+        is_open && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
+    }
+
+    /// A command has left.
+    pub fn sent(&mut self, sent: Sent) {
+        self.queue.push_back(sent);
+    }
+
+    /// A get is answered. Returns the commands that have ended with success, that get as the last one. Empty: there is no such get.
+    pub fn answered(&mut self, word0: u64, bytes: u64) -> Vec<Sent> {
+        let name = Name { code: code::BT_GET, word0, bytes };
+        let Some(at) = self.queue.iter().position(|sent| sent.name == name) else { return Vec::new() };
+        let (mut ended, mut later) = (Vec::new(), VecDeque::new());
+        let get = self.queue.remove(at);
+        for (number, sent) in self.queue.drain(..).enumerate() {
+            match number < at && !sent.is_get() {
+                true => ended.push(sent),
+                false => later.push_back(sent),
+            }
+        }
+        self.queue = later;
+        ended.extend(get);
+        ended
+    }
+
+    /// A command is refused. Returns it. None: there is no such command.
+    pub fn refused(&mut self, name: Name) -> Option<Sent> {
+        let is_it = |sent: &Sent| sent.name == name;
+        let first = self.queue.iter().position(is_it)?;
+        let at = match name.code {
+            code::BT_GET => first,
+            _ => {
+                let get = self.queue.iter().position(Sent::is_get).unwrap_or(self.queue.len());
+                self.queue.iter().take(get).rposition(is_it).unwrap_or(first)
+            }
+        };
+        self.queue.remove(at)
+    }
+
+    /// The target is gone: no put is answered any more. Returns the puts. Gets are refused one by one.
+    pub fn lose_puts(&mut self) -> Vec<Sent> {
+        let (gets, puts) = self.queue.drain(..).partition(Sent::is_get);
+        self.queue = gets;
+        Vec::from(puts)
+    }
+
+    /// Forgets the operations for which `is_over` is true. Their commands stay.
+    pub fn forget(&mut self, is_over: impl Fn(usize) -> bool) {
+        for sent in &mut self.queue {
+            if let Purpose::Put(number) | Purpose::Get(number) = sent.purpose {
+                if is_over(number) {
+                    sent.purpose = Purpose::Dropped;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(number: usize, word0: u64) -> Sent {
+        Sent { name: Name { code: code::BT_PUT, word0, bytes: 8 }, purpose: Purpose::Put(number), local: None }
+    }
+
+    fn get(purpose: Purpose, word0: u64) -> Sent {
+        Sent { name: Name { code: code::BT_GET, word0, bytes: 8 }, purpose, local: None }
+    }
+
+    fn purposes(ended: Vec<Sent>) -> Vec<Purpose> {
+        ended.into_iter().map(|sent| sent.purpose).collect()
+    }
+
+    #[test]
+    fn an_answered_get_ends_the_puts_before_it() {
+        let mut accesses = Accesses::default();
+        accesses.sent(put(1, 100));
+        accesses.sent(get(Purpose::Get(2), 200));
+        accesses.sent(put(3, 100));
+        accesses.sent(get(Purpose::Flush, 300));
+        accesses.sent(put(4, 100));
+        assert_eq!(purposes(accesses.answered(300, 8)), [Purpose::Put(1), Purpose::Put(3), Purpose::Flush]);
+        assert!(accesses.answered(300, 8).is_empty() && accesses.answered(200, 7).is_empty());
+        assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Get(2)]);
+        assert!(!accesses.is_idle() && accesses.wants_flush());
+    }
+
+    #[test]
+    fn one_flush_is_under_way() {
+        let mut accesses = Accesses::default();
+        assert!(!accesses.wants_flush());
+        accesses.sent(put(1, 0));
+        assert!(accesses.wants_flush());
+        accesses.sent(get(Purpose::Flush, 64));
+        assert!(!accesses.wants_flush());
+        accesses.sent(put(2, 0));
+        assert!(!accesses.wants_flush(), "the second put waits for the first flush");
+        accesses.answered(64, 8);
+        assert!(accesses.wants_flush());
+        accesses.sent(get(Purpose::Get(3), 128));
+        assert!(!accesses.wants_flush(), "another get serves as well");
+        accesses.refused(Name { code: code::BT_GET, word0: 128, bytes: 8 });
+        assert!(accesses.wants_flush(), "unless it is refused");
+    }
+
+    #[test]
+    fn gets_of_one_memory_are_answered_in_their_order() {
+        let mut accesses = Accesses::default();
+        (1..=3).for_each(|number| accesses.sent(get(Purpose::Get(number), 8)));
+        assert_eq!(purposes(accesses.answered(8, 8)), [Purpose::Get(1)]);
+        let name = Name { code: code::BT_GET, word0: 8, bytes: 8 };
+        assert_eq!(accesses.refused(name).map(|sent| sent.purpose), Some(Purpose::Get(2)));
+        assert_eq!(purposes(accesses.answered(8, 8)), [Purpose::Get(3)]);
+        assert!(accesses.is_idle() && accesses.refused(name).is_none());
+    }
+
+    #[test]
+    fn a_target_that_is_gone_answers_no_put() {
+        let mut accesses = Accesses::default();
+        accesses.sent(put(1, 100));
+        accesses.sent(get(Purpose::Get(2), 200));
+        accesses.sent(put(3, 100));
+        assert_eq!(purposes(accesses.lose_puts()), [Purpose::Put(1), Purpose::Put(3)]);
+        accesses.forget(|number| number == 2);
+        assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Dropped]);
+    }
+
+    /// An initiator and a target for many commands, among them equal ones. The target begins to refuse one of the places at a time
+    /// that the initiator does not know. Each operation ends as the target has decided.
+    #[test]
+    fn equal_puts_end_as_the_target_has_decided() {
+        let mut state = 5u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..300 {
+            let mut accesses = Accesses::default();
+            let mut answers: VecDeque<(Name, bool)> = VecDeque::new();
+            let (mut wanted, mut found) = (Vec::new(), Vec::new());
+            let revoked = random(40);
+            let mut flushes = 0;
+            for number in 0..60usize {
+                if random(4) != 0 {
+                    let place = random(2);
+                    accesses.sent(put(number, place));
+                    let is_refused = place == 0 && number as u64 >= revoked;
+                    wanted.push((number, !is_refused));
+                    if is_refused {
+                        answers.push_back((Name { code: code::BT_PUT, word0: place, bytes: 8 }, false));
+                    }
+                }
+                if accesses.wants_flush() {
+                    flushes += 1;
+                    accesses.sent(get(Purpose::Flush, 1000 + flushes));
+                    answers.push_back((Name { code: code::BT_GET, word0: 1000 + flushes, bytes: 8 }, true));
+                }
+                while number == 59 || random(3) == 0 {
+                    let Some((name, is_done)) = answers.pop_front() else { break };
+                    match is_done {
+                        true => found.extend(accesses.answered(name.word0, 8).into_iter().map(|sent| (sent, true))),
+                        false => found.extend(accesses.refused(name).map(|sent| (sent, false))),
+                    }
+                }
+            }
+            if accesses.wants_flush() {
+                accesses.sent(get(Purpose::Flush, 9));
+                found.extend(accesses.answered(9, 8).into_iter().map(|sent| (sent, true)));
+            }
+            let mut ended: Vec<(usize, bool)> = found
+                .iter()
+                .filter_map(|(sent, is_done)| match sent.purpose {
+                    Purpose::Put(number) => Some((number, *is_done)),
+                    _ => None,
+                })
+                .collect();
+            ended.sort_unstable();
+            assert_eq!(ended, wanted);
+        }
+    }
+}
