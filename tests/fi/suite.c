@@ -139,6 +139,11 @@ void exchange(const void *mine, size_t bytes, void *all)
 
 void die_now(bool replaced)
 {
+    if (getenv("FI_TEST_COMMON") != NULL && !replaced) {
+        /* A simulated job ends with the first rank whose status is not 0. This one leaves everything open as well. */
+        atomic_fetch_sub(&common->parties, 1);
+        _exit(0);
+    }
     kill_rank(my_rank, replaced);
     for (;;) pause();
 }

@@ -215,7 +215,7 @@ void exchange(const void *mine, size_t bytes, void *all);
 /* Memory that all processes of the case see, zero at first. */
 enum { SHARED_BYTES = 1 << 22 };
 void *shared(void);
-/* SIGKILL for this process, or for the process of `rank`. barrier() no longer waits for a dead process. If `replaced`,
+/* SIGKILL for this process, or for the process of `rank`. In virtual time die_now(false) is an exit that closes nothing. barrier() no longer waits for a dead process. If `replaced`,
  * another process starts the body again in its place, with life() one higher. */
 _Noreturn void die_now(bool replaced);
 void kill_rank(int rank, bool replaced);
