@@ -198,6 +198,77 @@ CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that 
     pass_around(side, 1 - rank(), 77);
 }
 
+/* A window of reads and writes to `dead`, of which each ends once. Returns how many ended in error. */
+static int ends_of_window(struct side *side, int dead, const struct region *there, char *local, char *in, size_t bytes)
+{
+    enum { WINDOW = 48 };
+    bool seen[WINDOW] = {false};
+    int posted = 0, failed = 0;
+    long long until = now_ms() + WAIT_MS;
+    for (int i = 0; i < WINDOW; i++) {
+        ssize_t rc;
+        size_t each = i % 3 ? bytes : 8;
+        do {
+            rc = i % 2 ? fi_read(side->ep, in, each, NULL, to(dead), there->base, there->key, CONTEXT(i))
+                       : fi_write(side->ep, local, each, NULL, to(dead), there->base, there->key, CONTEXT(i));
+            if (rc == -FI_EAGAIN) progress();
+        } while (rc == -FI_EAGAIN && now_ms() < until);
+        if (rc == -FI_EAGAIN) FAIL("-FI_EAGAIN for ever");
+        if (rc != 0) check_death_error((int)-rc);
+        if (rc == 0) posted++;
+        else seen[i] = true, failed++;
+    }
+    while (posted > 0) {
+        struct fi_cq_tagged_entry entry = {0};
+        struct fi_cq_err_entry e = {0};
+        ssize_t rc = fi_cq_read(side->tx, &entry, 1);
+        if (rc == -FI_EAGAIN) progress();
+        if (rc == -FI_EAGAIN && now_ms() > until) FAIL("%d accesses never end", posted);
+        if (rc == -FI_EAVAIL) {
+            CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
+            check_death_error(e.err);
+            entry.op_context = e.op_context;
+            failed++;
+        }
+        if (entry.op_context == NULL) continue;
+        uintptr_t which = (uintptr_t)entry.op_context - (uintptr_t)CONTEXT(0);
+        CHECK(which < WINDOW && !seen[which]);
+        seen[which] = true;
+        posted--;
+    }
+    return failed;
+}
+
+CASE(dead_under_reads_and_writes, 4,
+     "contract: a process dies while two read and write its memory: each access ends once, with its bytes or in error, "
+     "and the others go on",
+     .needs = OUR_PROVIDER)
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA});
+    enum { BYTES = 6000 };
+    char *memory = buffer(BYTES), *local = buffer(BYTES), *in = buffer(BYTES);
+    struct region r = region_over(side, memory, BYTES, ACCESS_ALL), all[4];
+    exchange(&r, sizeof r, all);
+    if (rank() == 3) {
+        UNTIL(((volatile char *)memory)[BYTES - 1] != 0);
+        die_now(false);
+    }
+    memset(local, 0x33, BYTES);
+    if (rank() < 2) {
+        long long until = now_ms() + WAIT_MS;
+        while (ends_of_window(side, 3, &all[3], local, in, BYTES) < 48)
+            if (now_ms() > until) FAIL("accesses to the dead process end well");
+    }
+    barrier();
+    /* the others' windows work */
+    int next = (rank() + 1) % 3;
+    POST(fi_write(side->ep, local, BYTES, NULL, to(next), all[next].base, all[next].key, CONTEXT(1)));
+    CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));
+    barrier();
+    CHECK_BYTES(memory, BYTES, 0x33);
+    if (rank() < 2) pass_around(side, 1 - rank(), 77);
+}
+
 CASE(killed_in_the_middle_of_a_stream, 4,
      "contract: a process is killed while three stream to it and it to them: the others see errors or go on, and no "
      "message between them is lost or torn",
