@@ -53,11 +53,8 @@ const NOT_ANSWERED: &[Exception] = &[
     ("rma_errors::bounds_of_large_ones", KEYS),
 ];
 /// Where initiators know the bounds and rights of regions, for reads and writes.
-const NOT_ANSWERED_ATOMICS: &[Exception] = &[
-    ("memory::no_bytes", KEYS),
-    ("rma_errors::out_of_bounds", KEYS),
-    ("rma_errors::access_not_granted", KEYS),
-];
+const NOT_ANSWERED_ATOMICS: &[Exception] =
+    &[("memory::no_bytes", KEYS), ("rma_errors::out_of_bounds", KEYS), ("rma_errors::access_not_granted", KEYS)];
 /// Where a target must make calls.
 const NOT_BY_OTHERS: &[Exception] = &[
     ("atomic_calls::target_sleeps", CALLS),

@@ -5,6 +5,8 @@
  */
 #include "suite.h"
 
+#include <sys/mman.h>
+
 #define WANTS (struct wants){.caps = FI_MSG | FI_RMA}
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
@@ -114,6 +116,48 @@ CASE(many_regions, 1, "fi_mr: each of 5,000 regions at once is reached by its ke
         CHECK_EQ(in, (uint64_t)i + 1);
     }
     for (int i = 0; i < COUNT; i++) region_close(&regions[i]);
+}
+
+/* The tables of a process are used up many times over, so that regions have addresses that closed ones had. */
+CASE(windows_come_and_go, 2,
+     "fi_mr: 30 windows of 150 MiB come and go, with room for six: each is reached by its key, and none by that of a closed one",
+     .needs = OUR_PROVIDER)
+{
+    enum { WINDOWS = 30, BYTES = 150 << 20 };
+    setenv("SELVEDGE_ADDRESS_TABLES", "1", 1);
+    struct side *side = job_open(WANTS);
+    volatile char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    char *local = buffer(64), *in = buffer(64);
+    static struct region all[WINDOWS][2];
+    int other = 1 - rank();
+    for (int w = 0; w < WINDOWS; w++) {
+        about("window %d", w);
+        struct region mine = region_over(side, (void *)memory, BYTES, ACCESS_ALL);
+        exchange(&mine, sizeof mine, all[w]);
+        memset(local, w + 1, 64);
+        for (uint64_t at = 0; at < BYTES; at += BYTES / 3) {
+            POST(fi_write(side->ep, local, 64, NULL, to(other), all[w][other].base + at, all[w][other].key, CONTEXT(1)));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));
+            POST(fi_read(side->ep, in, 64, NULL, to(other), all[w][other].base + at, all[w][other].key, CONTEXT(2)));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(2));
+            CHECK_BYTES(in, 64, w + 1);
+        }
+        barrier();
+        for (uint64_t at = 0; at < BYTES; at += BYTES / 3) CHECK_BYTES((const void *)(memory + at), 64, w + 1);
+        memset(local, 0x7f, 64);
+        for (int old = w > 8 ? w - 8 : 0; old < w; old++) {
+            about("window %d, the key of window %d", w, old);
+            if (all[old][other].key == all[w][other].key) continue;
+            POST(fi_write(side->ep, local, 64, NULL, to(other), all[old][other].base, all[old][other].key, CONTEXT(3)));
+            CHECK_EQ(WAIT_ERROR(side->tx).err, FI_ENOKEY);
+        }
+        barrier();
+        for (uint64_t at = 0; at < BYTES; at += BYTES / 3) CHECK_BYTES((const void *)(memory + at), 64, w + 1);
+        region_close(&mine);
+        barrier();
+    }
+    munmap((void *)memory, BYTES);
 }
 
 /* ---- Streams ----------------------------------------------------------------------------------------------------- */

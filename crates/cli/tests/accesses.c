@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * One process with two domains of libfabric's provider: COUNT times the first writes 8 bytes, writes 5,000 bytes and reads 5,000 bytes
- * of memory that the second has registered, and waits for each.
+ * of memory that the second has registered, and waits for each. With WINDOW_MB the memory is so long, and is registered anew each time.
  *
- * accesses COUNT
+ * accesses COUNT [WINDOW_MB]
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { BYTES = 5000 };
 
@@ -70,7 +71,10 @@ static void wait_for(struct side *side)
 
 int main(int argc, char **argv)
 {
-    static char memory[BYTES], out[BYTES], in[BYTES];
+    static char out[BYTES], in[BYTES];
+    long count = argc > 1 ? atol(argv[1]) : 1;
+    size_t window = argc > 2 ? (size_t)atol(argv[2]) << 20 : BYTES;
+    char *memory = mmap(NULL, window, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct fi_info *hints = fi_allocinfo(), *info;
     struct fid_fabric *fabric;
     struct fid_mr *mr;
@@ -86,10 +90,11 @@ int main(int argc, char **argv)
     side_open(&b, fabric, info);
     OK(fi_getname(&b.ep->fid, name, &bytes));
     check(fi_av_insert(a.av, name, 1, &to, 0, NULL) - 1, "fi_av_insert");
-    OK(fi_mr_reg(b.domain, memory, BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
-    uint64_t key = fi_mr_key(mr);
-    for (int i = 0; i < (argc > 1 ? atoi(argv[1]) : 1); i++) {
-        memset(out, i + 1, BYTES);
+    for (long i = 0; i < count; i++) {
+        if (i == 0 || argc > 2)
+            OK(fi_mr_reg(b.domain, memory, window, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7 + (uint64_t)i, 0, &mr, NULL));
+        uint64_t key = fi_mr_key(mr);
+        memset(out, (int)i + 1, BYTES);
         POST(&a, fi_write(a.ep, out, 8, NULL, to, 100, key, NULL));
         wait_for(&a);
         POST(&a, fi_write(a.ep, out, BYTES, NULL, to, 0, key, NULL));
@@ -97,8 +102,13 @@ int main(int argc, char **argv)
         POST(&a, fi_read(a.ep, in, BYTES, NULL, to, 0, key, NULL));
         wait_for(&a);
         check(memcmp(in, out, BYTES), "the bytes");
+        if (argc > 2) {
+            OK(fi_close(&mr->fid));
+            fi_cq_read(a.cq, NULL, 0);
+            fi_cq_read(b.cq, NULL, 0);
+        }
     }
-    OK(fi_close(&mr->fid));
+    if (argc <= 2) OK(fi_close(&mr->fid));
     side_close(&a);
     side_close(&b);
     OK(fi_close(&fabric->fid));

@@ -20,7 +20,7 @@ fn program(place: &Place) -> String {
     made.to_str().expect("a path of characters").to_owned()
 }
 
-/// Each write is a put, and a get behind it; each read is a get; one get looks the key up. Both ranks of the run do the same. Nothing
+/// Each write is a put, and a get behind it; each read is a get; one get looks the key up, behind a lock request. Both ranks of the run do the same. Nothing
 /// goes to the Portals unit.
 #[test]
 fn on_extoll_reads_and_writes_are_gets_and_puts_of_the_rma_unit() {
@@ -29,7 +29,8 @@ fn on_extoll_reads_and_writes_are_gets_and_puts_of_the_rma_unit() {
     let run = |machine| report_of_two(&place, machine, &[], &[&program, &COUNT.to_string()])["registers"].clone();
     let register = |registers: &serde_json::Value, name: &str| registers[name].as_u64().unwrap_or(0);
     let extoll = run("extoll-ht400");
-    let counted = ["requester_puts", "completer_puts", "requester_gets", "responder_gets", "requests", "notifications_discarded"];
+    let counted =
+        ["requester_puts", "completer_puts", "requester_gets", "responder_gets", "requests", "notifications_discarded"];
     assert_eq!(
         counted.map(|name| register(&extoll, name)),
         [4 * COUNT, 4 * COUNT, 6 * COUNT + 2, 6 * COUNT + 2, 0, 0],
@@ -37,4 +38,19 @@ fn on_extoll_reads_and_writes_are_gets_and_puts_of_the_rma_unit() {
     );
     let cluster = run("cluster");
     assert_eq!((register(&cluster, "requester_puts"), register(&cluster, "requests")), (0, 6 * COUNT), "{cluster}");
+}
+
+/// The address tables have room for six windows of 150 MB, and twenty come and go. Nothing goes to the Portals unit, so each has found
+/// room, which those before it have had.
+#[test]
+fn on_extoll_closed_windows_make_room_for_others() {
+    let place = Place::new("accesses-windows");
+    let program = program(&place);
+    let limited = ["env", "SELVEDGE_ADDRESS_TABLES=1", &program, "20", "150"];
+    let registers = report_of_two(&place, "extoll-ht400", &[], &limited)["registers"].clone();
+    assert_eq!(
+        (registers["requests"].as_u64().unwrap_or(0), &registers["requester_puts"]),
+        (0, &(80.into())),
+        "{registers}"
+    );
 }

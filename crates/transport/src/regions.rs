@@ -177,9 +177,14 @@ impl Transport {
 
     /// Lets peers reach a region over the units, where there are any: it is in the directory.
     fn expose_region(&mut self, number: usize) {
-        let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
-        if region.exposed.is_none() {
-            region.exposed = units.one_sided.expose((region.start, region.length), region.access, region.key);
+        for has_made_room in [false, true] {
+            let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
+            if region.exposed.is_none() {
+                region.exposed = units.one_sided.expose((region.start, region.length), region.access, region.key);
+            }
+            if region.exposed.is_none() && !has_made_room {
+                self.reuse_addresses();
+            }
         }
     }
 
@@ -188,6 +193,7 @@ impl Transport {
         let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
         if let Some(exposed) = region.exposed.take() {
             units.one_sided.conceal(region.key, exposed);
+            self.reuse_addresses();
         }
     }
 }

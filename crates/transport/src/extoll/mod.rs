@@ -246,7 +246,8 @@ impl Device {
         Ok(())
     }
 
-    /// Clears the entries of a region, whose network logical addresses no later region gets. Afterwards no command reaches the memory.
+    /// Clears the entries of a region, which keeps its network logical addresses until [`Device::unregister`]. Afterwards no command
+    /// reaches the memory.
     pub fn revoke(&self, vpid: u16, nla: u64, pages: u64) {
         let first = nla / PAGE_BYTES;
         let free = self.free_pages();

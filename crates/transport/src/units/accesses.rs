@@ -33,6 +33,10 @@ pub enum Purpose {
     Flush,
     /// A get of the bucket of a key.
     LookUp(u64),
+    /// A lock request, which tells the target that we remember its addresses. The look-up of this key follows.
+    Mark(u64),
+    /// A get whose refusal says that the target is gone.
+    Probe,
     /// The operation was dropped with its endpoint.
     Dropped,
 }
@@ -41,7 +45,7 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     pub code: u8,
-    /// Its local address; of an immediate put the remote one.
+    /// Its local address; of an immediate put the remote one, of a lock its number.
     pub word0: u64,
     pub bytes: u64,
 }
@@ -58,6 +62,10 @@ impl Sent {
     fn is_get(&self) -> bool {
         self.name.code == code::BT_GET
     }
+
+    fn is_put(&self) -> bool {
+        matches!(self.name.code, code::BT_PUT | code::IMMEDIATE_PUT)
+    }
 }
 
 /// The commands under way to one process.
@@ -73,8 +81,8 @@ impl Accesses {
 
     /// Whether a flush is to be sent now: there are puts without a get behind them, and no flush is under way.
     pub fn wants_flush(&self) -> bool {
-        let is_open = self.queue.back().is_some_and(|last| !last.is_get());
-        is_open && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
+        let last = self.queue.iter().rfind(|sent| sent.is_put() || sent.is_get());
+        last.is_some_and(Sent::is_put) && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
     }
 
     /// A command has left.
@@ -89,7 +97,7 @@ impl Accesses {
         let (mut ended, mut later) = (Vec::new(), VecDeque::new());
         let get = self.queue.remove(at);
         for (number, sent) in self.queue.drain(..).enumerate() {
-            match number < at && !sent.is_get() {
+            match number < at && sent.is_put() {
                 true => ended.push(sent),
                 false => later.push_back(sent),
             }
@@ -99,12 +107,17 @@ impl Accesses {
         ended
     }
 
+    /// A lock request is answered. Returns it. None: there is no such request.
+    pub fn locked(&mut self, number: u64) -> Option<Sent> {
+        self.refused(Name { code: code::LOCK, word0: number, bytes: 1 })
+    }
+
     /// A command is refused. Returns it. None: there is no such command.
     pub fn refused(&mut self, name: Name) -> Option<Sent> {
         let is_it = |sent: &Sent| sent.name == name;
         let first = self.queue.iter().position(is_it)?;
         let at = match name.code {
-            code::BT_GET => first,
+            code::BT_GET | code::LOCK => first,
             _ => {
                 let get = self.queue.iter().position(Sent::is_get).unwrap_or(self.queue.len());
                 self.queue.iter().take(get).rposition(is_it).unwrap_or(first)
@@ -115,8 +128,8 @@ impl Accesses {
 
     /// The target is gone: no put is answered any more. Returns the puts. Gets are refused one by one.
     pub fn lose_puts(&mut self) -> Vec<Sent> {
-        let (gets, puts) = self.queue.drain(..).partition(Sent::is_get);
-        self.queue = gets;
+        let (puts, others): (VecDeque<Sent>, _) = self.queue.drain(..).partition(Sent::is_put);
+        self.queue = others;
         Vec::from(puts)
     }
 
@@ -160,6 +173,22 @@ mod tests {
         assert!(accesses.answered(300, 8).is_empty() && accesses.answered(200, 7).is_empty());
         assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Get(2)]);
         assert!(!accesses.is_idle() && accesses.wants_flush());
+    }
+
+    #[test]
+    fn a_lock_is_answered_for_itself() {
+        let mut accesses = Accesses::default();
+        let lock =
+            || Sent { name: Name { code: code::LOCK, word0: 3, bytes: 1 }, purpose: Purpose::Mark(7), local: None };
+        accesses.sent(lock());
+        assert!(!accesses.wants_flush());
+        accesses.sent(put(1, 0));
+        accesses.sent(lock());
+        assert!(accesses.wants_flush(), "a lock is not a get behind the put");
+        accesses.sent(get(Purpose::Flush, 64));
+        assert_eq!(purposes(accesses.answered(64, 8)), [Purpose::Put(1), Purpose::Flush]);
+        assert_eq!(accesses.locked(3).map(|sent| sent.purpose), Some(Purpose::Mark(7)));
+        assert!(accesses.locked(4).is_none() && accesses.locked(3).is_some() && accesses.is_idle());
     }
 
     #[test]

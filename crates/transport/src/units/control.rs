@@ -97,6 +97,16 @@ impl Transport {
                 }
             }
             Control::Closed => self.lose_peer(id),
+            Control::Forget => units.one_sided.forget(id),
+            Control::Forgotten => units.one_sided.is_forgotten_by(id),
+        }
+    }
+
+    /// Has peers forget the network logical addresses of closed regions, if there are enough of them.
+    pub(crate) fn reuse_addresses(&mut self) {
+        let Some(units) = &mut self.units else { return };
+        for id in units.one_sided.begin_round() {
+            units.control(id, Control::Forget);
         }
     }
 
@@ -206,6 +216,7 @@ impl Transport {
         self.end_link(id);
         if let Some(units) = &mut self.units {
             units.one_sided.forget_translations(id);
+            units.one_sided.is_forgotten_by(id);
         }
         let lost: Vec<usize> = self.sends_over_units(|outgoing| outgoing.target.0 == id).collect();
         for number in lost {
@@ -225,6 +236,9 @@ impl Transport {
         lost.extend(targets.into_iter().filter(|to| !self.interface.look_alive(to.0, to.1)).map(|to| to.0));
         for id in lost {
             self.lose_peer(id);
+        }
+        if let Some(units) = &mut self.units {
+            units.one_sided.probe_holders();
         }
     }
 
@@ -246,7 +260,8 @@ impl Transport {
     pub(crate) fn close_units(&mut self) {
         let Some(units) = &self.units else { return };
         let open = self.peers.iter().filter(|peer| matches!(peer.link, Link::Open(_))).map(|peer| peer.id);
-        let all: std::collections::BTreeSet<u64> = units.granted.keys().copied().chain(open).collect();
+        let known = units.granted.keys().copied().chain(units.one_sided.holders());
+        let all: std::collections::BTreeSet<u64> = known.chain(open).collect();
         for id in all {
             units.control(id, Control::Closed);
         }

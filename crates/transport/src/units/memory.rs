@@ -20,7 +20,6 @@ pub struct Registered {
     nla: u64,
     pages: u64,
     is_writable: bool,
-    keeps_addresses: bool,
 }
 
 impl Registered {
@@ -42,22 +41,17 @@ impl Registered {
         let nla = device.register_with(vpid, start, bytes, rights)?;
         let pages = (offset + bytes.max(1)).div_ceil(PAGE_BYTES);
         let is_writable = rights == Rights::ReadWrite;
-        Ok(Registered {
-            device: device.clone(),
-            vpid,
-            start: start - offset,
-            nla,
-            pages,
-            is_writable,
-            keeps_addresses: false,
-        })
+        Ok(Registered { device: device.clone(), vpid, start: start - offset, nla, pages, is_writable })
     }
 
-    /// Others name this memory at any time. So when the record is dropped, its network logical addresses are given to nothing else, and
-    /// a later use is refused.
-    pub fn for_others(mut self) -> Registered {
-        self.keeps_addresses = true;
-        self
+    /// Ends accesses to the memory. Its network logical addresses are given to nothing else until the record is dropped, so a use of
+    /// them is refused.
+    pub fn revoke(&self) {
+        self.device.revoke(self.vpid, self.nla, self.pages);
+    }
+
+    pub fn pages(&self) -> u64 {
+        self.pages
     }
 
     /// The network logical address of one of its bytes.
@@ -73,9 +67,6 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.keeps_addresses {
-            return self.device.revoke(self.vpid, self.nla, self.pages);
-        }
         if let Err(error) = self.device.unregister(self.vpid, self.nla, self.pages) {
             log::error!("memory at {:#x} stays registered: {error}", self.nla);
         }

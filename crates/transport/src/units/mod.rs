@@ -21,7 +21,7 @@
 //! * [`wire`]: messages in bytes. [`link`]: credits and order. [`memory`]: registered memory.
 //! * [`send`]: the rows. [`receive`]: what has come. [`fetch`]: the payload of long messages. [`control`]: grants and their end.
 //! * [`one_sided`]: reads and writes. [`directory`]: where peers find regions. [`translations`]: what was found there. [`accesses`]: what
-//!   becomes of commands. [`doubts`]: accesses that were refused.
+//!   becomes of commands. [`doubts`]: accesses that were refused. [`retired`]: addresses of closed regions.
 
 pub mod accesses;
 pub mod control;
@@ -32,6 +32,7 @@ pub mod link;
 pub mod memory;
 pub mod one_sided;
 pub mod receive;
+pub mod retired;
 pub mod send;
 pub mod translations;
 pub mod wire;
@@ -65,8 +66,9 @@ const PORTS: u32 = 2;
 const STAGING_SLOTS: u64 = 16;
 /// Gets under way.
 const GETS_MAX: usize = 64;
-/// Control messages of one peer that may lie in the mailbox: hello, the answer to ours, a question, the end of a grant.
-const CONTROL_SLOTS: u32 = 4;
+/// Control messages of one peer that may lie in the mailbox: hello, the answer to ours, a question, the end of a grant; that we forget
+/// addresses, and that it has.
+const CONTROL_SLOTS: u32 = 6;
 /// Slots that the reader has freed and not yet published.
 const UNPUBLISHED_SLOTS: u32 = 16;
 /// Peers with a grant, if the size of the job is not known; and at most.
@@ -84,7 +86,7 @@ pub(crate) fn limits(nic: &Limits, peers: u32, address_tables: u32, sends_max: u
     let own = 2 * (STAGING_SLOTS as u32 + GETS_MAX as u32 + sends_max);
     // The port for accesses has a queue of the same length. Each command brings one notification, and those that the own requester
     // refuses are read at once.
-    let of_accesses = one_sided::COMMANDS_MAX as u32 + one_sided::LANDINGS as u32 + 1;
+    let of_accesses = (one_sided::COMMANDS_MAX + one_sided::MARKS_MAX) as u32 + one_sided::LANDINGS as u32 + 1;
     Limits {
         vpids: PORTS,
         velo_bytes: Limits::EXTOLL.velo_bytes,

@@ -20,13 +20,16 @@ use std::sync::Arc;
 
 use libc::iovec;
 use selvedge_nic::atu::Rights;
-use selvedge_nic::rma::{Descriptor, Notification, Operation as Rma, code, options, spec};
+use selvedge_nic::rma::{Descriptor, LockRequest, Notification, Operation as Rma, code, options, spec};
+use selvedge_nic::tables::{LOCKS, PAGES};
 use slab::Slab;
 
 use super::accesses::{Accesses, Name, Purpose, Sent};
 use super::directory::{self, BUCKET_BYTES, Directory, Entry};
 use super::memory::{Block, Registered, Registrations};
+use super::retired::Retired;
 use super::translations::{Place, Translations};
+use super::wire::Control;
 use crate::extoll::connection::{PostError, Posted};
 use crate::extoll::staging::{Staging, StagingSlot};
 use crate::extoll::{Device, DeviceError};
@@ -49,6 +52,10 @@ pub(super) const LANDINGS: u64 = 64;
 const COMMAND_BYTES_MAX: u64 = selvedge_nic::rma::descriptor::BYTES_MAX as u64;
 /// Bytes that a descriptor carries itself.
 const IMMEDIATE_BYTES: u64 = 8;
+/// Lock requests under way.
+pub(super) const MARKS_MAX: usize = 16;
+/// The share of the address tables that closed regions may keep before peers are asked to forget them: one in so many.
+const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
 
@@ -57,6 +64,16 @@ const FLUSH_BYTES: u64 = 8;
 struct Target {
     accesses: Accesses,
     translations: Translations,
+    mark: Mark,
+}
+
+/// Whether a target knows that this process remembers its addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mark {
+    #[default]
+    No,
+    Asked,
+    Yes,
 }
 
 /// The port for accesses, with everything that is under way there.
@@ -71,6 +88,13 @@ pub(crate) struct OneSided {
     /// By the ids of the processes.
     targets: BTreeMap<u64, Target>,
     commands: usize,
+    marks: usize,
+    /// Closed regions of this process.
+    retired: Retired<Registered>,
+    /// The tables had no room for a region.
+    lacks_room: bool,
+    /// Targets that are told when what is under way to them has ended.
+    forgetting: BTreeSet<u64>,
     /// Targets of puts that no get may be behind.
     unflushed: BTreeSet<u64>,
     /// Accesses that were refused, until it is known why.
@@ -105,6 +129,10 @@ impl OneSided {
             registrations: Registrations::new(VPID),
             targets: BTreeMap::new(),
             commands: 0,
+            marks: 0,
+            retired: Retired::default(),
+            lacks_room: false,
+            forgetting: BTreeSet::new(),
             unflushed: BTreeSet::new(),
             doubts: Vec::new(),
         })
@@ -116,16 +144,76 @@ impl OneSided {
     pub(crate) fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
         let rights = directory::rights(access).filter(|_| memory.1 != 0)?;
         let registered = Registered::with_rights(&self.device, VPID, memory, rights)
-            .inspect_err(|error| log::info!("peers reach a region by packets: {error}"))
+            .inspect_err(|error| {
+                self.lacks_room |= matches!(error, DeviceError::TablesFull { .. });
+                log::info!("peers reach a region by packets: {error}");
+            })
             .ok()?;
         let entry = Entry { key, nla: registered.nla_of(memory.0), length: memory.1, access };
-        self.directory.insert(&entry).then(|| registered.for_others())
+        self.directory.insert(&entry).then_some(registered)
     }
 
     /// Takes a region back. Afterwards no peer reaches the memory, whatever it remembers of the key.
     pub(crate) fn conceal(&mut self, key: u64, registered: Registered) {
         self.directory.remove(key);
-        drop(registered);
+        registered.revoke();
+        let pages = registered.pages();
+        self.retired.add(registered, pages);
+    }
+
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them.
+    pub(super) fn begin_round(&mut self) -> BTreeSet<u64> {
+        let tables = u64::from(self.device.interface().limits().address_tables);
+        let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
+        if !self.retired.is_due(pages_max) {
+            return BTreeSet::new();
+        }
+        let holders = self.holders();
+        self.retired.begin(holders.clone());
+        holders.iter().for_each(|id| self.probe(*id));
+        holders
+    }
+
+    /// The processes that may remember addresses of this one's regions.
+    pub(super) fn holders(&self) -> BTreeSet<u64> {
+        let mut nic = self.device.interface().lock();
+        let mut is_held = |number: u32| {
+            let reading = LockRequest { vpid: VPID, number, compare: i32::MIN, add: 0 };
+            nic.lock_now(&reading).is_ok_and(|lock| lock.value != 0)
+        };
+        (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
+    }
+
+    /// A process remembers no address of this one's regions.
+    pub(super) fn is_forgotten_by(&mut self, id: u64) {
+        self.retired.forgotten(id);
+    }
+
+    /// Finds out which of the peers that are to forget addresses are gone.
+    pub(super) fn probe_holders(&mut self) {
+        for id in self.retired.holders() {
+            self.probe(id);
+        }
+    }
+
+    fn probe(&mut self, id: u64) {
+        if let Some(slot) = self.landings.take() {
+            self.get_for_us(id, directory::NLA, slot, FLUSH_BYTES, Purpose::Probe);
+        }
+    }
+
+    /// Forgets the addresses of a target's regions. It is told by [`OneSided::next_forgotten`].
+    pub(super) fn forget(&mut self, id: u64) {
+        self.target(id).translations.clear();
+        self.forgetting.insert(id);
+    }
+
+    /// A target whose addresses are forgotten, when nothing to it is under way.
+    pub(super) fn next_forgotten(&mut self) -> Option<u64> {
+        let is_idle = |id: &&u64| self.targets.get(id).is_none_or(|target| target.accesses.is_idle());
+        let id = self.forgetting.iter().find(is_idle).copied()?;
+        self.forgetting.remove(&id);
+        Some(id)
     }
 
     // ---- peers ----
@@ -140,7 +228,7 @@ impl OneSided {
     /// The process with this id has closed its NIC, or has ended.
     pub(super) fn forget_translations(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
-            target.translations.clear();
+            (target.mark, _) = (Mark::No, target.translations.clear());
         }
     }
 
@@ -180,6 +268,9 @@ impl OneSided {
         pieces: &[iovec],
         remote: &[RemoteRange],
     ) -> Result<Vec<Run>, Refused> {
+        if self.forgetting.contains(&id) {
+            return Err(Refused::Later);
+        }
         let (mut runs, mut refused, mut unknown) = (Vec::new(), None, Vec::new());
         let target = self.targets.entry(id).or_default();
         each_common(pieces, remote, |start, offset, key, bytes, _| {
@@ -212,13 +303,48 @@ impl OneSided {
         refused.map_or(Ok(runs), Err)
     }
 
-    /// Asks for the directory's bucket of a key, if there is room.
+    /// Asks for the directory's bucket of a key, if there is room. The target first learns that this process remembers addresses.
     fn look_up(&mut self, id: u64, key: u64) {
+        match self.target(id).mark {
+            Mark::Yes => {}
+            Mark::Asked => return,
+            Mark::No => return self.mark(id, key),
+        }
         let Some(slot) = self.landings.take() else { return };
         let read = directory::NLA + directory::bucket_of(key);
         if self.get_for_us(id, read, slot, BUCKET_BYTES as u64, Purpose::LookUp(key)) {
             self.targets.entry(id).or_default().translations.ask(key);
         }
+    }
+
+    fn mark(&mut self, id: u64, key: u64) {
+        if self.marks >= MARKS_MAX {
+            return;
+        }
+        let number = u32::from(self.device.node());
+        let lock = Rma::Lock { number, compare: i32::MAX - 1, add: 1 };
+        if self.post(id, code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
+            let name = Name { code: code::LOCK, word0: number.into(), bytes: 1 };
+            let target = self.target(id);
+            target.accesses.sent(Sent { name, purpose: Purpose::Mark(key), local: None });
+            target.translations.ask(key);
+            target.mark = Mark::Asked;
+            self.marks += 1;
+        }
+    }
+
+    /// A lock request has ended.
+    fn marked(&mut self, id: u64, key: u64, is_refused: bool) {
+        self.marks -= 1;
+        let target = self.target(id);
+        if is_refused {
+            target.mark = Mark::No;
+            return target.translations.answer(key, None);
+        }
+        target.mark = Mark::Yes;
+        // Its look-up follows. Without room, the next try of the access asks again.
+        target.translations.doubt_asked(key);
+        self.look_up(id, key);
     }
 
     /// Sends a get behind the puts to a process, if one is wanted now and there is room.
@@ -487,6 +613,9 @@ impl Transport {
         self.settle_doubts();
         if let Some(units) = &mut self.units {
             units.one_sided.flush_all();
+            while let Some(id) = units.one_sided.next_forgotten() {
+                units.control(id, Control::Forgotten);
+            }
         }
         any
     }
@@ -497,11 +626,19 @@ impl Transport {
         let Some(units) = &mut self.units else { return };
         let one_sided = &mut units.one_sided;
         let Some(target) = one_sided.targets.get_mut(&id) else { return };
+        // Of a lock the number is the lower part, beside its value.
+        let word0 = if matches!(code, code::LOCK | code::LOCK_RSP) { word0 & 0xff_ffff } else { word0 };
         if error != 0 {
             // A command that the requester has refused is not in the queue: its caller knows.
             match target.accesses.refused(Name { code, word0, bytes }) {
                 Some(sent) => self.access_ended(id, sent, true),
                 None => log::debug!("a command to process {id} is refused, and no access waits for it"),
+            }
+            return;
+        }
+        if code == code::LOCK_RSP {
+            if let Some(sent) = target.accesses.locked(word0) {
+                self.access_ended(id, sent, false);
             }
             return;
         }
@@ -521,7 +658,8 @@ impl Transport {
         let one_sided = &mut units.one_sided;
         match purpose {
             Purpose::Put(_) | Purpose::Get(_) | Purpose::Dropped => one_sided.commands -= 1,
-            Purpose::Flush | Purpose::LookUp(_) => _ = one_sided.landings.give_back(name.word0),
+            Purpose::Flush | Purpose::LookUp(_) | Purpose::Probe => _ = one_sided.landings.give_back(name.word0),
+            Purpose::Mark(_) => {}
         }
         match purpose {
             Purpose::Put(number) | Purpose::Get(number) => {
@@ -536,9 +674,11 @@ impl Transport {
                 let found = if is_refused { None } else { directory::find(&one_sided.bucket(name.word0), key) };
                 one_sided.target(id).translations.answer(key, found);
             }
+            Purpose::Mark(key) => one_sided.marked(id, key, is_refused),
             // A directory that cannot be read is that of a NIC that is closed, or of a process that has ended.
             Purpose::Flush if is_refused => self.lose_target(id),
-            Purpose::Flush | Purpose::Dropped => {}
+            Purpose::Probe if is_refused => one_sided.is_forgotten_by(id),
+            Purpose::Flush | Purpose::Probe | Purpose::Dropped => {}
         }
     }
 
@@ -546,7 +686,7 @@ impl Transport {
     fn lose_target(&mut self, id: u64) {
         let Some(units) = &mut self.units else { return };
         let target = units.one_sided.target(id);
-        target.translations.clear();
+        (target.mark, _) = (Mark::No, target.translations.clear());
         let lost = target.accesses.lose_puts();
         for sent in lost {
             if let Some(pending) = match sent.purpose {

@@ -87,6 +87,13 @@ impl Translations {
         self.known.insert(key, Known::Asked(backoff));
     }
 
+    /// A key that was asked for is to be asked for again.
+    pub fn doubt_asked(&mut self, key: u64) {
+        if let Some(Known::Asked(_)) = self.known.get(&key) {
+            self.known.remove(&key);
+        }
+    }
+
     /// A look-up has ended. None: the key is not in the directory, or there is no directory.
     pub fn answer(&mut self, key: u64, found: Option<Entry>) {
         let Some(known) = self.known.get_mut(&key) else { return };

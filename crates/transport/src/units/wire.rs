@@ -253,15 +253,24 @@ pub enum Control {
     /// The sender wants to send over the units.
     Hello,
     /// It may: so many slots of the mailbox, and so many slots of bounce memory from this network logical address on.
-    Open { slots: u16, bounces: u16, nla: u64 },
+    Open {
+        slots: u16,
+        bounces: u16,
+        nla: u64,
+    },
     /// It may not. It sends packets.
     Refused,
     /// Report what was taken, when all messages with lower numbers were.
-    Ask { number: u8 },
+    Ask {
+        number: u8,
+    },
     /// No more messages over the units: the NIC shall match them without its program.
     Withdrawn,
     /// The NIC is closed.
     Closed,
+    /// Forget the network logical addresses of the sender's regions, and say so when nothing to them is under way.
+    Forget,
+    Forgotten,
 }
 
 impl Control {
@@ -273,6 +282,8 @@ impl Control {
             Control::Ask { number } => (3 | u64::from(number) << 16, 0),
             Control::Withdrawn => (4, 0),
             Control::Closed => (5, 0),
+            Control::Forget => (6, 0),
+            Control::Forgotten => (7, 0),
         };
         let mut bytes = [0; CONTROL_BYTES];
         bytes[..8].copy_from_slice(&first.to_le_bytes());
@@ -289,6 +300,8 @@ impl Control {
             3 => Control::Ask { number: (first >> 16) as u8 & (NUMBERS - 1) },
             4 => Control::Withdrawn,
             5 => Control::Closed,
+            6 => Control::Forget,
+            7 => Control::Forgotten,
             _ => return None,
         };
         (control.encode()[..] == *bytes).then_some(control)
