@@ -371,6 +371,34 @@ CASE(writes_behind_messages, 2,
     }
 }
 
+CASE(writes_past_messages, 2,
+     "FI_ORDER_SAS alone: writes and reads end although their target has not taken the messages before them")
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA, .order = FI_ORDER_SAS});
+    uint64_t *memory = buffer(64), in = 0, word = 0;
+    struct region r = region_over(side, memory, 64, ACCESS_ALL), all[2];
+    exchange(&r, sizeof r, all);
+    for (uint64_t i = 1; i <= 5; i++) {
+        about("round %d", (int)i);
+        if (rank() == 0) {
+            POST(fi_tinject(side->ep, &i, 8, to(1), i));
+            POST(fi_write(side->ep, &i, 8, NULL, to(1), all[1].base, all[1].key, CONTEXT(1)));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));
+            POST(fi_read(side->ep, &in, 8, NULL, to(1), all[1].base, all[1].key, CONTEXT(2)));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(2));
+            CHECK_EQ(in, i);
+        }
+        barrier_asleep();
+        if (rank() == 1) {
+            CHECK_EQ(memory[0], i);
+            POST(fi_trecv(side->ep, &word, 8, NULL, FI_ADDR_UNSPEC, i, 0, CONTEXT(3)));
+            CHECK_PTR(WAIT_RX(side).context, CONTEXT(3));
+            CHECK_EQ(word, i);
+        }
+        barrier();
+    }
+}
+
 CASE(data_behind_writes, 2, "FI_ORDER_WAW: when the data of a write arrive, the writes before it are there")
 {
     enum { COUNT = 12, EACH = 3000 };
