@@ -20,9 +20,10 @@
 //!
 //! * [`wire`]: messages in bytes. [`link`]: credits and order. [`memory`]: registered memory.
 //! * [`send`]: the rows. [`receive`]: what has come. [`fetch`]: the payload of long messages. [`control`]: grants and their end.
-//! * [`one_sided`]: reads and writes. [`directory`]: where peers find regions. [`translations`]: what was found there. [`accesses`]: what
+//! * [`one_sided`]: the port for reads and writes. [`access`]: theirs. [`directory`]: where peers find regions. [`translations`]: what was found there. [`accesses`]: what
 //!   becomes of commands. [`doubts`]: accesses that were refused. [`retired`]: addresses of closed regions.
 
+pub mod access;
 pub mod accesses;
 pub mod control;
 pub mod directory;
