@@ -203,7 +203,8 @@ CASE(revoked_under_equal_writes, 2,
                     seen[which] = true;
                     ends[which] = error == 0;
                     failed += error != 0;
-                    if (error != 0) CHECK_EQ(error, FI_ENOKEY);
+                    /* While a region closes, its entries go one after the other: some right may be there still. */
+                    if (error != 0 && (was_closed || error != FI_EACCES)) CHECK_EQ(error, FI_ENOKEY);
                     if (was_closed && error == 0) FAIL("a write that was posted after the close ended well");
                 }
                 for (int i = 1; i < WINDOW; i++)
