@@ -20,7 +20,7 @@ use selvedge_nic::rma::{Notification, Operation as Rma, code, spec};
 use super::accesses::{Name, Purpose, Sent};
 use super::directory;
 use super::memory::Registered;
-use super::one_sided::{COMMANDS_MAX, OneSided, Refused};
+use super::one_sided::{COMMANDS_MAX, OneSided, Refused, VPID};
 use super::wire::Control;
 use crate::extoll::DeviceError;
 use crate::extoll::connection::{PostError, Posted};
@@ -103,7 +103,7 @@ impl Transport {
                 moved_to(bytes.as_ptr() as u64, runs)
             }
         };
-        let ready = self.ready(transfer.write, &runs)?;
+        let ready = self.ready(id, transfer.write, &runs)?;
         if copied.is_some() && length as u64 > IMMEDIATE_BYTES {
             self.interface.charge_copy(length as u64);
         }
@@ -132,10 +132,11 @@ impl Transport {
     }
 
     /// Prepares the commands of runs: registers their local memory, and finds room.
-    pub(super) fn ready(&mut self, write: bool, runs: &[Run]) -> Result<Vec<Ready>, Refused> {
+    pub(super) fn ready(&mut self, id: u64, write: bool, runs: &[Run]) -> Result<Vec<Ready>, Refused> {
         let units = self.units.as_mut().ok_or(Refused::Packets)?;
         let can_register = |bytes: u64| bytes < u64::from(units.device.interface().limits().address_tables) << 30;
-        let OneSided { device, registrations, commands, .. } = &mut units.one_sided;
+        let OneSided { device, registrations, commands, targets, .. } = &mut units.one_sided;
+        let accesses = &targets.entry(id).or_default().accesses;
         let wanted: u64 = runs.iter().map(|run| run.bytes.div_ceil(COMMAND_BYTES_MAX)).sum();
         if wanted > COMMANDS_MAX as u64 {
             return Err(Refused::Packets);
@@ -143,6 +144,7 @@ impl Transport {
         if *commands + wanted as usize > COMMANDS_MAX {
             return Err(Refused::Later);
         }
+        let mut used: Vec<(u64, u64)> = Vec::new();
         let register = |run: &Run| {
             if write && run.bytes <= IMMEDIATE_BYTES {
                 return match crate::memory_is_readable(run.start, run.bytes) {
@@ -150,11 +152,24 @@ impl Transport {
                     false => Err(Refused::Error(EFAULT)),
                 };
             }
-            let made = registrations.of(device, (run.start, run.bytes), !write).map_err(|error| match error {
+            let refused = |error| match error {
                 DeviceError::TablesFull { .. } if *commands != 0 && can_register(run.bytes) => Refused::Later,
                 DeviceError::TablesFull { .. } => Refused::Packets,
                 _ => Refused::Error(EFAULT),
-            })?;
+            };
+            let mut made = registrations.of(device, (run.start, run.bytes), !write).map_err(refused)?;
+            let is_confused = |at: u64| {
+                let bytes = (run.bytes - at).min(COMMAND_BYTES_MAX);
+                let name = Name { code: code::BT_PUT, word0: made.nla_of(run.start) + at, bytes };
+                accesses.would_confuse(name, run.nla + at)
+            };
+            let (start, end) = (run.start, run.start + run.bytes);
+            let overlaps = used.iter().any(|other| start < other.1 && other.0 < end);
+            if write && (overlaps || (0..run.bytes).step_by(COMMAND_BYTES_MAX as usize).any(is_confused)) {
+                // The refusal of one of the puts could not tell them apart.
+                made = Arc::new(Registered::new(device, VPID, run.start, run.bytes).map_err(refused)?);
+            }
+            used.push((start, end));
             let nla = made.nla_of(run.start);
             Ok(Ready { run: *run, local: Some((made, nla)) })
         };
@@ -214,7 +229,7 @@ impl Transport {
         if posted != Ok(Posted::Started) {
             return EFAULT;
         }
-        let purpose = if write { Purpose::Put(number) } else { Purpose::Get(number) };
+        let purpose = if write { Purpose::Put { number, there } } else { Purpose::Get(number) };
         let sent = Sent { name: Name { code, word0, bytes }, purpose, local: local.map(|(made, _)| made.clone()) };
         units.one_sided.target(id).accesses.sent(sent);
         units.one_sided.commands += 1;
@@ -285,12 +300,12 @@ impl Transport {
         let Some(units) = &mut self.units else { return };
         let one_sided = &mut units.one_sided;
         match purpose {
-            Purpose::Put(_) | Purpose::Get(_) | Purpose::Dropped => one_sided.commands -= 1,
+            Purpose::Put { .. } | Purpose::Get(_) | Purpose::Dropped => one_sided.commands -= 1,
             Purpose::Flush | Purpose::LookUp(_) | Purpose::Probe => _ = one_sided.landings.give_back(name.word0),
             Purpose::Mark(_) => {}
         }
         match purpose {
-            Purpose::Put(number) | Purpose::Get(number) => {
+            Purpose::Put { number, .. } | Purpose::Get(number) => {
                 if let (true, Some(over_units)) =
                     (is_refused, self.pending(number).and_then(|pending| pending.over_units.as_mut()))
                 {
@@ -316,7 +331,7 @@ impl Transport {
         let lost = units.one_sided.lose_puts(id);
         for sent in lost {
             if let Some(pending) = match sent.purpose {
-                Purpose::Put(number) => self.pending(number),
+                Purpose::Put { number, .. } => self.pending(number),
                 _ => None,
             } {
                 pending.error = EHOSTDOWN;

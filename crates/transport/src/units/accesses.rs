@@ -11,8 +11,10 @@
 //!    the first one is answered first.
 //! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out, and comes behind the
 //!    errors among them (docs/design/extoll.md, one-sided MPI).
-//! 3. So an error of a put belongs to one before the first get that has not been answered. Equal puts among those differ in
-//!    nothing but their time, and what is revoked stays so: the last ones have failed.
+//! 3. So an error of a put belongs to one before the first get that has not been answered. The error names local memory, so two puts
+//!    under way have the same name only if they write to the same place of the target, too ([`Accesses::would_confuse`]). Such puts
+//!    differ in nothing but their time. The place's addresses belong to no other memory as long as this process remembers them, so what
+//!    is revoked stays so: the last ones have failed.
 //! 4. A record leaves the queue exactly once.
 //!
 //! Cost: O(n) for an answer, where n commands are under way; as many as there may be are few.
@@ -27,7 +29,11 @@ use super::memory::Registered;
 /// What a command is for. The numbers are those of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    Put(usize),
+    Put {
+        number: usize,
+        /// The remote address.
+        there: u64,
+    },
     Get(usize),
     /// A get behind puts, whose answer says that they were carried out.
     Flush,
@@ -85,6 +91,12 @@ impl Accesses {
         last.is_some_and(Sent::is_put) && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
     }
 
+    /// Whether a put of local memory under way has this name, and another place at the target. A refusal could not tell the two apart.
+    pub fn would_confuse(&self, name: Name, there: u64) -> bool {
+        let is_elsewhere = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
+        name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_elsewhere(sent.purpose))
+    }
+
     /// A command has left.
     pub fn sent(&mut self, sent: Sent) {
         self.queue.push_back(sent);
@@ -94,15 +106,11 @@ impl Accesses {
     pub fn answered(&mut self, word0: u64, bytes: u64) -> Vec<Sent> {
         let name = Name { code: code::BT_GET, word0, bytes };
         let Some(at) = self.queue.iter().position(|sent| sent.name == name) else { return Vec::new() };
-        let (mut ended, mut later) = (Vec::new(), VecDeque::new());
         let get = self.queue.remove(at);
-        for (number, sent) in self.queue.drain(..).enumerate() {
-            match number < at && sent.is_put() {
-                true => ended.push(sent),
-                false => later.push_back(sent),
-            }
+        let (mut ended, before): (Vec<Sent>, Vec<Sent>) = self.queue.drain(..at).partition(Sent::is_put);
+        for sent in before.into_iter().rev() {
+            self.queue.push_front(sent);
         }
-        self.queue = later;
         ended.extend(get);
         ended
     }
@@ -136,7 +144,7 @@ impl Accesses {
     /// Forgets the operations for which `is_over` is true. Their commands stay.
     pub fn forget(&mut self, is_over: impl Fn(usize) -> bool) {
         for sent in &mut self.queue {
-            if let Purpose::Put(number) | Purpose::Get(number) = sent.purpose {
+            if let Purpose::Put { number, .. } | Purpose::Get(number) = sent.purpose {
                 if is_over(number) {
                     sent.purpose = Purpose::Dropped;
                 }
@@ -149,8 +157,14 @@ impl Accesses {
 mod tests {
     use super::*;
 
+    /// A put of local memory at an address to the place of the same address.
     fn put(number: usize, word0: u64) -> Sent {
-        Sent { name: Name { code: code::BT_PUT, word0, bytes: 8 }, purpose: Purpose::Put(number), local: None }
+        put_to(number, word0, word0)
+    }
+
+    fn put_to(number: usize, word0: u64, there: u64) -> Sent {
+        let purpose = Purpose::Put { number, there };
+        Sent { name: Name { code: code::BT_PUT, word0, bytes: 8 }, purpose, local: None }
     }
 
     fn get(purpose: Purpose, word0: u64) -> Sent {
@@ -169,7 +183,7 @@ mod tests {
         accesses.sent(put(3, 100));
         accesses.sent(get(Purpose::Flush, 300));
         accesses.sent(put(4, 100));
-        assert_eq!(purposes(accesses.answered(300, 8)), [Purpose::Put(1), Purpose::Put(3), Purpose::Flush]);
+        assert_eq!(purposes(accesses.answered(300, 8)), [put(1, 100).purpose, put(3, 100).purpose, Purpose::Flush]);
         assert!(accesses.answered(300, 8).is_empty() && accesses.answered(200, 7).is_empty());
         assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Get(2)]);
         assert!(!accesses.is_idle() && accesses.wants_flush());
@@ -186,7 +200,7 @@ mod tests {
         accesses.sent(lock());
         assert!(accesses.wants_flush(), "a lock is not a get behind the put");
         accesses.sent(get(Purpose::Flush, 64));
-        assert_eq!(purposes(accesses.answered(64, 8)), [Purpose::Put(1), Purpose::Flush]);
+        assert_eq!(purposes(accesses.answered(64, 8)), [put(1, 0).purpose, Purpose::Flush]);
         assert_eq!(accesses.locked(3).map(|sent| sent.purpose), Some(Purpose::Mark(7)));
         assert!(accesses.locked(4).is_none() && accesses.locked(3).is_some() && accesses.is_idle());
     }
@@ -226,13 +240,30 @@ mod tests {
         accesses.sent(put(1, 100));
         accesses.sent(get(Purpose::Get(2), 200));
         accesses.sent(put(3, 100));
-        assert_eq!(purposes(accesses.lose_puts()), [Purpose::Put(1), Purpose::Put(3)]);
+        assert_eq!(purposes(accesses.lose_puts()), [put(1, 100).purpose, put(3, 100).purpose]);
         accesses.forget(|number| number == 2);
         assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Dropped]);
     }
 
-    /// An initiator and a target for many commands, among them equal ones. The target begins to refuse one of the places at a time
-    /// that the initiator does not know. Each operation ends as the target has decided.
+    #[test]
+    fn puts_of_one_memory_to_two_places_are_confused() {
+        let mut accesses = Accesses::default();
+        accesses.sent(put_to(1, 100, 7));
+        let name = put(0, 100).name;
+        assert!(!accesses.would_confuse(name, 7) && accesses.would_confuse(name, 8));
+        assert!(!accesses.would_confuse(Name { bytes: 9, ..name }, 8) && !accesses.would_confuse(put(0, 101).name, 8));
+        assert!(!accesses.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, 8), "it is named by its place");
+        accesses.forget(|_| true);
+        assert!(accesses.would_confuse(name, 7), "the place of a dropped one is not known any more");
+        accesses.sent(get(Purpose::Flush, 300));
+        assert!(accesses.would_confuse(name, 8), "the answer has not come");
+        accesses.answered(300, 8);
+        assert!(!accesses.would_confuse(name, 8));
+    }
+
+    /// An initiator and a target for many commands, among them equal ones, and those that write the same memory to two places. The
+    /// target begins to refuse one of the places at a time that the initiator does not know. Each operation ends as the target has
+    /// decided.
     #[test]
     fn equal_puts_end_as_the_target_has_decided() {
         let mut state = 5u64;
@@ -249,11 +280,17 @@ mod tests {
             for number in 0..60usize {
                 if random(4) != 0 {
                     let place = random(2);
-                    accesses.sent(put(number, place));
+                    // One buffer for both places, or another address of it if the names would be the same.
+                    let mut sent = put_to(number, 500, place);
+                    while accesses.would_confuse(sent.name, place) {
+                        sent.name.word0 += 1;
+                    }
+                    let name = sent.name;
+                    accesses.sent(sent);
                     let is_refused = place == 0 && number as u64 >= revoked;
                     wanted.push((number, !is_refused));
                     if is_refused {
-                        answers.push_back((Name { code: code::BT_PUT, word0: place, bytes: 8 }, false));
+                        answers.push_back((name, false));
                     }
                 }
                 if accesses.wants_flush() {
@@ -276,7 +313,7 @@ mod tests {
             let mut ended: Vec<(usize, bool)> = found
                 .iter()
                 .filter_map(|(sent, is_done)| match sent.purpose {
-                    Purpose::Put(number) => Some((number, *is_done)),
+                    Purpose::Put { number, .. } => Some((number, *is_done)),
                     _ => None,
                 })
                 .collect();

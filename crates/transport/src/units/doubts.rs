@@ -69,7 +69,7 @@ impl Transport {
             if runs == over_units.runs || over_units.repetitions >= REPETITIONS_MAX {
                 return Err(Refused::Error(EFAULT));
             }
-            self.ready(write, &runs).map(|ready| (runs, ready))
+            self.ready(id, write, &runs).map(|ready| (runs, ready))
         });
         match again {
             Ok((runs, ready)) => {
