@@ -32,6 +32,7 @@ use crate::flow::{Flow, PAUSE_FIRST, PAUSE_LONGEST, PAUSE_LONGEST_SIMULATED};
 use crate::message::{Outgoing, Stage, stays_here};
 use crate::operation::Operation;
 use crate::ticket::Ticket;
+use crate::transfer::Note;
 use crate::transport::Transport;
 
 /// How long closing an endpoint waits for the replies to injected messages, and for messages that were refused.
@@ -252,11 +253,13 @@ impl Transport {
         }
     }
 
-    /// The number of an endpoint's injected messages that have not arrived at other processes, and of its accesses over the units, which
-    /// use its program's memory; and whether any message was refused.
+    /// The number of an endpoint's injected messages that have not arrived at other processes, of its accesses over the units, which
+    /// use its program's memory, and of its notifications of writes that have not left; and whether any message was refused.
     fn injected(&mut self, bindings: *mut Bindings) -> (usize, bool) {
-        let Transport { operations, flows, peers, interface, .. } = self;
-        let (mut left, mut refused) = (0, false);
+        let Transport { operations, flows, peers, interface, notes, .. } = self;
+        let is_to_other = |peer: u32| peers.get(peer).is_some_and(|peer| peer.owner != interface.word());
+        let is_left = |(note, ticket): &&(Note, Ticket)| ticket.bindings == bindings && is_to_other(note.peer);
+        let (mut left, mut refused) = (notes.iter().filter(is_left).count(), false);
         for (_, operation) in operations.iter() {
             if let Operation::Remote(pending) = operation {
                 left += usize::from(pending.over_units.is_some() && pending.ticket.bindings == bindings);

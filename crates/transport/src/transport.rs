@@ -291,6 +291,12 @@ impl Transport {
         let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
         self.outstanding = sends as u32;
         self.claimed.retain(|claimed| claimed.bindings != endpoint);
+        // Their tickets name the endpoint.
+        let waiting = self.notes.len();
+        self.notes.retain(|(_, ticket)| ticket.bindings != endpoint);
+        if self.notes.len() != waiting {
+            log::warn!("{} notifications of writes were not sent: there was no room", waiting - self.notes.len());
+        }
     }
 
     // ---- keys of regions ----

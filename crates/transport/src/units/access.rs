@@ -353,10 +353,13 @@ impl Transport {
 
     /// Whether a message may follow the accesses to its peer.
     pub(crate) fn admits_message(&mut self, message: &Message<'_>) -> bool {
+        if message.kind == Kind::Note {
+            // It has waited for the accesses before it ([`Transport::notify`]).
+            return true;
+        }
         // SAFETY: a ticket of a new message names an open endpoint.
         let orders = unsafe { (*message.ticket.bindings).orders };
-        // The notification of a write follows the end of that write, and so that of those before it.
-        message.kind == Kind::Note || !orders.messages || self.accesses_are_done(message.peer)
+        !orders.messages || self.accesses_are_done(message.peer)
     }
 }
 
