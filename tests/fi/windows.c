@@ -218,6 +218,52 @@ CASE(revoked_under_equal_writes, 2,
     }
 }
 
+CASE(registered_again_under_writes, 2,
+     "FI_ORDER_WAW: one buffer is written to two keys, of which one has got other memory: each write comes to the memory of its "
+     "key, and is there when the data of a write behind it arrive")
+{
+    enum { BYTES = 3000 };
+    struct side *side = job_open((struct wants){
+        .caps = FI_MSG | FI_RMA, .order = FI_ORDER_WAW, .mr_mode_exact = true, .mr_mode = 0});
+    static const size_t LENGTHS[] = {64, BYTES, 9, 8};
+    const uint64_t moves = 0xfeed, stays = 0xbeef;
+    char *first = buffer(2 * BYTES), *second = buffer(3 * BYTES), *local = buffer(BYTES), *last = buffer(BYTES);
+    struct fid_mr *mr[2] = {NULL, NULL};
+    if (rank() == 1) OK(fi_mr_reg(side->domain, second, 3 * BYTES, ACCESS_ALL, 0, stays, 0, &mr[1], NULL));
+    for (int round = 1; round <= 16; round++) {
+        size_t bytes = LENGTHS[round % 4];
+        char *now = first + round % 2 * BYTES, *before = first + (round + 1) % 2 * BYTES;
+        about("round %d, %zu bytes", round, bytes);
+        if (rank() == 1) {
+            if (mr[0] != NULL) OK(fi_close(&mr[0]->fid));
+            OK(fi_mr_reg(side->domain, now, BYTES, ACCESS_ALL, 0, moves, 0, &mr[0], NULL));
+            memset(first, 0x11, 2 * BYTES);
+            memset(second, 0x11, 3 * BYTES);
+        }
+        barrier();
+        if (rank() == 0) {
+            memset(local, 0x40 + round, bytes);
+            memset(last, 0x70, BYTES);
+            POST(fi_write(side->ep, local, bytes, NULL, to(1), 0, stays, CONTEXT(1)));
+            POST(fi_write(side->ep, local, bytes, NULL, to(1), 0, moves, CONTEXT(2)));
+            POST(fi_write(side->ep, local, bytes, NULL, to(1), BYTES, stays, CONTEXT(3)));
+            POST(fi_writedata(side->ep, last, bytes, NULL, (uint64_t)round, to(1), 2 * BYTES, stays, CONTEXT(4)));
+            for (int i = 0; i < 4; i++) WAIT_TX(side);
+        } else {
+            CHECK_EQ(WAIT_RX(side).data, (uint64_t)round);
+            CHECK_BYTES(now, bytes, 0x40 + round);
+            CHECK_BYTES(now + bytes, BYTES - bytes, 0x11);
+            CHECK_BYTES(before, BYTES, 0x11);
+            CHECK_BYTES(second, bytes, 0x40 + round);
+            CHECK_BYTES(second + BYTES, bytes, 0x40 + round);
+            CHECK_BYTES(second + 2 * BYTES, bytes, 0x70);
+        }
+        barrier();
+    }
+    for (int i = 0; i < 2; i++)
+        if (mr[i] != NULL) OK(fi_close(&mr[i]->fid));
+}
+
 CASE(many_at_once, 2, "fi_rma: 3,000 writes and 3,000 reads, posted as fast as they are taken: each ends once, with its bytes")
 {
     enum { COUNT = 3000, EACH = 96 };

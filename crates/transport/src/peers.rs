@@ -29,6 +29,8 @@ pub struct Peer {
     pub(crate) in_place: Backoff,
     /// Packets to it that have not been answered.
     pub(crate) in_flight: u32,
+    /// Accesses over the units that it has refused, in whole or in part, and that have not ended.
+    pub(crate) refused: u32,
     /// Whether it takes messages over VELO and RMA.
     pub(crate) link: Link,
 }
@@ -166,6 +168,7 @@ impl Peers {
                 undelivered: VecDeque::new(),
                 in_place: Backoff::default(),
                 in_flight: 0,
+                refused: 0,
                 link: Link::Unasked,
             });
             list.len() as u32 - 1

@@ -32,8 +32,10 @@ impl Transport {
         if length as u64 != transfer.remote.iter().map(|piece| piece.length as u64).sum::<u64>() {
             return -(EINVAL as isize);
         }
-        if let Some(outcome) = self.transfer_over_units(transfer, length) {
-            return outcome;
+        if self.units.is_some() {
+            if let Some(outcome) = self.transfer_over_units(transfer, length) {
+                return outcome;
+            }
         }
         if !self.admits_packets(transfer.peer, &transfer.ticket) {
             return -(EAGAIN as isize);
@@ -191,6 +193,7 @@ impl Transport {
             error: 0,
             staging: Staging::default(),
             note,
+            was_refused: false,
             over_units: None,
         })))
     }
@@ -282,8 +285,8 @@ impl Transport {
         if pending.left != 0 {
             return;
         }
-        if pending.is_in_doubt() {
-            return self.doubt(number);
+        if pending.was_refused {
+            return self.refused_ended(number);
         }
         let Operation::Remote(pending) = self.operations.remove(number) else { return };
         let entry = pending.ticket.completion();
@@ -300,9 +303,13 @@ impl Transport {
         self.complete(&pending.ticket, Side::Transmit, entry, ADDR_ANY);
     }
 
-    /// Sends the notification of a write to the target's program.
+    /// Sends the notification of a write to the target's program: where accesses keep their order, behind those before it, which the
+    /// target may have refused.
     fn notify(&mut self, ticket: &Ticket, note: Note) {
         let ticket = Ticket { wanted: false, flags: 0, ..*ticket };
+        if self.has_refused(note.peer, &ticket) {
+            return self.notes.push_back((note, ticket));
+        }
         let message = Message {
             kind: Kind::Note,
             peer: note.peer,

@@ -18,6 +18,8 @@ pub struct Pending {
     /// The memory that holds the packets' payload, or takes the replies.
     pub(crate) staging: Staging,
     pub(crate) note: Option<Note>,
+    /// The target has refused a part of it, whatever has become of it since. [`Peer::refused`](crate::peers::Peer) counts it.
+    pub(crate) was_refused: bool,
     /// What is needed to do it again, if it goes over the units.
     pub(crate) over_units: Option<Box<OverUnits>>,
 }

@@ -287,6 +287,7 @@ impl Transport {
         self.operations.retain(|_, operation| !belongs(operation));
         if let Some(units) = &mut self.units {
             units.forget_ended(&self.operations);
+            self.count_refused();
         }
         let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
         self.outstanding = sends as u32;

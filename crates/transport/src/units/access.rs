@@ -24,7 +24,7 @@ use super::one_sided::{COMMANDS_MAX, OneSided, Refused, VPID};
 use super::wire::Control;
 use crate::extoll::DeviceError;
 use crate::extoll::connection::{PostError, Posted};
-use crate::flags::{EACCES, EAGAIN, EFAULT, EHOSTDOWN, REMOTE_READ, REMOTE_WRITE};
+use crate::flags::{EACCES, EAGAIN, EFAULT, EHOSTDOWN, EINVAL, REMOTE_READ, REMOTE_WRITE};
 use crate::message::Message;
 use crate::operation::Operation;
 use crate::pieces::gather;
@@ -65,11 +65,11 @@ impl Transport {
 
     /// Whether accesses to a peer go over the units: it has no ring for us.
     fn reaches_by_units(&mut self, number: u32) -> bool {
-        self.units.is_some() && self.met(number).is_some_and(|peer| peer.ring().is_none())
+        self.met(number).is_some_and(|peer| peer.ring().is_none())
     }
 
     fn access(&mut self, transfer: &Transfer<'_>, length: usize) -> Result<(), Refused> {
-        let id = self.peers.get(transfer.peer).map_or(0, |peer| peer.id);
+        let Some(id) = self.peers.get(transfer.peer).map(|peer| peer.id) else { return Err(Refused::Error(EINVAL)) };
         let right = if transfer.write { REMOTE_WRITE } else { REMOTE_READ };
         let units = self.units.as_mut().ok_or(Refused::Packets)?;
         let found = units.one_sided.runs(id, right, transfer.pieces, transfer.remote);
@@ -85,7 +85,8 @@ impl Transport {
         let runs = found?;
         // SAFETY: a ticket of a new operation names an open endpoint.
         let orders = unsafe { (*transfer.ticket.bindings).orders };
-        if !self.admits_access(transfer.peer, orders) {
+        // One that was refused is done again, and this one would be before it.
+        if !self.admits_access(transfer.peer, orders) || self.has_refused(transfer.peer, &transfer.ticket) {
             return Err(Refused::Later);
         }
         // An injected write keeps a copy, in case that it has to be done again.
@@ -306,10 +307,8 @@ impl Transport {
         }
         match purpose {
             Purpose::Put { number, .. } | Purpose::Get(number) => {
-                if let (true, Some(over_units)) =
-                    (is_refused, self.pending(number).and_then(|pending| pending.over_units.as_mut()))
-                {
-                    over_units.is_refused = true;
+                if is_refused {
+                    self.access_refused(number);
                 }
                 self.one_less(number);
             }
