@@ -32,19 +32,19 @@ impl Transport {
     #[inline]
     pub fn send(&mut self, message: &Message<'_>) -> isize {
         let length = total(message.pieces);
-        if self.units.is_some() && !self.admits_message(message) {
-            return -(EAGAIN as isize);
-        }
         let Some(peer) = self.met(message.peer) else { return -(EINVAL as isize) };
         let is_sent = match peer.protocols.of(length, message.end) {
             Protocol::Ring => self.enqueue(message, length),
             Protocol::DirectElseRing => self.put_in_place(message, length) || self.enqueue(message, length),
+            // These have no ring.
             Protocol::Direct | Protocol::Rendezvous => false,
-            row @ (Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long) => {
-                return self.send_over_units(message, length, row);
-            }
+            Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long => false,
         };
-        if is_sent { 0 } else { self.send_directly(message, length) }
+        match is_sent {
+            true => 0,
+            false if self.units.is_some() => self.send_behind_accesses(message, length),
+            false => self.send_directly(message, length),
+        }
     }
 
     /// A peer, whose protocols are fixed now if they were not before.

@@ -41,8 +41,23 @@ enum Refused {
 }
 
 impl Transport {
+    /// Sends a message that goes through no ring, behind the accesses that it may not overtake. Returns 0 or a negative error. After
+    /// `-EAGAIN` nothing has happened.
+    pub(crate) fn send_behind_accesses(&mut self, message: &Message<'_>, length: usize) -> isize {
+        if !self.admits_message(message) {
+            return -(EAGAIN as isize);
+        }
+        // The peer may have answered meanwhile, and take other rows now.
+        match self.peers.get(message.peer).map(|peer| peer.protocols.of(length, message.end)) {
+            Some(row @ (Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long)) => {
+                self.send_over_units(message, length, row)
+            }
+            _ => self.send_directly(message, length),
+        }
+    }
+
     /// Sends a message by one of the four rows. Returns 0 or a negative error. After `-EAGAIN` nothing has happened.
-    pub(crate) fn send_over_units(&mut self, message: &Message<'_>, length: usize, row: Protocol) -> isize {
+    fn send_over_units(&mut self, message: &Message<'_>, length: usize, row: Protocol) -> isize {
         let portal = message.kind.portal(message.endpoint);
         for has_polled in [false, true] {
             match self.way_to(message.peer, Some(portal)) {
