@@ -177,6 +177,10 @@ impl Transport {
 
     /// Lets peers reach a region over the units, where there are any: it is in the directory.
     fn expose_region(&mut self, number: usize) {
+        let is_for_others = |region: &Region| region.access & (REMOTE_READ | REMOTE_WRITE) != 0;
+        if !self.regions.get(number).is_some_and(is_for_others) {
+            return;
+        }
         for has_made_room in [false, true] {
             let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
             if region.exposed.is_none() {

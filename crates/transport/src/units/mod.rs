@@ -12,7 +12,8 @@
 //!
 //! Invariants
 //! 1. What is under way to a peer is within its grant ([`link`]). So no mailbox and no notification queue is ever full.
-//! 2. Messages over the units and packets to one peer do not overlap: the one begins when the other is answered.
+//! 2. Messages over the units and packets to one peer do not overlap: the one begins when the other is answered. Accesses to
+//!    registered memory, in packets or over the units, are apart from that if the endpoint does not ask for their order with messages.
 //! 3. The receiver takes all VELO messages out of its mailbox at each poll. Messages for which its NIC has no room wait in
 //!    [`link::Inbound`], and their room is not reported.
 //!
