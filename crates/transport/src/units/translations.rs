@@ -13,16 +13,19 @@ use crate::peers::Backoff;
 
 /// Keys of one peer that are remembered. Beyond them all are forgotten, and looked up again.
 const KEYS_MAX: usize = 1 << 14;
+/// How often a program may name the peer between the look-up for an access and the access. One that names it so often has given the
+/// access up.
+const NAMINGS_MAX: u8 = 16;
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
 enum Known {
     /// It was asked for, and the answer has not come.
     Asked(Backoff),
-    /// `is_fresh`: no access has used it.
     Here {
         entry: Entry,
-        is_fresh: bool,
+        /// While no access has used it: how often the program may name the peer again before it counts as used.
+        fresh: u8,
     },
     NotHere(Backoff),
 }
@@ -58,10 +61,10 @@ impl Translations {
                 true => Place::Unknown,
                 false => Place::NotHere,
             },
-            Some(Known::Here { entry, is_fresh }) => {
+            Some(Known::Here { entry, fresh }) => {
                 match entry.at(offset, bytes).filter(|_| entry.access & access == access) {
                     Some(nla) => Place::At(nla),
-                    None if *is_fresh => Place::NotGranted,
+                    None if *fresh != 0 => Place::NotGranted,
                     None => Place::Unknown,
                 }
             }
@@ -70,8 +73,8 @@ impl Translations {
 
     /// An access has used a key.
     pub fn used(&mut self, key: u64) {
-        if let Some(Known::Here { is_fresh, .. }) = self.known.get_mut(&key) {
-            *is_fresh = false;
+        if let Some(Known::Here { fresh, .. }) = self.known.get_mut(&key) {
+            *fresh = 0;
         }
     }
 
@@ -99,7 +102,7 @@ impl Translations {
         let Some(known) = self.known.get_mut(&key) else { return };
         let Known::Asked(mut backoff) = *known else { return };
         *known = match found {
-            Some(entry) => Known::Here { entry, is_fresh: true },
+            Some(entry) => Known::Here { entry, fresh: NAMINGS_MAX },
             None => {
                 backoff.ended(false);
                 Known::NotHere(backoff)
@@ -117,7 +120,14 @@ impl Translations {
     /// The program has named the peer again: its NIC may be another one. What has just been looked up for an access stays, because a
     /// program may name the peer before each try of it.
     pub fn doubt_all(&mut self) {
-        self.known.retain(|_, known| !matches!(known, Known::Here { is_fresh: false, .. }));
+        self.known.retain(|_, known| match known {
+            Known::Here { fresh: 0, .. } => false,
+            Known::Here { fresh, .. } => {
+                *fresh -= 1;
+                true
+            }
+            _ => true,
+        });
     }
 
     /// The peer's NIC is closed.
@@ -190,6 +200,12 @@ mod tests {
         all.used(7);
         all.doubt_all();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
+        all.ask(7);
+        all.answer(7, Some(ENTRY));
+        (0..NAMINGS_MAX).for_each(|_| all.doubt_all());
+        assert_eq!(all.find(7, REMOTE_WRITE, 0, 8), Place::Unknown, "the access that it was fetched for was given up");
+        all.doubt_all();
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "the peer may have another NIC");
     }
 
     #[test]
