@@ -509,3 +509,66 @@ CASE(closed_under_accesses, 2, "contract: a target closes its domain under reads
     }
     barrier_asleep();
 }
+
+/* Posts a write, and waits for its end. Returns whether it failed. */
+static bool write_fails(struct side *side, const void *local, size_t bytes, const struct region *r, uint64_t offset)
+{
+    ssize_t rc;
+    long long until = now_ms() + WAIT_MS;
+    while ((rc = fi_write(side->ep, local, bytes, NULL, to(1), r->base + offset, r->key, CONTEXT(1))) == -FI_EAGAIN &&
+           now_ms() < until)
+        progress();
+    void *context;
+    if (rc == -FI_EAGAIN) FAIL("-FI_EAGAIN for ever");
+    return rc != 0 || next_end(side->tx, &context) != 0;
+}
+
+/* Rank 1 opens two regions, closes its domain and opens it again, with one region over other memory, whose addresses at the NIC may
+ * be those that the two had. Rank 0 goes on with the key of the second. `is_under_way`: its writes do not stop meanwhile. */
+static void reopened(bool is_under_way)
+{
+    enum { EACH = 8192, ALL = 8 * EACH };
+    static const size_t LENGTHS[] = {2000, 8, EACH};
+    struct side *side = job_open(WANTS);
+    char *memory = buffer(2 * EACH), *later = buffer(ALL), *local = buffer(EACH);
+    struct region first = region_over(side, memory, EACH, ACCESS_ALL), all[2];
+    struct region second = region_over(side, memory + EACH, EACH, ACCESS_ALL);
+    exchange(&second, sizeof second, all);
+    if (rank() == 1) {
+        UNTIL(((volatile char *)memory)[EACH] != 0);
+        if (!is_under_way) barrier_asleep();
+        region_close(&first);
+        side_close(side);
+        side = side_open(WANTS);
+        region_over(side, later, ALL, ACCESS_ALL);
+        barrier_asleep();
+        /* What is refused is looked up here. */
+        barrier();
+        CHECK_BYTES(later, ALL, 0);
+        return;
+    }
+    memset(local, 1, EACH);
+    if (is_under_way) {
+        for (int failed = 0; failed < 20;) failed += write_fails(side, local, 2000, &all[1], 0);
+    } else {
+        CHECK_EQ(write_fails(side, local, 8, &all[1], 0), false);
+        barrier_asleep();
+    }
+    barrier_asleep();
+    /* No queue was read since the domain was opened again. */
+    for (int i = 0; i < 3; i++) {
+        about("%zu bytes", LENGTHS[i]);
+        CHECK_EQ(write_fails(side, local, LENGTHS[i], &all[1], 0), true);
+    }
+    barrier();
+}
+
+CASE(reopened_between_writes, 2, "contract: a target opens its domain again: what its peers remember of keys reaches no new memory")
+{
+    reopened(false);
+}
+
+CASE(reopened_under_writes, 2, "contract: a target opens its domain again under writes: none reaches new memory")
+{
+    reopened(true);
+}

@@ -47,7 +47,8 @@ pub(crate) struct OverUnits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub start: u64,
-    /// The network logical address at the target.
+    /// The port, and the network logical address at the target.
+    pub vpid: u16,
     pub nla: u64,
     pub bytes: u64,
 }

@@ -49,6 +49,8 @@ impl Transport {
         if length == 0 || !self.reaches_by_units(transfer.peer) {
             return None;
         }
+        // A translation is not used that the peer, which has closed its NIC, has taken back by a message that is here.
+        self.take_mail();
         for has_polled in [false, true] {
             match self.access(transfer, length) {
                 Ok(()) => return Some(0),
@@ -63,9 +65,18 @@ impl Transport {
         Some(-(EAGAIN as isize))
     }
 
-    /// Whether accesses to a peer go over the units: it has no ring for us.
+    /// Whether accesses to a peer go over the units: it has no ring for us, and is the process that the program means.
     fn reaches_by_units(&mut self, number: u32) -> bool {
-        self.met(number).is_some_and(|peer| peer.ring().is_none())
+        let Some(peer) = self.units.is_some().then(|| self.met(number)).flatten() else { return false };
+        let (has_ring, id, owner) = (peer.ring().is_some(), peer.id, peer.owner);
+        // A packet tells that another process has the id.
+        if has_ring || !self.interface.is_answered_by(id, owner) {
+            return false;
+        }
+        if let Some(units) = &mut self.units {
+            units.one_sided.belongs_to(id, owner);
+        }
+        true
     }
 
     fn access(&mut self, transfer: &Transfer<'_>, length: usize) -> Result<(), Refused> {
@@ -221,7 +232,7 @@ impl Transport {
         };
         let Some(units) = &mut self.units else { return EFAULT };
         let posted = loop {
-            match units.one_sided.post(id, code, spec, operation) {
+            match units.one_sided.post((id, run.vpid), code, spec, operation) {
                 // The unit takes commands as it has room.
                 Err(PostError::Full) => self.interface.poll(),
                 posted => break posted,
@@ -257,8 +268,8 @@ impl Transport {
         self.settle_doubts();
         if let Some(units) = &mut self.units {
             units.one_sided.flush_all();
-            while let Some(id) = units.one_sided.next_forgotten() {
-                units.control(id, Control::Forgotten);
+            while let Some((id, round)) = units.one_sided.next_forgotten() {
+                units.control(id, Control::Forgotten { round });
             }
         }
         any
@@ -302,7 +313,7 @@ impl Transport {
         let one_sided = &mut units.one_sided;
         match purpose {
             Purpose::Put { .. } | Purpose::Get(_) | Purpose::Dropped => one_sided.commands -= 1,
-            Purpose::Flush | Purpose::LookUp(_) | Purpose::Probe => _ = one_sided.landings.give_back(name.word0),
+            Purpose::Flush | Purpose::LookUp(_) | Purpose::Probe(_) => _ = one_sided.landings.give_back(name.word0),
             Purpose::Mark(_) => {}
         }
         match purpose {
@@ -319,8 +330,12 @@ impl Transport {
             Purpose::Mark(key) => one_sided.marked(id, key, is_refused),
             // A directory that cannot be read is that of a NIC that is closed, or of a process that has ended.
             Purpose::Flush if is_refused => self.lose_target(id),
-            Purpose::Probe if is_refused => one_sided.is_forgotten_by(id),
-            Purpose::Flush | Purpose::Probe | Purpose::Dropped => {}
+            Purpose::Probe(round) => {
+                if one_sided.probed(id, round, is_refused) {
+                    units.control(id, Control::Forget { round });
+                }
+            }
+            Purpose::Flush | Purpose::Dropped => {}
         }
     }
 

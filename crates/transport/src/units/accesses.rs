@@ -41,8 +41,8 @@ pub enum Purpose {
     LookUp(u64),
     /// A lock request, which tells the target that we remember its addresses. The look-up of this key follows.
     Mark(u64),
-    /// A get whose refusal says that the target is gone.
-    Probe,
+    /// A get whose refusal says that the target is gone, in a round of this number. 0: it says nothing.
+    Probe(u64),
     /// The operation was dropped with its endpoint.
     Dropped,
 }
@@ -139,6 +139,15 @@ impl Accesses {
         let (puts, others): (VecDeque<Sent>, _) = self.queue.drain(..).partition(Sent::is_put);
         self.queue = others;
         Vec::from(puts)
+    }
+
+    /// What look-ups bring counts for nothing.
+    pub fn void_look_ups(&mut self) {
+        for sent in &mut self.queue {
+            if let Purpose::LookUp(_) = sent.purpose {
+                sent.purpose = Purpose::Probe(0);
+            }
+        }
     }
 
     /// Forgets the operations for which `is_over` is true. Their commands stay.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Grants: asking for one, giving one, taking one back; reports of what was taken; the end of a peer.
 
-use selvedge_shm::Interface;
+use selvedge_shm::{Interface, StartError};
 
 use super::link::{BOUNCES, Inbound, Outbound, SLOTS};
 use super::memory::Block;
@@ -23,10 +23,31 @@ pub(crate) enum Way {
 }
 
 impl Units {
-    pub(super) fn control(&self, id: u64, control: Control) {
-        if self.mail(id, mtt::CONTROL, 0, &control.encode()).is_err() {
-            log::error!("process {id} is not told {control:?}: there is no room for the command");
+    /// Sends a control message. Where there is no room for the command now, it leaves at a later poll, behind those that wait.
+    pub(super) fn control(&mut self, id: u64, control: Control) {
+        if self.unsent.is_empty() && self.try_control(id, control) || self.unsent.contains(&(id, control)) {
+            return;
         }
+        self.unsent.push_back((id, control));
+    }
+
+    /// Sends the control messages that found no room.
+    fn send_unsent(&mut self) {
+        while let Some((id, control)) = self.unsent.front().copied() {
+            if !self.try_control(id, control) {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
+    /// False: there is no room now.
+    fn try_control(&self, id: u64, control: Control) -> bool {
+        let sent = self.mail(id, mtt::CONTROL, 0, &control.encode());
+        if sent == Err(StartError::Memory) {
+            log::error!("process {id} is not told {control:?}: the home does not take the command");
+        }
+        sent != Err(StartError::NoSpace)
     }
 
     /// Grants room to a sender, if there is any.
@@ -97,16 +118,24 @@ impl Transport {
                 }
             }
             Control::Closed => self.lose_peer(id),
-            Control::Forget => units.one_sided.forget(id),
-            Control::Forgotten => units.one_sided.is_forgotten_by(id),
+            Control::Forget { round } => units.one_sided.forget(id, round),
+            Control::Forgotten { round } => units.one_sided.is_forgotten_by(id, round),
         }
     }
 
     /// Has peers forget the network logical addresses of closed regions, if there are enough of them.
     pub(crate) fn reuse_addresses(&mut self) {
         let Some(units) = &mut self.units else { return };
-        for id in units.one_sided.begin_round() {
-            units.control(id, Control::Forget);
+        let (holders, round) = units.one_sided.begin_round();
+        for id in holders {
+            units.control(id, Control::Forget { round });
+        }
+    }
+
+    /// Sends the control messages that found no room.
+    pub(super) fn send_controls_again(&mut self) {
+        if let Some(units) = &mut self.units {
+            units.send_unsent();
         }
     }
 
@@ -161,7 +190,7 @@ impl Transport {
 
     /// Asks a peer to report what it has taken, if that is not all and no such question is under way.
     fn ask_for_report(&mut self, number: u32) {
-        let (Some(units), Some(peer)) = (&self.units, self.peers.get_mut(number)) else { return };
+        let (Some(units), Some(peer)) = (&mut self.units, self.peers.get_mut(number)) else { return };
         let Link::Open(outbound) = &mut peer.link else { return };
         if outbound.asks() {
             units.control(peer.id, Control::Ask { number: outbound.number() as u8 & (super::wire::NUMBERS - 1) });
@@ -210,13 +239,14 @@ impl Transport {
         }
     }
 
-    /// A peer has closed its NIC, or has died.
+    /// A peer has closed its NIC, or has died; or an earlier NIC with its id was closed.
     pub(super) fn lose_peer(&mut self, id: u64) {
         // What it has sent stays.
         self.end_link(id);
         if let Some(units) = &mut self.units {
-            units.one_sided.forget_translations(id);
-            units.one_sided.is_forgotten_by(id);
+            if let Some(round) = units.one_sided.is_closed_by(id) {
+                units.control(id, Control::Forget { round });
+            }
         }
         let lost: Vec<usize> = self.sends_over_units(|outgoing| outgoing.target.0 == id).collect();
         for number in lost {
@@ -251,16 +281,18 @@ impl Transport {
         for granted in units.granted.values_mut() {
             granted.inbound.reports_all = true;
         }
-        for id in units.granted.keys() {
-            units.control(*id, Control::Withdrawn);
+        let told: Vec<u64> = units.granted.keys().copied().collect();
+        for id in told {
+            units.control(id, Control::Withdrawn);
         }
     }
 
     /// Tells the peers that this NIC is closed.
     pub(crate) fn close_units(&mut self) {
-        let Some(units) = &self.units else { return };
+        let Some(units) = &mut self.units else { return };
         let open = self.peers.iter().filter(|peer| matches!(peer.link, Link::Open(_))).map(|peer| peer.id);
-        let known = units.granted.keys().copied().chain(units.one_sided.holders());
+        let accessed = units.one_sided.marked_targets();
+        let known = units.granted.keys().copied().chain(units.one_sided.holders()).chain(accessed);
         let all: std::collections::BTreeSet<u64> = known.chain(open).collect();
         for id in all {
             units.control(id, Control::Closed);

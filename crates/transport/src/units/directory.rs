@@ -8,7 +8,7 @@
 //! | word 0 | the key |
 //! | word 1 | network logical address of the region's first byte |
 //! | word 2 | length in bytes |
-//! | word 3 | rights: 1 read, 2 write; bit 63: the slot is taken |
+//! | word 3 | rights: 1 read, 2 write; bit 2: the port of the region, of the two; bit 63: the slot is taken |
 //!
 //! Invariants
 //! 1. The directory is the first memory that a transport registers. So its network logical address is [`NLA`] in every process, and no
@@ -24,6 +24,7 @@ use selvedge_nic::atu::{PAGE_BYTES, Rights};
 use selvedge_nic::tables::PAGES;
 
 use super::memory::Block;
+use super::one_sided::REGION_VPIDS;
 use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 
 /// The network logical address of every directory.
@@ -43,12 +44,15 @@ const NLA_END: u64 = 512 * PAGES as u64 * PAGE_BYTES;
 
 const READ: u64 = 1;
 const WRITE: u64 = 2;
+const SECOND_PORT: u64 = 1 << 2;
 const TAKEN: u64 = 1 << 63;
 
 /// What the directory says of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: u64,
+    /// The port of the region: one of [`REGION_VPIDS`].
+    pub vpid: u16,
     pub nla: u64,
     pub length: u64,
     /// [`REMOTE_READ`], [`REMOTE_WRITE`].
@@ -64,15 +68,17 @@ impl Entry {
 
     fn words(&self) -> [u64; WORDS] {
         let right = |access: u64, bit: u64| if self.access & access != 0 { bit } else { 0 };
-        [self.key, self.nla, self.length, right(REMOTE_READ, READ) | right(REMOTE_WRITE, WRITE) | TAKEN]
+        let port = if self.vpid == REGION_VPIDS[1] { SECOND_PORT } else { 0 };
+        [self.key, self.nla, self.length, right(REMOTE_READ, READ) | right(REMOTE_WRITE, WRITE) | port | TAKEN]
     }
 
     fn of_words([key, nla, length, rights]: [u64; WORDS]) -> Option<Entry> {
         let right = |bit: u64, access: u64| if rights & bit != 0 { access } else { 0 };
-        let is_one = rights & TAKEN != 0 && rights & !(TAKEN | READ | WRITE) == 0;
+        let is_one = rights & TAKEN != 0 && rights & !(TAKEN | READ | WRITE | SECOND_PORT) == 0;
         let is_within = length <= NLA_END && nla <= NLA_END - length;
         let access = right(READ, REMOTE_READ) | right(WRITE, REMOTE_WRITE);
-        (is_one && is_within).then_some(Entry { key, nla, length, access })
+        let vpid = REGION_VPIDS[usize::from(rights & SECOND_PORT != 0)];
+        (is_one && is_within).then_some(Entry { key, vpid, nla, length, access })
     }
 }
 
@@ -146,7 +152,7 @@ mod tests {
     use super::*;
 
     fn entry(key: u64) -> Entry {
-        Entry { key, nla: 0x5123, length: 4096, access: REMOTE_READ | REMOTE_WRITE }
+        Entry { key, vpid: REGION_VPIDS[1], nla: 0x5123, length: 4096, access: REMOTE_READ | REMOTE_WRITE }
     }
 
     fn bucket(entries: &[Entry]) -> [u8; BUCKET_BYTES] {
@@ -174,7 +180,7 @@ mod tests {
         for bit in 0..64 {
             let mut bytes = whole;
             bytes[24 + bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(find(&bytes, 7).is_some(), bit < 2, "bit {bit} of the rights");
+            assert_eq!(find(&bytes, 7).is_some(), bit < 3, "bit {bit} of the rights");
         }
         for (nla, length) in [(NLA_END, 1), (0, NLA_END + 1), (u64::MAX, 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             assert_eq!(find(&bucket(&[Entry { nla, length, ..entry(7) }]), 7), None);

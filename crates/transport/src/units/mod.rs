@@ -62,15 +62,15 @@ use wire::{BOUNCE_HEADING_BYTES, Request};
 
 /// The port of a transport for messages.
 const VPID: u16 = 0;
-/// Its ports: that, and the one for accesses.
-const PORTS: u32 = 2;
+/// Its ports: that, the one for accesses, and two for regions, of which one is open.
+const PORTS: u32 = 4;
 /// Puts whose payload has not been read yet.
 const STAGING_SLOTS: u64 = 16;
 /// Gets under way.
 const GETS_MAX: usize = 64;
 /// Control messages of one peer that may lie in the mailbox: hello, the answer to ours, a question, the end of a grant; that we forget
-/// addresses, and that it has.
-const CONTROL_SLOTS: u32 = 6;
+/// addresses, and that it has; and four times more that it shall forget them ([`retired`]).
+const CONTROL_SLOTS: u32 = 10;
 /// Slots that the reader has freed and not yet published.
 const UNPUBLISHED_SLOTS: u32 = 16;
 /// Peers with a grant, if the size of the job is not known; and at most.
@@ -177,6 +177,8 @@ pub struct Units {
     fetches: VecDeque<usize>,
     /// Peers shall send packets.
     is_withdrawn: bool,
+    /// Control messages that found no room.
+    unsent: VecDeque<(u64, wire::Control)>,
     polls: u32,
     pub(crate) one_sided: OneSided,
 }
@@ -203,6 +205,7 @@ impl Units {
             due: BTreeSet::new(),
             fetches: VecDeque::new(),
             is_withdrawn: false,
+            unsent: VecDeque::new(),
             polls: 0,
             one_sided,
         })

@@ -9,10 +9,13 @@
 //!    Each brings at most one notification, to this process. So the notification queue has room for all, and no queue of a target
 //!    gets any.
 //! 2. An address of a target is remembered only while the target knows it ([`super::retired`]).
+//! 3. Regions have one of two VPIDs, in turns from one opening of this process's NIC to the next. So an address of the opening before
+//!    meets no entry. The directory, and the library's own memory, have the VPID of the port in all.
+//! 4. What is known of a target belongs to one process. It is forgotten when another has the id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use libc::iovec;
 use selvedge_nic::atu::Rights;
@@ -34,8 +37,10 @@ use crate::pieces::RemoteRange;
 use crate::remote::each_common;
 use crate::transfer::Run;
 
-/// The port for accesses. Its pages are those of regions, so that no access reaches memory of messages.
+/// The port for accesses. Commands leave from it, and it has the directory.
 pub(super) const VPID: u16 = 1;
+/// The ports of regions, of which an opening of a NIC uses one. No access to a region reaches memory of messages, or the library's own.
+pub(super) const REGION_VPIDS: [u16; 2] = [2, 3];
 /// Commands of accesses under way.
 pub(super) const COMMANDS_MAX: usize = 256;
 /// Gets of the library itself under way: look-ups, and those behind puts.
@@ -47,12 +52,39 @@ const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
 
+/// How often this process has opened a NIC, by its id.
+static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+
+/// The VPID of the regions of the next opening of the NIC with this id.
+fn next_region_vpid(id: u64) -> u16 {
+    let mut openings = OPENINGS.lock().unwrap_or_else(|poison| poison.into_inner());
+    let opening = openings.entry(id).or_default();
+    *opening += 1;
+    REGION_VPIDS[(*opening - 1) % REGION_VPIDS.len()]
+}
+
 /// The accesses to one other process.
 #[derive(Default)]
 pub(super) struct Target {
+    /// The process, by the word that names it in locks. None: no access to it was tried.
+    owner: Option<u64>,
     pub(super) accesses: Accesses,
     pub(super) translations: Translations,
     mark: Mark,
+}
+
+impl Target {
+    /// Forgets its addresses, also those that are on their way.
+    fn clear(&mut self) {
+        self.translations.clear();
+        self.accesses.void_look_ups();
+    }
+
+    /// Its NIC is closed.
+    fn is_gone(&mut self) {
+        self.clear();
+        self.mark = Mark::No;
+    }
 }
 
 /// Whether a target knows that this process remembers its addresses.
@@ -68,6 +100,8 @@ enum Mark {
 pub(crate) struct OneSided {
     pub(super) device: Arc<Device>,
     notifications_read: u64,
+    /// The port of this opening's regions.
+    region_vpid: u16,
     directory: Directory,
     /// Where the library's own gets write.
     pub(super) landings: Staging,
@@ -81,8 +115,8 @@ pub(crate) struct OneSided {
     retired: Retired<Registered>,
     /// The tables had no room for a region.
     lacks_room: bool,
-    /// Targets that are told when what is under way to them has ended.
-    forgetting: BTreeSet<u64>,
+    /// Targets that are told when what is under way to them has ended, with the numbers of their rounds.
+    forgetting: BTreeMap<u64, u64>,
     /// Targets of puts that no get may be behind.
     pub(super) unflushed: BTreeSet<u64>,
     /// Accesses that were refused, until it is known why.
@@ -103,6 +137,8 @@ impl OneSided {
     /// Opens the port. Nothing else is registered yet.
     pub(super) fn open(device: &Arc<Device>) -> Result<OneSided, DeviceError> {
         device.open_port(Some(VPID), 0)?;
+        let region_vpid = next_region_vpid(device.interface().id());
+        device.open_port(Some(region_vpid), 0)?;
         let block = Block::with_rights(device, VPID, directory::BYTES, Rights::ReadOnly)?;
         if block.nla() != directory::NLA {
             return Err(DeviceError::NotMapped { address: block.start(), bytes: directory::BYTES as u64 });
@@ -111,6 +147,7 @@ impl OneSided {
         Ok(OneSided {
             device: device.clone(),
             notifications_read: 0,
+            region_vpid,
             directory: Directory::new(block),
             landings: Staging::new(landing.start(), landing.nla(), BUCKET_BYTES as u64, LANDINGS),
             landing,
@@ -120,7 +157,7 @@ impl OneSided {
             marks: 0,
             retired: Retired::default(),
             lacks_room: false,
-            forgetting: BTreeSet::new(),
+            forgetting: BTreeMap::new(),
             unflushed: BTreeSet::new(),
             doubts: Vec::new(),
         })
@@ -131,17 +168,18 @@ impl OneSided {
     /// Lets peers reach memory under a key. None: they reach it by packets.
     pub(crate) fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
         let rights = directory::rights(access).filter(|_| memory.1 != 0)?;
-        let registered = Registered::with_rights(&self.device, VPID, memory, rights)
+        let registered = Registered::with_rights(&self.device, self.region_vpid, memory, rights)
             .inspect_err(|error| {
                 self.lacks_room |= matches!(error, DeviceError::TablesFull { .. });
                 log::info!("peers reach a region by packets: {error}");
             })
             .ok()?;
-        let entry = Entry { key, nla: registered.nla_of(memory.0), length: memory.1, access };
+        let entry = Entry { key, vpid: self.region_vpid, nla: registered.nla_of(memory.0), length: memory.1, access };
         self.directory.insert(&entry).then_some(registered)
     }
 
-    /// Takes a region back. Afterwards no peer reaches the memory, whatever it remembers of the key.
+    /// Takes a region back. Afterwards no peer reaches the memory by it, whatever it remembers of the key. (While the memory is also a
+    /// local buffer of an access, it has entries of the port for accesses, as before. No directory names them.)
     pub(crate) fn conceal(&mut self, key: u64, registered: Registered) {
         self.directory.remove(key);
         registered.revoke();
@@ -149,17 +187,18 @@ impl OneSided {
         self.retired.add(registered, pages);
     }
 
-    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them.
-    pub(super) fn begin_round(&mut self) -> BTreeSet<u64> {
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them, and the number of
+    /// the round.
+    pub(super) fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
         let tables = u64::from(self.device.interface().limits().address_tables);
         let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
         if !self.retired.is_due(pages_max) {
-            return BTreeSet::new();
+            return (BTreeSet::new(), 0);
         }
         let holders = self.holders();
-        self.retired.begin(holders.clone());
+        let round = self.retired.begin(&holders);
         holders.iter().for_each(|id| self.probe(*id));
-        holders
+        (holders, round)
     }
 
     /// The processes that may remember addresses of this one's regions.
@@ -172,9 +211,28 @@ impl OneSided {
         (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
     }
 
-    /// A process remembers no address of this one's regions.
-    pub(super) fn is_forgotten_by(&mut self, id: u64) {
-        self.retired.forgotten(id);
+    /// A process remembers no address of a round.
+    pub(super) fn is_forgotten_by(&mut self, id: u64, round: u64) {
+        self.retired.forgotten(id, round);
+    }
+
+    /// A probe of a round has ended. True: the process is to be told again to forget addresses.
+    pub(super) fn probed(&mut self, id: u64, round: u64, is_refused: bool) -> bool {
+        if is_refused {
+            self.retired.forgotten(id, round);
+        }
+        !is_refused && self.retired.probed(id, round)
+    }
+
+    /// A process says that its NIC is closed. Some: it is to be told again to forget the addresses of this round, because it may have
+    /// another one.
+    pub(super) fn is_closed_by(&mut self, id: u64) -> Option<u64> {
+        self.forget_translations(id);
+        let is_holder = self.retired.closed(id);
+        is_holder.then(|| {
+            self.probe(id);
+            self.retired.number()
+        })
     }
 
     /// Finds out which of the peers that are to forget addresses are gone.
@@ -186,25 +244,37 @@ impl OneSided {
 
     fn probe(&mut self, id: u64) {
         if let Some(slot) = self.landings.take() {
-            self.get_for_us(id, directory::NLA, slot, FLUSH_BYTES, Purpose::Probe);
+            self.get_for_us(id, directory::NLA, slot, FLUSH_BYTES, Purpose::Probe(self.retired.number()));
         }
     }
 
     /// Forgets the addresses of a target's regions. It is told by [`OneSided::next_forgotten`].
-    pub(super) fn forget(&mut self, id: u64) {
-        self.target(id).translations.clear();
-        self.forgetting.insert(id);
+    pub(super) fn forget(&mut self, id: u64, round: u64) {
+        self.target(id).clear();
+        self.forgetting.insert(id, round);
     }
 
-    /// A target whose addresses are forgotten, when nothing to it is under way.
-    pub(super) fn next_forgotten(&mut self) -> Option<u64> {
-        let is_idle = |id: &&u64| self.targets.get(id).is_none_or(|target| target.accesses.is_idle());
-        let id = self.forgetting.iter().find(is_idle).copied()?;
-        self.forgetting.remove(&id);
-        Some(id)
+    /// A target whose addresses are forgotten, when nothing to it is under way, and the number of its round.
+    pub(super) fn next_forgotten(&mut self) -> Option<(u64, u64)> {
+        let is_idle = |id: &u64| self.targets.get(id).is_none_or(|target| target.accesses.is_idle());
+        let id = self.forgetting.keys().copied().find(is_idle)?;
+        self.forgetting.remove_entry(&id)
     }
 
     // ---- peers ----
+
+    /// The targets that may know that this process remembers their addresses.
+    pub(super) fn marked_targets(&self) -> impl Iterator<Item = u64> {
+        self.targets.iter().filter(|(_, target)| target.mark != Mark::No).map(|(id, _)| *id)
+    }
+
+    /// An access to this process begins. Nothing is known of it that belongs to another one with its id.
+    pub(super) fn belongs_to(&mut self, id: u64, owner: u64) {
+        let target = self.target(id);
+        if target.owner.replace(owner).is_some_and(|other| other != owner) {
+            target.is_gone();
+        }
+    }
 
     /// The program has named the process with this id again: it may have another NIC now.
     pub(crate) fn is_named_again(&mut self, id: u64) {
@@ -216,7 +286,7 @@ impl OneSided {
     /// The process with this id has closed its NIC, or has ended.
     pub(super) fn forget_translations(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
-            (target.mark, _) = (Mark::No, target.translations.clear());
+            target.is_gone();
         }
     }
 
@@ -262,7 +332,7 @@ impl OneSided {
         pieces: &[iovec],
         remote: &[RemoteRange],
     ) -> Result<Vec<Run>, Refused> {
-        if self.forgetting.contains(&id) {
+        if self.forgetting.contains_key(&id) {
             return Err(Refused::Later);
         }
         let (mut runs, mut refused, mut unknown) = (Vec::new(), None, Vec::new());
@@ -270,8 +340,8 @@ impl OneSided {
         each_common(pieces, remote, |start, offset, key, bytes, _| {
             let found = target.translations.find(key, access, offset, bytes);
             let why = match found {
-                Place::At(nla) => {
-                    runs.push(Run { start, nla, bytes });
+                Place::At { vpid, nla } => {
+                    runs.push(Run { start, vpid, nla, bytes });
                     return true;
                 }
                 Place::Unknown => {
@@ -317,7 +387,7 @@ impl OneSided {
         }
         let number = u32::from(self.device.node());
         let lock = Rma::Lock { number, compare: i32::MAX - 1, add: 1 };
-        if self.post(id, code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
+        if self.post((id, VPID), code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
             let name = Name { code: code::LOCK, word0: number.into(), bytes: 1 };
             let target = self.target(id);
             target.accesses.sent(Sent { name, purpose: Purpose::Mark(key), local: None });
@@ -365,7 +435,7 @@ impl OneSided {
     /// Posts a get into a landing slot. False: there is no room, and the slot is free again.
     fn get_for_us(&mut self, id: u64, read: u64, slot: StagingSlot, bytes: u64, purpose: Purpose) -> bool {
         let write = slot.nla;
-        match self.post(id, code::BT_GET, spec::COMPLETER, Rma::Get { read, write, bytes: bytes as u32 }) {
+        match self.post((id, VPID), code::BT_GET, spec::COMPLETER, Rma::Get { read, write, bytes: bytes as u32 }) {
             Ok(Posted::Started) => {
                 let name = Name { code: code::BT_GET, word0: write, bytes };
                 self.target(id).accesses.sent(Sent { name, purpose, local: None });
@@ -382,8 +452,10 @@ impl OneSided {
         self.targets.entry(id).or_default()
     }
 
-    pub(super) fn post(&self, id: u64, code: u8, spec: u8, operation: Rma) -> Result<Posted, PostError> {
-        let descriptor = Descriptor { code, node: id as u16, vpid: VPID as u8, spec, modifiers: 0, operation };
+    /// Posts a command to a port of a process.
+    pub(super) fn post(&self, to: (u64, u16), code: u8, spec: u8, operation: Rma) -> Result<Posted, PostError> {
+        let (id, vpid) = to;
+        let descriptor = Descriptor { code, node: id as u16, vpid: vpid as u8, spec, modifiers: 0, operation };
         self.device.post(VPID, options::TE, &descriptor)
     }
 

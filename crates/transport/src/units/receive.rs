@@ -82,6 +82,7 @@ impl Transport {
     #[inline(never)]
     fn poll_units(&mut self) -> bool {
         let mut any = self.take_mail();
+        self.send_controls_again();
         any |= self.take_unit_notifications();
         any |= self.take_accesses();
         self.start_fetches();
@@ -99,7 +100,7 @@ impl Transport {
     }
 
     /// Empties the mailbox.
-    fn take_mail(&mut self) -> bool {
+    pub(super) fn take_mail(&mut self) -> bool {
         let mut any = false;
         while let Some(units) = &mut self.units {
             let Units { reader, device, .. } = &mut **units;

@@ -33,8 +33,8 @@ enum Known {
 /// How an access reaches its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At this network logical address.
-    At(u64),
+    /// At this network logical address, through this port.
+    At { vpid: u16, nla: u64 },
     /// The key has to be looked up.
     Unknown,
     /// The key is being looked up.
@@ -63,7 +63,7 @@ impl Translations {
             },
             Some(Known::Here { entry, fresh }) => {
                 match entry.at(offset, bytes).filter(|_| entry.access & access == access) {
-                    Some(nla) => Place::At(nla),
+                    Some(nla) => Place::At { vpid: entry.vpid, nla },
                     None if *fresh != 0 => Place::NotGranted,
                     None => Place::Unknown,
                 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 
-    const ENTRY: Entry = Entry { key: 7, nla: 0x9000, length: 100, access: REMOTE_READ };
+    const ENTRY: Entry = Entry { key: 7, vpid: 2, nla: 0x9000, length: 100, access: REMOTE_READ };
 
     #[test]
     fn a_key_is_looked_up_once_and_found() {
@@ -150,7 +150,7 @@ mod tests {
         all.ask(7);
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Asked);
         all.answer(7, Some(ENTRY));
-        assert_eq!(all.find(7, REMOTE_READ, 8, 92), Place::At(0x9008));
+        assert_eq!(all.find(7, REMOTE_READ, 8, 92), Place::At { vpid: 2, nla: 0x9008 });
         all.doubt(7);
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
         all.answer(7, Some(ENTRY));
@@ -163,7 +163,7 @@ mod tests {
             let mut all = Translations::default();
             all.ask(7);
             all.answer(7, Some(ENTRY));
-            assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At(0x9000));
+            assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At { vpid: 2, nla: 0x9000 });
             all.used(7);
             assert_eq!(all.find(7, access, offset, 8), Place::Unknown, "the key may have another region now");
             all.ask(7);
@@ -196,7 +196,7 @@ mod tests {
         all.doubt_all();
         all.answer(7, Some(ENTRY));
         all.doubt_all();
-        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At(0x9000));
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At { vpid: 2, nla: 0x9000 });
         all.used(7);
         all.doubt_all();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);

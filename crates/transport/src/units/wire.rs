@@ -253,24 +253,20 @@ pub enum Control {
     /// The sender wants to send over the units.
     Hello,
     /// It may: so many slots of the mailbox, and so many slots of bounce memory from this network logical address on.
-    Open {
-        slots: u16,
-        bounces: u16,
-        nla: u64,
-    },
+    Open { slots: u16, bounces: u16, nla: u64 },
     /// It may not. It sends packets.
     Refused,
     /// Report what was taken, when all messages with lower numbers were.
-    Ask {
-        number: u8,
-    },
+    Ask { number: u8 },
     /// No more messages over the units: the NIC shall match them without its program.
     Withdrawn,
     /// The NIC is closed.
     Closed,
-    /// Forget the network logical addresses of the sender's regions, and say so when nothing to them is under way.
-    Forget,
-    Forgotten,
+    /// Forget the network logical addresses of the sender's regions, and say so when nothing to them is under way. The number is
+    /// that of the sender's round.
+    Forget { round: u64 },
+    /// It was done, for this round of the receiver.
+    Forgotten { round: u64 },
 }
 
 impl Control {
@@ -282,8 +278,8 @@ impl Control {
             Control::Ask { number } => (3 | u64::from(number) << 16, 0),
             Control::Withdrawn => (4, 0),
             Control::Closed => (5, 0),
-            Control::Forget => (6, 0),
-            Control::Forgotten => (7, 0),
+            Control::Forget { round } => (6, round),
+            Control::Forgotten { round } => (7, round),
         };
         let mut bytes = [0; CONTROL_BYTES];
         bytes[..8].copy_from_slice(&first.to_le_bytes());
@@ -292,16 +288,16 @@ impl Control {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Control> {
-        let (first, nla) = (word(bytes, 0)?, word(bytes, 8)?);
+        let (first, second) = (word(bytes, 0)?, word(bytes, 8)?);
         let control = match first as u16 {
             0 => Control::Hello,
-            1 => Control::Open { slots: (first >> 16) as u16, bounces: (first >> 32) as u16, nla },
+            1 => Control::Open { slots: (first >> 16) as u16, bounces: (first >> 32) as u16, nla: second },
             2 => Control::Refused,
             3 => Control::Ask { number: (first >> 16) as u8 & (NUMBERS - 1) },
             4 => Control::Withdrawn,
             5 => Control::Closed,
-            6 => Control::Forget,
-            7 => Control::Forgotten,
+            6 => Control::Forget { round: second },
+            7 => Control::Forgotten { round: second },
             _ => return None,
         };
         (control.encode()[..] == *bytes).then_some(control)
@@ -418,8 +414,9 @@ mod tests {
     #[test]
     fn control_messages_and_reports_are_read_as_they_were_written() {
         let open = Control::Open { slots: 64, bounces: 16, nla: 0x7f_ffff_f000 };
-        let all =
-            [Control::Hello, open, Control::Refused, Control::Ask { number: 127 }, Control::Withdrawn, Control::Closed];
+        let (forget, forgotten) = (Control::Forget { round: u64::MAX }, Control::Forgotten { round: 1 });
+        let ask = Control::Ask { number: 127 };
+        let all = [Control::Hello, open, Control::Refused, ask, Control::Withdrawn, Control::Closed, forget, forgotten];
         for control in all {
             assert_eq!(Control::decode(&control.encode()), Some(control));
             assert_eq!(Control::decode(&control.encode()[..15]), None);
