@@ -67,7 +67,7 @@ impl Transport {
 
     /// Whether accesses to a peer go over the units: it has no ring for us, and is the process that the program means.
     fn reaches_by_units(&mut self, number: u32) -> bool {
-        let Some(peer) = self.units.is_some().then(|| self.met(number)).flatten() else { return false };
+        let Some(peer) = self.met(number) else { return false };
         let (has_ring, id, owner) = (peer.ring().is_some(), peer.id, peer.owner);
         // A packet tells that another process has the id.
         if has_ring || !self.interface.is_answered_by(id, owner) {
@@ -173,7 +173,7 @@ impl Transport {
             let is_confused = |at: u64| {
                 let bytes = (run.bytes - at).min(COMMAND_BYTES_MAX);
                 let name = Name { code: code::BT_PUT, word0: made.nla_of(run.start) + at, bytes };
-                accesses.would_confuse(name, run.nla + at)
+                accesses.would_confuse(name, (run.vpid, run.nla + at))
             };
             let (start, end) = (run.start, run.start + run.bytes);
             let overlaps = used.iter().any(|other| start < other.1 && other.0 < end);
@@ -241,7 +241,7 @@ impl Transport {
         if posted != Ok(Posted::Started) {
             return EFAULT;
         }
-        let purpose = if write { Purpose::Put { number, there } } else { Purpose::Get(number) };
+        let purpose = if write { Purpose::Put { number, there: (run.vpid, there) } } else { Purpose::Get(number) };
         let sent = Sent { name: Name { code, word0, bytes }, purpose, local: local.map(|(made, _)| made.clone()) };
         units.one_sided.target(id).accesses.sent(sent);
         units.one_sided.commands += 1;

@@ -31,8 +31,8 @@ use super::memory::Registered;
 pub enum Purpose {
     Put {
         number: usize,
-        /// The remote address.
-        there: u64,
+        /// The VPID and the network logical address.
+        there: (u16, u64),
     },
     Get(usize),
     /// A get behind puts, whose answer says that they were carried out.
@@ -92,7 +92,7 @@ impl Accesses {
     }
 
     /// Whether a put of local memory under way has this name, and another place at the target. A refusal could not tell the two apart.
-    pub fn would_confuse(&self, name: Name, there: u64) -> bool {
+    pub fn would_confuse(&self, name: Name, there: (u16, u64)) -> bool {
         let is_elsewhere = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
         name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_elsewhere(sent.purpose))
     }
@@ -166,13 +166,16 @@ impl Accesses {
 mod tests {
     use super::*;
 
+    /// The VPID of the target's regions.
+    const REGIONS: u16 = 2;
+
     /// A put of local memory at an address to the place of the same address.
     fn put(number: usize, word0: u64) -> Sent {
         put_to(number, word0, word0)
     }
 
     fn put_to(number: usize, word0: u64, there: u64) -> Sent {
-        let purpose = Purpose::Put { number, there };
+        let purpose = Purpose::Put { number, there: (REGIONS, there) };
         Sent { name: Name { code: code::BT_PUT, word0, bytes: 8 }, purpose, local: None }
     }
 
@@ -259,15 +262,22 @@ mod tests {
         let mut accesses = Accesses::default();
         accesses.sent(put_to(1, 100, 7));
         let name = put(0, 100).name;
-        assert!(!accesses.would_confuse(name, 7) && accesses.would_confuse(name, 8));
-        assert!(!accesses.would_confuse(Name { bytes: 9, ..name }, 8) && !accesses.would_confuse(put(0, 101).name, 8));
-        assert!(!accesses.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, 8), "it is named by its place");
+        assert!(!accesses.would_confuse(name, (REGIONS, 7)) && accesses.would_confuse(name, (REGIONS, 8)));
+        assert!(accesses.would_confuse(name, (REGIONS + 1, 7)), "the target has opened its NIC again");
+        assert!(
+            !accesses.would_confuse(Name { bytes: 9, ..name }, (REGIONS, 8))
+                && !accesses.would_confuse(put(0, 101).name, (REGIONS, 8))
+        );
+        assert!(
+            !accesses.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, (REGIONS, 8)),
+            "it is named by its place"
+        );
         accesses.forget(|_| true);
-        assert!(accesses.would_confuse(name, 7), "the place of a dropped one is not known any more");
+        assert!(accesses.would_confuse(name, (REGIONS, 7)), "the place of a dropped one is not known any more");
         accesses.sent(get(Purpose::Flush, 300));
-        assert!(accesses.would_confuse(name, 8), "the answer has not come");
+        assert!(accesses.would_confuse(name, (REGIONS, 8)), "the answer has not come");
         accesses.answered(300, 8);
-        assert!(!accesses.would_confuse(name, 8));
+        assert!(!accesses.would_confuse(name, (REGIONS, 8)));
     }
 
     /// An initiator and a target for many commands, among them equal ones, and those that write the same memory to two places. The
@@ -291,7 +301,7 @@ mod tests {
                     let place = random(2);
                     // One buffer for both places, or another address of it if the names would be the same.
                     let mut sent = put_to(number, 500, place);
-                    while accesses.would_confuse(sent.name, place) {
+                    while accesses.would_confuse(sent.name, (REGIONS, place)) {
                         sent.name.word0 += 1;
                     }
                     let name = sent.name;
