@@ -467,11 +467,7 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
 /// The order of messages in the answer to a program that asks for this one: every order, except where more order makes operations wait
 /// for each other. There it is what the program asks for.
 fn order_for(asked: u64) -> u64 {
-    match asked {
-        0 => ORDERS,
-        asked if has_units() => asked,
-        _ => ORDERS,
-    }
+    if asked != 0 && has_units() { asked } else { ORDERS }
 }
 
 /// What an endpoint with this order of messages keeps in order.

@@ -169,10 +169,8 @@ impl Transport {
     /// Whether accesses by others to a region are counted.
     fn counts_accesses(&self, number: usize) -> bool {
         let Some(region) = self.regions.get(number) else { return false };
-        let counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);
-        counters
-            .into_iter()
-            .any(|((own, common), access)| region.access & access != 0 && (own != NONE || common != NONE))
+        let mut counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);
+        counters.any(|((own, common), access)| region.access & access != 0 && (own != NONE || common != NONE))
     }
 
     /// Lets peers reach a region over the units, where there are any: it is in the directory.

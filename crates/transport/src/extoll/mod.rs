@@ -202,9 +202,15 @@ impl Device {
     /// Registers the pages that hold this memory for a port. Memory that is not writable is registered for reading. Returns the
     /// network logical address of the first page.
     pub fn register(&self, vpid: u16, address: u64, bytes: u64) -> Result<u64, DeviceError> {
-        let is_writable = self.interface().has_writable(address, bytes.max(1));
-        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
-        self.register_with(vpid, address, bytes, rights)
+        self.register_with(vpid, address, bytes, self.rights_to(address, bytes))
+    }
+
+    /// The rights with which memory is registered where the caller names none: those that this process has.
+    pub fn rights_to(&self, address: u64, bytes: u64) -> Rights {
+        match self.interface().has_writable(address, bytes.max(1)) {
+            true => Rights::ReadWrite,
+            false => Rights::ReadOnly,
+        }
     }
 
     /// As [`Device::register`], with these rights.

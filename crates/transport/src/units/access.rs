@@ -89,7 +89,7 @@ impl Transport {
             self.end_launch(number, EACCES);
             return Ok(());
         }
-        // The program is told at once of memory that it does not have.
+        // Refuse memory that is not mapped now, not when the translation has come.
         if found == Err(Refused::Later) && !self.are_mapped(transfer) {
             return Err(Refused::Error(EFAULT));
         }
@@ -344,11 +344,10 @@ impl Transport {
         let Some(units) = &mut self.units else { return };
         let lost = units.one_sided.lose_puts(id);
         for sent in lost {
-            if let Some(pending) = match sent.purpose {
-                Purpose::Put { number, .. } => self.pending(number),
-                _ => None,
-            } {
-                pending.error = EHOSTDOWN;
+            if let Purpose::Put { number, .. } = sent.purpose {
+                if let Some(pending) = self.pending(number) {
+                    pending.error = EHOSTDOWN;
+                }
             }
             self.access_ended(id, sent, false);
         }

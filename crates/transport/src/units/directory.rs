@@ -118,9 +118,14 @@ impl Directory {
         Directory { block }
     }
 
+    /// Whether a key's bucket has a free slot.
+    pub fn has_room(&self, key: u64) -> bool {
+        self.free_slot(key).is_some()
+    }
+
     /// Adds an entry, whose key is not there yet. False: its bucket is full.
     pub fn insert(&mut self, entry: &Entry) -> bool {
-        let Some(slot) = self.slots_of(entry.key).find(|slot| slot[WORDS - 1].load(Relaxed) == 0) else { return false };
+        let Some(slot) = self.free_slot(entry.key) else { return false };
         for (word, value) in slot.iter().zip(entry.words()) {
             word.store(value.to_le(), Release);
         }
@@ -135,6 +140,10 @@ impl Directory {
         if let Some(slot) = self.slots_of(key).find(is_of) {
             slot.iter().rev().for_each(|word| word.store(0, Release));
         }
+    }
+
+    fn free_slot(&self, key: u64) -> Option<&[AtomicU64; WORDS]> {
+        self.slots_of(key).find(|slot| slot[WORDS - 1].load(Relaxed) == 0)
     }
 
     fn slots_of(&self, key: u64) -> impl Iterator<Item = &[AtomicU64; WORDS]> {

@@ -106,12 +106,6 @@ impl Transport {
         }
     }
 
-    /// Whether no command to a process is under way.
-    fn has_ended_to(&self, id: u64) -> bool {
-        let target = self.units.as_ref().and_then(|units| units.one_sided.targets.get(&id));
-        target.is_none_or(|target| target.accesses.is_idle())
-    }
-
     /// The error of its launch, or 0. None: its keys are not known yet, or there is no room.
     fn settle_doubt(&mut self, number: usize) -> Option<c_int> {
         let pending = self.pending(number)?;
@@ -151,7 +145,11 @@ impl Transport {
             Err(Refused::Later) => None,
             Err(Refused::Error(error)) => Some(error),
             // One before it may be under way again.
-            Err(Refused::Packets) if keeps_order && !self.has_ended_to(id) => None,
+            Err(Refused::Packets)
+                if keeps_order && self.units.as_ref().is_some_and(|units| !units.one_sided.has_ended_to(id)) =>
+            {
+                None
+            }
             Err(Refused::Packets) => {
                 let error = self.launch_transfer(number, peer, write, &over_units.pieces, &over_units.remote);
                 let has_left = self.pending(number).is_some_and(|pending| pending.left > 1);

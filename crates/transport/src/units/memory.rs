@@ -25,9 +25,7 @@ pub struct Registered {
 impl Registered {
     /// Registers the pages that hold this memory, for a port of this process.
     pub fn new(device: &Arc<Device>, vpid: u16, start: u64, bytes: u64) -> Result<Registered, DeviceError> {
-        let is_writable = device.interface().has_writable(start, bytes);
-        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
-        Registered::with_rights(device, vpid, (start, bytes), rights)
+        Registered::with_rights(device, vpid, (start, bytes), device.rights_to(start, bytes))
     }
 
     /// As [`Registered::new`], with these rights.

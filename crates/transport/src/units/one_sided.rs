@@ -167,7 +167,7 @@ impl OneSided {
 
     /// Lets peers reach memory under a key. None: they reach it by packets.
     pub(crate) fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
-        let rights = directory::rights(access).filter(|_| memory.1 != 0)?;
+        let rights = directory::rights(access).filter(|_| memory.1 != 0 && self.directory.has_room(key))?;
         let registered = Registered::with_rights(&self.device, self.region_vpid, memory, rights)
             .inspect_err(|error| {
                 self.lacks_room |= matches!(error, DeviceError::TablesFull { .. });
@@ -248,7 +248,7 @@ impl OneSided {
         }
     }
 
-    /// Forgets the addresses of a target's regions. It is told by [`OneSided::next_forgotten`].
+    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] names the target when it can be answered.
     pub(super) fn forget(&mut self, id: u64, round: u64) {
         self.target(id).clear();
         self.forgetting.insert(id, round);
@@ -256,8 +256,7 @@ impl OneSided {
 
     /// A target whose addresses are forgotten, when nothing to it is under way, and the number of its round.
     pub(super) fn next_forgotten(&mut self) -> Option<(u64, u64)> {
-        let is_idle = |id: &u64| self.targets.get(id).is_none_or(|target| target.accesses.is_idle());
-        let id = self.forgetting.keys().copied().find(is_idle)?;
+        let id = self.forgetting.keys().copied().find(|id| self.has_ended_to(*id))?;
         self.forgetting.remove_entry(&id)
     }
 
@@ -298,7 +297,12 @@ impl OneSided {
 
     /// Whether no access to this process is under way.
     pub(super) fn is_idle(&self, id: u64) -> bool {
-        self.doubts.is_empty() && self.targets.get(&id).is_none_or(|target| target.accesses.is_idle())
+        self.doubts.is_empty() && self.has_ended_to(id)
+    }
+
+    /// Whether no command to this process is under way.
+    pub(super) fn has_ended_to(&self, id: u64) -> bool {
+        self.targets.get(&id).is_none_or(|target| target.accesses.is_idle())
     }
 
     /// An access with this key was refused, and is in doubt.
