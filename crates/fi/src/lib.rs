@@ -11,7 +11,7 @@
 //! | [`objects`] | the state of libfabric's objects, and how it is locked |
 //! | [`info`], [`name`] | `fi_getinfo`: the provider's attributes, matched with a program's hints; nodes and services |
 //! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
-//! | [`loader`] | the functions of the libfabric that loaded the provider, and its log |
+//! | [`loader`] | the libfabric that loaded the provider, and its log |
 //!
 //! Each domain has one lock. It is left out if the program promises to use the domain from one thread at a time, and
 //! while the process has only one thread. A receive is a match entry of the NIC, an unexpected message an unexpected
@@ -23,13 +23,14 @@
 
 pub mod calls;
 pub mod constants;
-pub mod ffi;
 pub mod info;
 pub mod loader;
 pub mod name;
 pub mod objects;
 
 use std::sync::OnceLock;
+
+pub use selvedge_libfabric as ffi;
 
 /// A C structure that is made once and only read.
 struct Table<T>(T);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! libfabric's C types and constants, made from its headers by `build.rs`, and the libfabric of this process ([`Library`]).
+//!
+//! Nothing is linked. A machine may have several libfabrics (the system's, one in each MPI). The provider must call the one that
+//! loaded it, and links between hosts should use the one that the program has loaded already.
+
+mod library;
+
+/// What `build.rs` made.
+// Generated bindings have no SAFETY comments.
+#[allow(
+    non_camel_case_types,
+    non_upper_case_globals,
+    non_snake_case,
+    unsafe_op_in_unsafe_fn,
+    dead_code,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/libfabric.rs"));
+}
+
+pub use bindings::*;
+pub use library::{LOAD_NAME, Library};

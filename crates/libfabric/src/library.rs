@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The functions of the libfabric of this process.
+//!
+//! Its version is that of the library found, not of the headers; the structures in use have been the same since 1.17.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::{fi_fabric_attr, fi_info, fi_log_level, fi_log_subsys, fi_provider, fid_fabric};
+
+/// The file that [`Library::load`] opens where this process has no libfabric yet.
+pub const LOAD_NAME: &CStr = c"libfabric.so.1";
+
+type GetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const fi_info, *mut *mut fi_info) -> c_int;
+type DupInfo = unsafe extern "C" fn(*const fi_info) -> *mut fi_info;
+type FreeInfo = unsafe extern "C" fn(*mut fi_info);
+type OpenFabric = unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric, *mut c_void) -> c_int;
+type ErrorText = unsafe extern "C" fn(c_int) -> *const c_char;
+type Log =
+    unsafe extern "C" fn(*const fi_provider, fi_log_level, fi_log_subsys, *const c_char, c_int, *const c_char, ...);
+
+/// The functions.
+pub struct Library {
+    /// The result of `fi_version`: major << 16 | minor.
+    pub version: u32,
+    pub getinfo: GetInfo,
+    pub dupinfo: DupInfo,
+    pub freeinfo: FreeInfo,
+    pub fabric: OpenFabric,
+    pub strerror: ErrorText,
+    pub log_enabled: Option<unsafe extern "C" fn(*const fi_provider, fi_log_level, fi_log_subsys) -> c_int>,
+    pub log: Option<Log>,
+}
+
+impl Library {
+    /// The library that this process has loaded; None if there is none.
+    pub fn of_process() -> Option<Library> {
+        // SAFETY: dlsym takes any name, and RTLD_DEFAULT is a handle.
+        if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fi_version".as_ptr()) }.is_null() {
+            return Library::of(libc::RTLD_DEFAULT);
+        }
+        let mut found: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the callback gets the pointer to `found`, which lives across the call.
+        unsafe { libc::dl_iterate_phdr(Some(offers_fi_version), (&raw mut found).cast()) };
+        if found.is_null() { None } else { Library::of(found) }
+    }
+
+    /// The library that this process has loaded, else the system's, which is loaded now. `Err`: the loader's message.
+    pub fn load() -> Result<Library, String> {
+        if let Some(library) = Library::of_process() {
+            return Ok(library);
+        }
+        // SAFETY: the name is a C string. The handle is never closed, so what is found in it stays valid. dlerror returns a C string or
+        // null, which no other thread changes, because the message belongs to this thread.
+        unsafe {
+            let handle = libc::dlopen(LOAD_NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            if handle.is_null() {
+                let why = libc::dlerror();
+                return Err(match why.is_null() {
+                    true => "unknown error".into(),
+                    false => CStr::from_ptr(why).to_string_lossy().into_owned(),
+                });
+            }
+            Library::of(handle).ok_or_else(|| "it lacks functions that libfabric 1.17 has".into())
+        }
+    }
+
+    fn of(handle: *mut c_void) -> Option<Library> {
+        let symbol = |name: &CStr| {
+            // SAFETY: the handle is open and never closed, and the name is a C string.
+            let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+            (!address.is_null()).then_some(address)
+        };
+        // SAFETY: the functions have the types that libfabric's headers give them, in every version with these names.
+        unsafe {
+            let version: unsafe extern "C" fn() -> u32 = std::mem::transmute(symbol(c"fi_version")?);
+            Some(Library {
+                version: version(),
+                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo")?),
+                dupinfo: std::mem::transmute::<*mut c_void, DupInfo>(symbol(c"fi_dupinfo")?),
+                freeinfo: std::mem::transmute::<*mut c_void, FreeInfo>(symbol(c"fi_freeinfo")?),
+                fabric: std::mem::transmute::<*mut c_void, OpenFabric>(symbol(c"fi_fabric")?),
+                strerror: std::mem::transmute::<*mut c_void, ErrorText>(symbol(c"fi_strerror")?),
+                log_enabled: symbol(c"fi_log_enabled").map(|address| std::mem::transmute(address)),
+                log: symbol(c"fi_log").map(|address| std::mem::transmute(address)),
+            })
+        }
+    }
+
+    /// The text of an error number of libfabric, without its sign.
+    pub fn error_text(&self, code: i32) -> String {
+        // SAFETY: fi_strerror(3) returns a static C string for every number.
+        unsafe { CStr::from_ptr((self.strerror)(code.wrapping_abs())) }.to_string_lossy().into_owned()
+    }
+}
+
+/// Called for each library of this process. It stops at the first whose name contains libfabric and that offers
+/// `fi_version`, and stores its handle in `found`.
+unsafe extern "C" fn offers_fi_version(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    // SAFETY: the linker passes a structure whose name is a C string or null. The last argument is the pointer that
+    // `dl_iterate_phdr` was called with, to a value in its caller's frame.
+    unsafe {
+        let name = (*info).dlpi_name;
+        if name.is_null() || !CStr::from_ptr(name).to_bytes().windows(9).any(|part| part == b"libfabric") {
+            return 0;
+        }
+        let handle = libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if handle.is_null() || libc::dlsym(handle, c"fi_version".as_ptr()).is_null() {
+            return 0;
+        }
+        *found.cast::<*mut c_void>() = handle;
+        1
+    }
+}
