@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Link addresses: where a process of another host is found, and the token that proves the right to connect to it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// Bytes of an address.
+pub const ADDRESS_BYTES: usize = 26;
+
+/// The address of a process. It belongs to that process alone: a later process at the same port has another token.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkAddress {
+    /// IPv6, or IPv4 as IPv6 writes it.
+    ip: Ipv6Addr,
+    port: u16,
+    /// Random. Who has it may connect.
+    token: u64,
+}
+
+impl LinkAddress {
+    pub fn new(socket: SocketAddr, token: u64) -> LinkAddress {
+        let ip = match socket.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        LinkAddress { ip, port: socket.port(), token }
+    }
+
+    /// Where the process listens.
+    pub fn socket(&self) -> SocketAddr {
+        SocketAddr::new(self.ip.to_canonical(), self.port)
+    }
+
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// The same address with another token.
+    pub(crate) fn with_token(self, token: u64) -> LinkAddress {
+        LinkAddress { token, ..self }
+    }
+
+    /// IP, port (big-endian, as on the wire of IP), token (little-endian).
+    pub fn to_bytes(&self) -> [u8; ADDRESS_BYTES] {
+        let mut bytes = [0; ADDRESS_BYTES];
+        bytes[..16].copy_from_slice(&self.ip.octets());
+        bytes[16..18].copy_from_slice(&self.port.to_be_bytes());
+        bytes[18..].copy_from_slice(&self.token.to_le_bytes());
+        bytes
+    }
+
+    /// Reads [`LinkAddress::to_bytes`]. None: port 0, at which nobody listens.
+    pub fn from_bytes(bytes: &[u8; ADDRESS_BYTES]) -> Option<LinkAddress> {
+        let (mut ip, mut token) = ([0; 16], [0; 8]);
+        ip.copy_from_slice(&bytes[..16]);
+        token.copy_from_slice(&bytes[18..]);
+        let port = u16::from_be_bytes([bytes[16], bytes[17]]);
+        (port != 0).then_some(LinkAddress { ip: ip.into(), port, token: u64::from_le_bytes(token) })
+    }
+}
+
+/// Without the token, which is a secret.
+impl fmt::Debug for LinkAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.socket())
+    }
+}
+
+impl fmt::Display for LinkAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.socket())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_from_its_bytes() {
+        for text in ["10.77.0.1:4711", "[fd00::1]:1"] {
+            let address = LinkAddress::new(text.parse().expect("an address"), 0x0123_4567_89ab_cdef);
+            assert_eq!(LinkAddress::from_bytes(&address.to_bytes()), Some(address));
+            assert_eq!(address.to_string(), text);
+            assert!(!format!("{address:?}").contains("cdef"), "the token is not printed");
+        }
+        assert_eq!(LinkAddress::from_bytes(&[0; ADDRESS_BYTES]), None);
+    }
+}

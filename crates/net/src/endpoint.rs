@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One reliable-datagram endpoint of libfabric, with its buffers: the only file of this crate that calls libfabric.
+//!
+//! Any provider serves that has `FI_EP_RDM` and `FI_MSG` and keeps the order of sends (`FI_ORDER_SAS`). Our own provider is never
+//! chosen, whatever the environment says, so a link never runs over itself.
+//!
+//! Invariants
+//! 1. A buffer belongs to libfabric from `send` or `post` until its completion, then to who holds its [`Arrived`] or has taken it. The
+//!    endpoint's `owners` say which, and nobody else touches its bytes.
+//! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
+//! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
+//!
+//! Cost: [`RECEIVE_BUFFERS`] + [`SEND_BUFFERS`] frames of [`FRAME_BYTES_MAX`] bytes, 1.5 MiB.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::mem::offset_of;
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::sync::Arc;
+
+use selvedge_libfabric::*;
+
+/// Bytes of the longest frame: what `ofi_rxm` sends without a handshake.
+pub const FRAME_BYTES_MAX: usize = 16 << 10;
+/// Frames that may arrive before the program looks.
+const RECEIVE_BUFFERS: usize = 64;
+/// Frames on their way out.
+const SEND_BUFFERS: usize = 32;
+/// Completions that are read at once.
+const COMPLETIONS: usize = 16;
+/// The version of libfabric's interface that this file is written to.
+const INTERFACE: u32 = 1 << 16 | 17;
+/// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
+const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
+
+/// Why there is no endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error(
+        "libfabric cannot be loaded: {0}. Install it (Debian: libfabric1) on every host; several hosts talk through it"
+    )]
+    Library(String),
+    #[error(
+        "libfabric has no provider{} with reliable datagrams at address {node}; `fi_info -t FI_EP_RDM` lists those it \
+         has, SELVEDGE_NET_PROVIDER chooses one, SELVEDGE_NET_INTERFACE the address", named(.wanted)
+    )]
+    NoProvider { wanted: Option<String>, node: IpAddr },
+    #[error("libfabric's provider {provider} failed to {doing}: {why}")]
+    Call { provider: String, doing: &'static str, why: String },
+}
+
+fn named(provider: &Option<String>) -> String {
+    provider.as_ref().map_or(String::new(), |name| format!(" {name}"))
+}
+
+/// Calls a function of a table of libfabric. A provider that leaves it out answers -FI_ENOSYS.
+macro_rules! call {
+    ($function:expr, $($argument:expr),* $(,)?) => {
+        match $function {
+            Some(function) => function($($argument),*),
+            None => -(FI_ENOSYS as c_int) as _,
+        }
+    };
+}
+
+/// A peer's endpoint in the address vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination(fi_addr_t);
+
+/// What the completion queue reports.
+pub enum Event {
+    /// A frame has arrived. [`Endpoint::give_back`] takes its buffer back.
+    Arrived(Arrived),
+    /// A frame has left. Its buffer is free.
+    Sent,
+    /// A frame to this destination was not sent. Its buffer is free.
+    Failed { to: Destination, why: String },
+}
+
+/// A frame was not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// There is no room now; the frame stays with the caller.
+    Full,
+    /// The provider refuses it, and says why.
+    Broken(String),
+}
+
+/// A buffer, with the memory that libfabric needs for the operation on it. The context is first, so that its address is the slot's.
+#[repr(C, align(64))]
+struct Slot {
+    context: fi_context2,
+    frame: [u8; FRAME_BYTES_MAX],
+}
+
+const _: () = assert!(offset_of!(Slot, context) == 0);
+
+/// The buffers: those to receive, then those to send.
+struct Slots(Box<[UnsafeCell<Slot>]>);
+
+// SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the file), and owners change under the endpoint's `&mut`.
+unsafe impl Sync for Slots {}
+// SAFETY: as above; a slot belongs to no thread.
+unsafe impl Send for Slots {}
+
+/// A frame that has arrived.
+pub struct Arrived {
+    slots: Arc<Slots>,
+    buffer: usize,
+    bytes: usize,
+}
+
+impl std::ops::Deref for Arrived {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this value owns the slot, and only it: libfabric has completed the receive, and posts it again after `give_back`.
+        let frame = unsafe { &(*self.slots.0[self.buffer].get()).frame };
+        &frame[..self.bytes]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Us,
+    /// libfabric has it to receive.
+    Receives,
+    /// libfabric has it to send.
+    Sends(Destination),
+}
+
+/// An open endpoint.
+pub struct Endpoint {
+    library: Library,
+    provider: String,
+    info: *mut fi_info,
+    fabric: *mut fid_fabric,
+    domain: *mut fid_domain,
+    addresses: *mut fid_av,
+    queue: *mut fid_cq,
+    endpoint: *mut fid_ep,
+    region: *mut fid_mr,
+    slots: Arc<Slots>,
+    owners: Vec<Owner>,
+    free: Vec<usize>,
+    wait: Option<RawFd>,
+}
+
+// SAFETY: the pointers are to objects of libfabric, which belong to no thread. One thread at a time uses them (invariant 3).
+unsafe impl Send for Endpoint {}
+
+impl Endpoint {
+    /// Opens an endpoint at an address of this host. `wanted` names the provider; None takes libfabric's first.
+    pub fn open(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
+        let library = Library::load().map_err(EndpointError::Library)?;
+        let info = find_provider(&library, node, wanted)
+            .ok_or_else(|| EndpointError::NoProvider { wanted: wanted.map(str::to_owned), node })?;
+        // SAFETY: `find_provider` returns a structure of libfabric with its attributes.
+        let provider = unsafe { provider_of(info) };
+        let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
+        let slot = |_| UnsafeCell::new(Slot { context: fi_context2::default(), frame: [0; FRAME_BYTES_MAX] });
+        let mut opened = Endpoint {
+            library,
+            provider,
+            info,
+            fabric: ptr::null_mut(),
+            domain: ptr::null_mut(),
+            addresses: ptr::null_mut(),
+            queue: ptr::null_mut(),
+            endpoint: ptr::null_mut(),
+            region: ptr::null_mut(),
+            slots: Arc::new(Slots((0..buffers).map(slot).collect())),
+            owners: vec![Owner::Us; buffers],
+            free: (RECEIVE_BUFFERS..buffers).collect(),
+            wait: None,
+        };
+        opened.make()?;
+        for buffer in 0..RECEIVE_BUFFERS {
+            opened.post(buffer)?;
+        }
+        Ok(opened)
+    }
+
+    /// Makes libfabric's objects. What was made before an error is closed by the drop.
+    fn make(&mut self) -> Result<(), EndpointError> {
+        // SAFETY: each call gets objects that were made before it, attributes that live across it, and room for its result. The tables of
+        // functions are the provider's, complete by fi_provider(7).
+        unsafe {
+            let info = self.info;
+            let made = (self.library.fabric)((*info).fabric_attr, &mut self.fabric, ptr::null_mut());
+            self.check("open its fabric", made)?;
+            let made = call!((*(*self.fabric).ops).domain, self.fabric, info, &mut self.domain, ptr::null_mut());
+            self.check("open its domain", made)?;
+            let domain = (*self.domain).ops;
+            let mut attributes = fi_av_attr { type_: FI_AV_TABLE, ..Default::default() };
+            let made = call!((*domain).av_open, self.domain, &mut attributes, &mut self.addresses, ptr::null_mut());
+            self.check("open its address vector", made)?;
+            let size = 2 * (RECEIVE_BUFFERS + SEND_BUFFERS);
+            let mut attributes =
+                fi_cq_attr { size, format: FI_CQ_FORMAT_MSG, wait_obj: FI_WAIT_FD, ..Default::default() };
+            let mut made = call!((*domain).cq_open, self.domain, &mut attributes, &mut self.queue, ptr::null_mut());
+            if made == 0 {
+                let mut descriptor: c_int = -1;
+                let queue = &raw mut (*self.queue).fid;
+                let control = (*(*queue).ops).control;
+                if call!(control, queue, FI_GETWAIT as c_int, (&raw mut descriptor).cast()) == 0 {
+                    self.wait = Some(descriptor);
+                }
+            } else {
+                // The provider has no descriptor to sleep on: the progress thread polls.
+                attributes.wait_obj = FI_WAIT_NONE;
+                made = call!((*domain).cq_open, self.domain, &mut attributes, &mut self.queue, ptr::null_mut());
+            }
+            self.check("open its completion queue", made)?;
+            let made = call!((*domain).endpoint, self.domain, info, &mut self.endpoint, ptr::null_mut());
+            self.check("open its endpoint", made)?;
+            let endpoint = &raw mut (*self.endpoint).fid;
+            let ops = (*endpoint).ops;
+            let bound = call!((*ops).bind, endpoint, &raw mut (*self.addresses).fid, 0);
+            self.check("bind its address vector", bound)?;
+            let both = u64::from(FI_TRANSMIT) | u64::from(FI_RECV);
+            let bound = call!((*ops).bind, endpoint, &raw mut (*self.queue).fid, both);
+            self.check("bind its completion queue", bound)?;
+            let enabled = call!((*ops).control, endpoint, FI_ENABLE as c_int, ptr::null_mut());
+            self.check("enable its endpoint", enabled)?;
+            if (*(*info).domain_attr).mr_mode & FI_MR_LOCAL as c_int != 0 {
+                let access = u64::from(FI_SEND) | u64::from(FI_RECV);
+                let (base, bytes) = (self.slots.0.as_ptr().cast(), size_of_val(&*self.slots.0));
+                let ops = (*self.domain).mr;
+                let domain = &raw mut (*self.domain).fid;
+                let made = call!((*ops).reg, domain, base, bytes, access, 0, 0, 0, &mut self.region, ptr::null_mut());
+                self.check("register the frames", made)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, doing: &'static str, result: c_int) -> Result<(), EndpointError> {
+        match result {
+            0 => Ok(()),
+            code => Err(self.error(doing, code)),
+        }
+    }
+
+    fn error(&self, doing: &'static str, code: c_int) -> EndpointError {
+        EndpointError::Call { provider: self.provider.clone(), doing, why: self.library.error_text(code) }
+    }
+
+    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The endpoint's own name, for peers to insert.
+    pub fn name(&self) -> Result<Vec<u8>, EndpointError> {
+        let mut bytes = vec![0u8; 512];
+        let mut length = bytes.len();
+        // SAFETY: `length` says how much room there is, and fi_getname(3) writes no more.
+        let result = unsafe {
+            let endpoint = &raw mut (*self.endpoint).fid;
+            call!((*(*self.endpoint).cm).getname, endpoint, bytes.as_mut_ptr().cast(), &mut length)
+        };
+        self.check("say its name", result)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// Makes a peer's endpoint known. The name comes from a peer of the same provider, whose proof was checked.
+    pub fn insert(&mut self, name: &[u8]) -> Result<Destination, EndpointError> {
+        // A short name would make the provider read behind it.
+        let own_bytes = self.name()?.len();
+        if name.len() != own_bytes {
+            return Err(self.error("take the name of a peer", -(FI_EINVAL as c_int)));
+        }
+        let mut address: fi_addr_t = u64::MAX;
+        // SAFETY: the name is as long as names of this provider are.
+        let count = unsafe {
+            let ops = (*self.addresses).ops;
+            call!((*ops).insert, self.addresses, name.as_ptr().cast(), 1, &mut address, 0, ptr::null_mut())
+        };
+        match count {
+            1 => Ok(Destination(address)),
+            code => Err(self.error("take the name of a peer", if code < 0 { code } else { -(FI_EINVAL as c_int) })),
+        }
+    }
+
+    /// Forgets a peer's endpoint.
+    pub fn remove(&mut self, Destination(mut address): Destination) {
+        // SAFETY: the address came from `insert`, and is removed once.
+        unsafe {
+            let ops = (*self.addresses).ops;
+            call!((*ops).remove, self.addresses, &mut address, 1, 0);
+        }
+    }
+
+    /// A free buffer to build a frame in, which [`Endpoint::send`] or [`Endpoint::put_back`] takes back.
+    pub fn take_buffer(&mut self) -> Option<usize> {
+        self.free.pop()
+    }
+
+    /// Gives a buffer of [`Endpoint::take_buffer`] back.
+    pub fn put_back(&mut self, buffer: usize) {
+        self.free.push(buffer);
+    }
+
+    /// The bytes of a buffer that was taken.
+    pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
+        // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
+        unsafe { &mut (*self.slot(buffer)).frame }
+    }
+
+    /// A slot that is ours.
+    fn slot(&self, buffer: usize) -> *mut Slot {
+        assert!(self.owners[buffer] == Owner::Us, "the buffer is libfabric's");
+        self.slots.0[buffer].get()
+    }
+
+    /// Sends the first `bytes` of a buffer that was taken. Its completion frees it. After an error it is still the caller's.
+    pub fn send(&mut self, buffer: usize, bytes: usize, to: Destination) -> Result<(), SendError> {
+        assert!(bytes <= FRAME_BYTES_MAX, "a frame is not longer than its buffer");
+        let descriptor = self.descriptor();
+        let slot = self.slot(buffer);
+        // SAFETY: buffer and context stay where they are and are not touched until the completion (invariants 1 and 2).
+        let result = unsafe {
+            let (frame, context) = ((&raw const (*slot).frame).cast(), (&raw mut (*slot).context).cast());
+            call!((*(*self.endpoint).msg).send, self.endpoint, frame, bytes, descriptor, to.0, context)
+        };
+        match -result {
+            0 => {
+                self.owners[buffer] = Owner::Sends(to);
+                Ok(())
+            }
+            code if code == FI_EAGAIN as isize => Err(SendError::Full),
+            code => Err(SendError::Broken(self.library.error_text(code as c_int))),
+        }
+    }
+
+    /// Gives the buffer of a frame that has arrived back to libfabric.
+    pub fn give_back(&mut self, frame: Arrived) -> Result<(), EndpointError> {
+        self.post(frame.buffer)
+    }
+
+    /// Gives a receive buffer to libfabric.
+    fn post(&mut self, buffer: usize) -> Result<(), EndpointError> {
+        let descriptor = self.descriptor();
+        let slot = self.slot(buffer);
+        // SAFETY: as in `send`. FI_ADDR_UNSPEC takes frames of every peer.
+        let result = unsafe {
+            let (frame, context) = ((&raw mut (*slot).frame).cast(), (&raw mut (*slot).context).cast());
+            let ops = (*self.endpoint).msg;
+            call!((*ops).recv, self.endpoint, frame, FRAME_BYTES_MAX, descriptor, u64::MAX, context)
+        };
+        if result != 0 {
+            return Err(self.error("take a receive buffer", result as c_int));
+        }
+        self.owners[buffer] = Owner::Receives;
+        Ok(())
+    }
+
+    fn descriptor(&self) -> *mut c_void {
+        if self.region.is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the region is open until the drop.
+        unsafe { (*self.region).mem_desc }
+    }
+
+    /// Reads completions, and lets the provider make progress. Returns whether there may be more.
+    pub fn poll(&mut self, events: &mut Vec<Event>) -> bool {
+        let mut entries = [fi_cq_msg_entry::default(); COMPLETIONS];
+        // SAFETY: there is room for so many entries of the format that the queue was opened with.
+        let count = unsafe {
+            let ops = (*self.queue).ops;
+            call!((*ops).read, self.queue, entries.as_mut_ptr().cast(), COMPLETIONS)
+        };
+        if count == -(FI_EAVAIL as isize) {
+            return self.read_error(events);
+        }
+        for entry in &entries[..usize::try_from(count).unwrap_or(0).min(COMPLETIONS)] {
+            match self.take_from_library(entry.op_context) {
+                Some((buffer, Owner::Receives)) => {
+                    let bytes = entry.len.min(FRAME_BYTES_MAX);
+                    events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes }));
+                }
+                Some(_) => events.push(Event::Sent),
+                None => {}
+            }
+        }
+        count == COMPLETIONS as isize
+    }
+
+    #[cold]
+    fn read_error(&mut self, events: &mut Vec<Event>) -> bool {
+        let mut entry = fi_cq_err_entry::default();
+        // SAFETY: there is room for one entry.
+        let count = unsafe {
+            let ops = (*self.queue).ops;
+            call!((*ops).readerr, self.queue, &mut entry, 0)
+        };
+        if count <= 0 {
+            return false;
+        }
+        let why = self.library.error_text(entry.err);
+        match self.take_from_library(entry.op_context) {
+            Some((buffer, Owner::Receives)) => {
+                // A stranger's frame that is too long, for example. It is an empty one for the caller.
+                log::warn!("a frame was not received: {why}");
+                events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes: 0 }));
+            }
+            Some((_, Owner::Sends(to))) => events.push(Event::Failed { to, why }),
+            _ => {}
+        }
+        true
+    }
+
+    /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
+    fn take_from_library(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
+        let buffer = self.slot_of(context)?;
+        let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
+        match owner {
+            Owner::Us => return None,
+            Owner::Sends(_) => self.free.push(buffer),
+            Owner::Receives => {}
+        }
+        Some((buffer, owner))
+    }
+
+    /// The buffer of a context that libfabric hands back.
+    fn slot_of(&self, context: *mut c_void) -> Option<usize> {
+        let offset = (context as usize).wrapping_sub(self.slots.0.as_ptr() as usize);
+        let buffer = offset / size_of::<Slot>();
+        (offset % size_of::<Slot>() == 0 && buffer < self.owners.len()).then_some(buffer)
+    }
+
+    /// The descriptor that becomes readable when there is something to poll for. None: the provider has none.
+    pub fn wait_descriptor(&self) -> Option<RawFd> {
+        self.wait
+    }
+
+    /// Whether a thread may sleep on the descriptor now. If not, there is something to poll for.
+    pub fn may_sleep(&mut self) -> bool {
+        // SAFETY: the queue was opened with a wait descriptor, or the call fails.
+        unsafe {
+            let mut fid = &raw mut (*self.queue).fid;
+            call!((*(*self.fabric).ops).trywait, self.fabric, &mut fid, 1) == 0
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // SAFETY: each object was opened once and is closed once, those that stand on others first. `slots` lives longer than this.
+        unsafe {
+            close(self.endpoint.cast());
+            close(self.region.cast());
+            close(self.queue.cast());
+            close(self.addresses.cast());
+            close(self.domain.cast());
+            close(self.fabric.cast());
+            (self.library.freeinfo)(self.info);
+        }
+    }
+}
+
+/// Closes an object of libfabric, if there is one.
+///
+/// # Safety
+/// It is null, or an open object that begins with a `fid`.
+unsafe fn close(object: *mut fid) {
+    // SAFETY: the caller's.
+    unsafe {
+        if !object.is_null() {
+            call!((*(*object).ops).close, object);
+        }
+    }
+}
+
+/// # Safety
+/// `info` is a structure of libfabric with a fabric attribute.
+unsafe fn provider_of(info: *const fi_info) -> String {
+    // SAFETY: the caller's; the name is a C string or null.
+    unsafe {
+        let name = (*(*info).fabric_attr).prov_name;
+        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+    }
+}
+
+/// The first provider that suits, as a structure of its own; None if there is none.
+fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Option<*mut fi_info> {
+    // SAFETY: fi_dupinfo(3) makes an empty structure of null, with all attributes. Names in it are freed by fi_freeinfo, so they are
+    // made by strdup. fi_getinfo(3) reads the hints and makes a list.
+    unsafe {
+        let hints = (library.dupinfo)(ptr::null());
+        if hints.is_null() {
+            return None;
+        }
+        (*hints).caps = u64::from(FI_MSG);
+        (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
+        (*(*hints).ep_attr).type_ = FI_EP_RDM;
+        (*(*hints).tx_attr).msg_order = u64::from(FI_ORDER_SAS);
+        (*(*hints).rx_attr).msg_order = u64::from(FI_ORDER_SAS);
+        (*(*hints).domain_attr).threading = FI_THREAD_DOMAIN;
+        (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
+        (*(*hints).domain_attr).mr_mode = (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) as c_int;
+        let name = wanted.and_then(|name| CString::new(name).ok());
+        if let Some(name) = &name {
+            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        }
+        let node = CString::new(node.to_string()).ok()?;
+        let mut list: *mut fi_info = ptr::null_mut();
+        let flags = u64::from(FI_SOURCE) | FI_NUMERICHOST;
+        let mut found = (library.getinfo)(INTERFACE, node.as_ptr(), ptr::null(), flags, hints, &mut list);
+        if found != 0 && wanted.is_some() {
+            // Fabrics with addresses of their own take no node.
+            found = (library.getinfo)(INTERFACE, ptr::null(), ptr::null(), 0, hints, &mut list);
+        }
+        (library.freeinfo)(hints);
+        if found != 0 {
+            return None;
+        }
+        let mut info = list;
+        let mut chosen = None;
+        while !info.is_null() {
+            let provider = provider_of(info);
+            let suits = !UNSUITABLE.iter().any(|name| provider.contains(name));
+            if suits && !(*info).domain_attr.is_null() && (*info).caps & u64::from(FI_MSG) != 0 {
+                let copy = (library.dupinfo)(info);
+                chosen = (!copy.is_null()).then_some(copy);
+                break;
+            }
+            info = (*info).next;
+        }
+        (library.freeinfo)(list);
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn open() -> Endpoint {
+        Endpoint::open(Ipv4Addr::LOCALHOST.into(), None).expect("libfabric's tcp")
+    }
+
+    #[test]
+    fn a_frame_arrives_as_it_was_sent() {
+        let (mut sender, mut receiver) = (open(), open());
+        assert!(!sender.provider().contains("selvedge"));
+        let to = sender.insert(&receiver.name().expect("it has one")).expect("inserted");
+        let buffer = sender.take_buffer().expect("all are free");
+        sender.frame_mut(buffer)[..4].copy_from_slice(b"warp");
+        let since = std::time::Instant::now();
+        while sender.send(buffer, 4, to).is_err() {
+            // The first frame connects, which needs both.
+            sender.poll(&mut Vec::new());
+            receiver.poll(&mut Vec::new());
+            assert!(since.elapsed().as_secs() < 20, "no connection");
+        }
+        let mut events = Vec::new();
+        while events.is_empty() {
+            sender.poll(&mut Vec::new());
+            receiver.poll(&mut events);
+            assert!(since.elapsed().as_secs() < 20, "nothing came");
+        }
+        let Some(Event::Arrived(frame)) = events.pop() else { panic!("another event") };
+        assert_eq!(&*frame, b"warp");
+        receiver.give_back(frame).expect("posted again");
+    }
+
+    #[test]
+    fn a_name_of_another_length_is_refused() {
+        let mut endpoint = open();
+        assert!(endpoint.insert(b"short").is_err());
+    }
+
+    #[test]
+    fn a_provider_that_does_not_exist_is_named_in_the_error() {
+        let error = Endpoint::open(Ipv4Addr::LOCALHOST.into(), Some("nosuch")).err().expect("refused");
+        assert!(error.to_string().contains("nosuch"), "{error}");
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Frames: what one message of libfabric carries on a link.
+//!
+//! A frame is a header of 32 bytes and records. A record is a packet with its payload, or more of the payload of the packet before.
+//! All numbers are little-endian.
+//!
+//! | bytes of the header | field |
+//! |---|---|
+//! | 0..4 | [`MAGIC`], which has the version |
+//! | 4..8 | number of the link, which its receiver chose |
+//! | 8..16 | key of the link, which its receiver chose |
+//! | 16..24 | number of the frame on this link, from 0 |
+//! | 24..28 | bytes of the frame |
+//! | 28..32 | CRC-32C of the frame with this field 0; 0 without a check (a sum of 0 is written as 1) |
+//!
+//! | bytes of a record | field |
+//! |---|---|
+//! | 0..4 | Portals process id of the NIC that the packet is for |
+//! | 4..6 | number of the NIC in its process |
+//! | 6..8 | 0: a packet begins; 1: the payload goes on |
+//! | 8..12 | bytes of payload in this record |
+//! | 12..16 | 0 |
+//! | 16..144 | where a packet begins: its header ([`selvedge_nic::packet`]) |
+//! | then | payload, filled up to a multiple of 8 bytes |
+//!
+//! Reading any bytes gives records within the frame, or an error. It never panics.
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+/// The first word of a frame. Its last byte is the version.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"SvF\x01");
+/// Bytes of a frame's header.
+pub const FRAME_HEADER_BYTES: usize = 32;
+/// Bytes of a record without packet header and payload.
+const RECORD_BYTES: usize = 16;
+/// The least room in a frame for which a packet is cut: less is not worth a record.
+const CUT_BYTES_MIN: usize = 512;
+
+/// Why a frame is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("it is shorter than a header, or than it says")]
+    Short,
+    #[error("it is of another version")]
+    Version,
+    #[error("its checksum is wrong")]
+    Checksum,
+    #[error("a record reaches beyond its end")]
+    Record,
+    #[error("it goes on with a payload that has not begun, or has more of it than its packet said")]
+    Payload,
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameHeader {
+    pub link: u32,
+    pub key: u64,
+    pub number: u64,
+}
+
+/// The NIC that a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NicName {
+    /// The Portals process id.
+    pub pid: u32,
+    /// The number of the NIC in its process.
+    pub ni: u16,
+}
+
+/// Writes records into a frame.
+pub struct Writer<'a> {
+    frame: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins a frame in a buffer that is longer than a header.
+    pub fn new(frame: &'a mut [u8]) -> Writer<'a> {
+        Writer { frame, at: FRAME_HEADER_BYTES }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.at == FRAME_HEADER_BYTES
+    }
+
+    fn room(&self) -> usize {
+        self.frame.len() - self.at
+    }
+
+    /// Begins a packet. Returns how many bytes of its payload are in the frame; the others go on in the next. None: there is no
+    /// room for it.
+    pub fn begin(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) -> Option<usize> {
+        let room = self.room().checked_sub(RECORD_BYTES + PACKET_BYTES)?;
+        if room < payload.len() && room < CUT_BYTES_MIN {
+            return None;
+        }
+        let bytes = payload.len().min(room & !7);
+        self.head(to, 0, bytes);
+        self.put(packet);
+        self.put_padded(&payload[..bytes]);
+        Some(bytes)
+    }
+
+    /// Goes on with the payload of the packet before. Returns how many bytes are in the frame; 0: there is no room.
+    pub fn go_on(&mut self, to: NicName, payload: &[u8]) -> usize {
+        let bytes = payload.len().min(self.room().saturating_sub(RECORD_BYTES) & !7);
+        if bytes != 0 {
+            self.head(to, 1, bytes);
+            self.put_padded(&payload[..bytes]);
+        }
+        bytes
+    }
+
+    fn head(&mut self, to: NicName, kind: u16, bytes: usize) {
+        self.put(&to.pid.to_le_bytes());
+        self.put(&to.ni.to_le_bytes());
+        self.put(&kind.to_le_bytes());
+        self.put(&(bytes as u32).to_le_bytes());
+        self.put(&[0; 4]);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.frame[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn put_padded(&mut self, bytes: &[u8]) {
+        self.put(bytes);
+        self.put(&[0; 7][..bytes.len().next_multiple_of(8) - bytes.len()]);
+    }
+
+    /// Writes the header, with a checksum if the link is `checked`. Returns the bytes of the frame.
+    pub fn finish(self, header: &FrameHeader, checked: bool) -> usize {
+        let frame = &mut self.frame[..self.at];
+        frame[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        frame[4..8].copy_from_slice(&header.link.to_le_bytes());
+        frame[8..16].copy_from_slice(&header.key.to_le_bytes());
+        frame[16..24].copy_from_slice(&header.number.to_le_bytes());
+        frame[24..28].copy_from_slice(&(self.at as u32).to_le_bytes());
+        frame[28..32].fill(0);
+        if checked {
+            let sum = sum_of(frame);
+            frame[28..32].copy_from_slice(&sum.to_le_bytes());
+        }
+        self.at
+    }
+}
+
+/// The checksum of a frame whose field for it is 0.
+fn sum_of(frame: &[u8]) -> u32 {
+    crc32c::crc32c(frame).max(1)
+}
+
+/// A record of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    Begin { to: NicName, packet: &'a [u8; PACKET_BYTES], payload: &'a [u8] },
+    GoOn { payload: &'a [u8] },
+}
+
+/// The records of a frame, in order.
+#[derive(Debug)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+/// Reads the header, and checks the sum if there is one. A `checked` link must have one.
+pub fn read(frame: &[u8], checked: bool) -> Result<(FrameHeader, Records<'_>), FrameError> {
+    let header = frame.first_chunk::<FRAME_HEADER_BYTES>().ok_or(FrameError::Short)?;
+    if word(header, 0) != MAGIC {
+        return Err(FrameError::Version);
+    }
+    let bytes = word(header, 24) as usize;
+    let frame = frame.get(..bytes).filter(|frame| frame.len() >= FRAME_HEADER_BYTES).ok_or(FrameError::Short)?;
+    let sum = word(header, 28);
+    if sum == 0 && checked {
+        return Err(FrameError::Checksum);
+    }
+    if sum != 0 {
+        let before = crc32c::crc32c(&frame[..28]);
+        let whole = crc32c::crc32c_append(crc32c::crc32c_append(before, &[0; 4]), &frame[32..]);
+        if whole.max(1) != sum {
+            return Err(FrameError::Checksum);
+        }
+    }
+    let two = |at: usize| u64::from(word(header, at)) | u64::from(word(header, at + 4)) << 32;
+    let header = FrameHeader { link: word(header, 4), key: two(8), number: two(16) };
+    Ok((header, Records { rest: &frame[FRAME_HEADER_BYTES..] }))
+}
+
+/// The word at a place that is within the bytes.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let record = self.take();
+        if record.is_err() {
+            self.rest = &[];
+        }
+        Some(record)
+    }
+}
+
+impl<'a> Records<'a> {
+    fn take(&mut self) -> Result<Record<'a>, FrameError> {
+        let (head, rest) = self.rest.split_first_chunk::<RECORD_BYTES>().ok_or(FrameError::Record)?;
+        let (kind_ni, bytes) = (word(head, 4), word(head, 8) as usize);
+        let to = NicName { pid: word(head, 0), ni: kind_ni as u16 };
+        let begins = match kind_ni >> 16 {
+            0 => true,
+            1 => false,
+            _ => return Err(FrameError::Record),
+        };
+        let (packet, rest) = match begins {
+            true => {
+                let (packet, rest) = rest.split_first_chunk::<PACKET_BYTES>().ok_or(FrameError::Record)?;
+                (Some(packet), rest)
+            }
+            false => (None, rest),
+        };
+        let padded = bytes.checked_next_multiple_of(8).ok_or(FrameError::Record)?;
+        let (payload, rest) = rest.split_at_checked(padded).ok_or(FrameError::Record)?;
+        self.rest = rest;
+        let payload = &payload[..bytes];
+        Ok(match packet {
+            Some(packet) => Record::Begin { to, packet, payload },
+            None => Record::GoOn { payload },
+        })
+    }
+}
+
+/// Puts packets together whose payload comes in several frames of one link.
+#[derive(Default)]
+pub struct Assembler {
+    begun: Option<Begun>,
+}
+
+struct Begun {
+    to: NicName,
+    packet: [u8; PACKET_BYTES],
+    payload: Vec<u8>,
+    bytes: u64,
+}
+
+/// Bytes that are reserved at once for a payload. The rest grows as it comes, so a packet cannot claim memory by its header.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+impl Assembler {
+    /// Takes a record. `whole` gets a packet that is complete: its NIC, its header and its payload. `payload_bytes` says how much
+    /// payload a packet's header announces.
+    pub fn take(
+        &mut self,
+        record: Record<'_>,
+        payload_bytes: impl Fn(&[u8; PACKET_BYTES]) -> u64,
+        mut whole: impl FnMut(NicName, &[u8; PACKET_BYTES], &[u8]),
+    ) -> Result<(), FrameError> {
+        match record {
+            Record::Begin { to, packet, payload } => {
+                let bytes = payload_bytes(packet);
+                if self.begun.is_some() || payload.len() as u64 > bytes {
+                    return Err(FrameError::Payload);
+                }
+                if payload.len() as u64 == bytes {
+                    whole(to, packet, payload);
+                    return Ok(());
+                }
+                let mut begun = Vec::with_capacity(bytes.min(RESERVE_BYTES) as usize);
+                begun.extend_from_slice(payload);
+                self.begun = Some(Begun { to, packet: *packet, payload: begun, bytes });
+            }
+            Record::GoOn { payload } => {
+                let begun = self.begun.as_mut().ok_or(FrameError::Payload)?;
+                if payload.is_empty() || (begun.payload.len() + payload.len()) as u64 > begun.bytes {
+                    return Err(FrameError::Payload);
+                }
+                begun.payload.extend_from_slice(payload);
+                if begun.payload.len() as u64 == begun.bytes {
+                    let begun = self.begun.take().ok_or(FrameError::Payload)?;
+                    whole(begun.to, &begun.packet, &begun.payload);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;
