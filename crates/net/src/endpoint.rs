@@ -145,6 +145,7 @@ pub struct Endpoint {
     slots: Arc<Slots>,
     owners: Vec<Owner>,
     free: Vec<usize>,
+    on_the_way: usize,
     wait: Option<RawFd>,
 }
 
@@ -174,6 +175,7 @@ impl Endpoint {
             slots: Arc::new(Slots((0..buffers).map(slot).collect())),
             owners: vec![Owner::Us; buffers],
             free: (RECEIVE_BUFFERS..buffers).collect(),
+            on_the_way: 0,
             wait: None,
         };
         opened.make()?;
@@ -305,6 +307,11 @@ impl Endpoint {
         self.free.push(buffer);
     }
 
+    /// Frames that were sent and have not completed.
+    pub fn on_the_way(&self) -> usize {
+        self.on_the_way
+    }
+
     /// The bytes of a buffer that was taken.
     pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
         // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
@@ -330,6 +337,7 @@ impl Endpoint {
         match -result {
             0 => {
                 self.owners[buffer] = Owner::Sends(to);
+                self.on_the_way += 1;
                 Ok(())
             }
             code if code == FI_EAGAIN as isize => Err(SendError::Full),
@@ -421,7 +429,10 @@ impl Endpoint {
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
         match owner {
             Owner::Us => return None,
-            Owner::Sends(_) => self.free.push(buffer),
+            Owner::Sends(_) => {
+                self.on_the_way -= 1;
+                self.free.push(buffer);
+            }
             Owner::Receives => {}
         }
         Some((buffer, owner))

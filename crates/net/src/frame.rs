@@ -80,8 +80,14 @@ impl<'a> Writer<'a> {
         Writer { frame, at: FRAME_HEADER_BYTES }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.at == FRAME_HEADER_BYTES
+    /// Goes on with a frame of which so many bytes are written.
+    pub fn resume(frame: &'a mut [u8], bytes: usize) -> Writer<'a> {
+        Writer { frame, at: bytes }
+    }
+
+    /// Bytes that are written.
+    pub fn bytes(&self) -> usize {
+        self.at
     }
 
     fn room(&self) -> usize {

@@ -37,7 +37,7 @@ fn write(payloads: &[Vec<u8>], frame_bytes: usize, checked: bool) -> Vec<Vec<u8>
             }
             next += 1;
         }
-        assert!(!writer.is_empty(), "each frame has room for something");
+        assert!(writer.bytes() > FRAME_HEADER_BYTES, "each frame has room for something");
         let header = FrameHeader { link: 7, key: 9, number: frames.len() as u64 };
         let bytes = writer.finish(&header, checked);
         frames.push(buffer[..bytes].to_vec());

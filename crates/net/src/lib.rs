@@ -1,5 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links between processes of different hosts. They carry packets of NICs ([`selvedge_nic::packet`]), in order, from one process to
+//! another, and know nothing of what the packets mean.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`links`] | the links of a process: send, poll, peers that are lost |
+//! | [`address`], [`greeting`] | where a process is found, and how two prove that they belong together |
+//! | [`frame`] | what one message of libfabric carries |
+//! | [`endpoint`] | libfabric: the only file that calls it |
+//! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
+//! | `progress` | the thread that makes progress while the program computes |
+//!
+//! The design is in `docs/design/hosts.md`.
+
 pub mod address;
+mod control;
 pub mod endpoint;
 pub mod frame;
 pub mod greeting;
+mod incoming;
+pub mod links;
+mod outgoing;
+mod progress;
+pub mod settings;
+
+pub use address::{ADDRESS_BYTES, LinkAddress};
+pub use frame::NicName;
+pub use links::{Links, OpenError, PeerId, SendError, Sink};
+pub use settings::{Check, Progress, Settings};

@@ -123,6 +123,11 @@ impl Packet {
         bytes
     }
 
+    /// The bytes of payload that a header announces, without a check of its other fields.
+    pub fn payload_bytes_of(bytes: &[u8; HEADER_BYTES]) -> u64 {
+        bytes[104..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
     /// Reads a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Packet, DecodeError> {
         let word = |at: usize| {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards nothing: when one ends, its peer is
+//! lost. The kernel probes a silent connection, so that a lost host or a cut cable ends it, too.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::greeting::{self, GreetingError, LENGTH_BYTES};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Listens at an address of this host, at a port that the kernel chooses.
+pub fn listen(at: IpAddr) -> io::Result<TcpListener> {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(at, 0))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A connection.
+pub struct Control {
+    stream: TcpStream,
+    is_connecting: bool,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+/// What became of a connection.
+#[derive(Debug)]
+pub enum End {
+    /// The other side has closed it, or its process has ended.
+    Closed,
+    Failed(io::Error),
+}
+
+impl Control {
+    /// Begins to connect.
+    pub fn connect(to: SocketAddr, timeout: Duration) -> io::Result<Control> {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        probe_silence(&socket, timeout)?;
+        let is_connecting = match rustix::net::connect(&socket, &to) {
+            Ok(()) => false,
+            Err(Errno::INPROGRESS) => true,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Control { stream: socket.into(), is_connecting, incoming: Vec::new(), outgoing: Vec::new() })
+    }
+
+    /// Takes a connection of a listener.
+    pub fn accepted(stream: TcpStream, timeout: Duration) -> io::Result<Control> {
+        stream.set_nonblocking(true)?;
+        probe_silence(&stream, timeout)?;
+        Ok(Control { stream, is_connecting: false, incoming: Vec::new(), outgoing: Vec::new() })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// The events to wait for.
+    pub fn interest(&self) -> EventFlags {
+        match self.is_connecting || !self.outgoing.is_empty() {
+            true => EventFlags::IN | EventFlags::OUT,
+            false => EventFlags::IN,
+        }
+    }
+
+    /// Queues a message.
+    pub fn send(&mut self, message: &[u8]) {
+        self.outgoing.extend_from_slice(message);
+    }
+
+    /// Sends and receives as far as possible.
+    pub fn advance(&mut self) -> Result<(), End> {
+        if self.is_connecting {
+            if let Err(error) = sockopt::socket_error(&self.stream).map_err(End::from)? {
+                return Err(error.into());
+            }
+            match self.stream.peer_addr() {
+                Ok(_) => self.is_connecting = false,
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
+                Err(error) => return Err(End::Failed(error)),
+            }
+        }
+        while !self.outgoing.is_empty() {
+            match self.stream.write(&self.outgoing) {
+                Ok(count) => drop(self.outgoing.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(End::Failed(error)),
+            }
+        }
+        let mut chunk = [0; 4096];
+        while self.incoming.len() < LENGTH_BYTES + greeting::MESSAGE_BYTES_MAX {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(End::Closed),
+                Ok(count) => self.incoming.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(End::Failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole message, without its length.
+    pub fn take_message(&mut self) -> Result<Option<Vec<u8>>, GreetingError> {
+        let Some(length) = greeting::length_of(&self.incoming) else { return Ok(None) };
+        let end = LENGTH_BYTES + length?;
+        if self.incoming.len() < end {
+            return Ok(None);
+        }
+        let mut message: Vec<u8> = self.incoming.drain(..end).collect();
+        message.drain(..LENGTH_BYTES);
+        Ok(Some(message))
+    }
+
+    /// Whether more has come than any message of a greeting.
+    pub fn has_bytes(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+}
+
+impl From<Errno> for End {
+    fn from(error: Errno) -> End {
+        End::Failed(error.into())
+    }
+}
+
+/// Ends the connection when the other side has been silent for so long, and does not answer the kernel's probes.
+fn probe_silence(socket: &impl AsFd, timeout: Duration) -> io::Result<()> {
+    let step = Duration::from_secs((timeout.as_secs() / 3).max(1));
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, step)?;
+    sockopt::set_tcp_keepintvl(socket, step)?;
+    sockopt::set_tcp_keepcnt(socket, 2)?;
+    sockopt::set_tcp_user_timeout(socket, timeout.as_millis().try_into().unwrap_or(u32::MAX))?;
+    sockopt::set_tcp_nodelay(socket, true)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn pair() -> (Control, Control) {
+        let listener = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
+        let ours = Control::connect(listener.local_addr().expect("bound"), TIMEOUT).expect("begun");
+        let theirs = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break Control::accepted(stream, TIMEOUT).expect("set"),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        };
+        (ours, theirs)
+    }
+
+    #[test]
+    fn messages_are_whole_and_an_end_is_seen() {
+        let (mut ours, mut theirs) = pair();
+        theirs.send(&[2, 0, 0, 0, 7, 8, 1, 0, 0]);
+        let first = loop {
+            theirs.advance().expect("open");
+            ours.advance().expect("open");
+            if let Some(message) = ours.take_message().expect("in range") {
+                break message;
+            }
+        };
+        assert_eq!(first, [7, 8]);
+        assert_eq!(ours.take_message(), Ok(None), "the second is not whole");
+        drop(theirs);
+        loop {
+            if let Err(end) = ours.advance() {
+                assert!(matches!(end, End::Closed), "{end:?}");
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_listens() {
+        let listener = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
+        let at = listener.local_addr().expect("bound");
+        drop(listener);
+        let refused = match Control::connect(at, TIMEOUT) {
+            Err(error) => error,
+            Ok(mut control) => loop {
+                match control.advance() {
+                    Ok(()) => {}
+                    Err(End::Failed(error)) => break error,
+                    Err(End::Closed) => panic!("it was never open"),
+                }
+            },
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,651 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The links of a process: to and from processes of other hosts.
+//!
+//! ```text
+//! send ──> outgoing link: queue, frame ──> endpoint ══> endpoint ──> incoming link: check, assemble ──> sink
+//!              └─ control connection ─────────────────────────────────────┘
+//! ```
+//!
+//! Two locks. The *turn* belongs to the thread that makes progress: it has the incoming links, and hands packets to the sink. The
+//! *state* has peers, outgoing links and the endpoint. A thread may take the state's lock while it has the turn, never the other way
+//! round. The sink is called with the turn only, so it may send.
+//!
+//! Invariants
+//! 1. Packets of one peer are handed over in the order in which it sent them, one at a time.
+//! 2. A peer that was lost stays lost. Its address belongs to a process that has ended.
+//! 3. Nothing is opened before it is needed: the endpoint, its buffers and the links at the first packet in or out.
+//!
+//! Cost: a peer without a link is 200 bytes. A link has a connection at each side.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use crate::address::LinkAddress;
+use crate::control::{Control, listen};
+use crate::endpoint::{Arrived, Endpoint, EndpointError, Event};
+use crate::frame::NicName;
+use crate::greeting::{Answer, NO_HOST};
+use crate::incoming::{Incoming, Proven};
+use crate::outgoing::{LinkError, Outgoing};
+use crate::settings::{Progress, Settings};
+
+/// Polls of the program between looks at the control connections, where no thread does it.
+const POLLS_PER_CONTROL: u32 = 64;
+/// Events of control connections that are read at once.
+const CONTROL_EVENTS: usize = 32;
+/// The longest that a process waits at its end for its last frames to leave.
+const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
+
+/// A process of another host, as this process numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u32);
+
+/// Takes what comes.
+pub trait Sink: Send + Sync {
+    /// A packet of a peer for a NIC of this process.
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
+
+    /// A peer was lost: requests to it fail, and waiters should look.
+    fn lost(&self, peer: PeerId);
+}
+
+/// Why there are no links.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot listen at {at}: {error}; SELVEDGE_NET_INTERFACE names another address of this host")]
+    Listen { at: std::net::IpAddr, error: std::io::Error },
+    #[error("links between hosts cannot be opened: {0}")]
+    System(#[from] std::io::Error),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// A packet was not taken. Nothing of it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The peer is lost.
+    Gone,
+    /// Too much waits for this link already.
+    Full,
+}
+
+/// The links of a process.
+pub struct Links {
+    address: LinkAddress,
+    pub(crate) settings: Settings,
+    sink: Arc<dyn Sink>,
+    listener: TcpListener,
+    state: Mutex<State>,
+    turn: Mutex<Turn>,
+    /// All control connections, the listener and `bell`.
+    control: OwnedFd,
+    /// Wakes the thread.
+    bell: OwnedFd,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Counts the program's polls, for the thread.
+    pub(crate) polls: AtomicU32,
+    /// The thread leaves the endpoint to the program, which polls.
+    pub(crate) program_polls: AtomicBool,
+    /// Packets gather in a frame, and the thread knows.
+    nudged: AtomicBool,
+    pub(crate) closing: AtomicBool,
+}
+
+/// What senders share.
+struct State {
+    endpoint: Option<Endpoint>,
+    peers: Vec<Peer>,
+    numbers: HashMap<LinkAddress, PeerId>,
+    /// Peers whose links have something to send, or are in their greetings.
+    busy: Vec<PeerId>,
+}
+
+struct Peer {
+    address: LinkAddress,
+    nid: u32,
+    outgoing: Outgoing,
+    is_busy: bool,
+    lost: Option<Arc<str>>,
+    /// When its control connection ended.
+    ended: Option<Instant>,
+}
+
+/// What the thread that makes progress has.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// By number.
+    incoming: Vec<Option<Incoming>>,
+    events: Vec<Event>,
+    polls: u32,
+}
+
+/// How a thread may sleep until the endpoint has something.
+pub(crate) enum EndpointSleep {
+    /// There is no endpoint yet.
+    Closed,
+    On(RawFd),
+    /// There is something to poll for.
+    NotNow,
+    /// The provider has no descriptor: the endpoint must be polled.
+    Never,
+}
+
+/// What a descriptor in the epoll set belongs to.
+#[derive(Clone, Copy)]
+enum Token {
+    Listener,
+    Bell,
+    Outgoing(PeerId),
+    Incoming(usize),
+}
+
+impl Token {
+    fn to_data(self) -> EventData {
+        EventData::new_u64(match self {
+            Token::Listener => 0,
+            Token::Bell => 1,
+            Token::Outgoing(PeerId(peer)) => 1 << 32 | u64::from(peer),
+            Token::Incoming(number) => 2 << 32 | number as u64,
+        })
+    }
+
+    fn of(data: EventData) -> Token {
+        let word = data.u64();
+        match word >> 32 {
+            0 if word == 0 => Token::Listener,
+            0 => Token::Bell,
+            1 => Token::Outgoing(PeerId(word as u32)),
+            _ => Token::Incoming(word as u32 as usize),
+        }
+    }
+}
+
+impl Links {
+    /// Listens for links. Packets that come are handed to `sink`.
+    pub fn open(settings: Settings, sink: Arc<dyn Sink>) -> Result<Arc<Links>, OpenError> {
+        let at = settings.at;
+        let listener = listen(at).map_err(|error| OpenError::Listen { at, error })?;
+        let socket = listener.local_addr()?;
+        let mut token = [0; 8];
+        fill_random(&mut token)?;
+        let system = |error: rustix::io::Errno| std::io::Error::from(error);
+        let control = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?;
+        epoll::add(&control, &listener, Token::Listener.to_data(), EventFlags::IN).map_err(system)?;
+        epoll::add(&control, &bell, Token::Bell.to_data(), EventFlags::IN).map_err(system)?;
+        let links = Arc::new(Links {
+            address: LinkAddress::new(socket, u64::from_le_bytes(token)),
+            settings,
+            sink,
+            listener,
+            state: Mutex::new(State { endpoint: None, peers: Vec::new(), numbers: HashMap::new(), busy: Vec::new() }),
+            turn: Mutex::default(),
+            control,
+            bell,
+            thread: Mutex::new(None),
+            polls: AtomicU32::new(0),
+            program_polls: AtomicBool::new(false),
+            nudged: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+        });
+        if links.settings.progress == Progress::Thread {
+            *lock(&links.thread) = Some(crate::progress::start(&links)?);
+        }
+        Ok(links)
+    }
+
+    /// The address at which others find this process. It is also the right to connect.
+    pub fn address(&self) -> LinkAddress {
+        self.address
+    }
+
+    /// The number of a peer, which is new if its address is.
+    pub fn peer(&self, address: LinkAddress) -> PeerId {
+        self.lock().number(address, NO_HOST)
+    }
+
+    /// The number of a peer's host in the job; None: it has none.
+    pub fn nid_of(&self, peer: PeerId) -> Option<u32> {
+        self.lock().peers.get(peer.0 as usize).map(|peer| peer.nid).filter(|&nid| nid != NO_HOST)
+    }
+
+    /// Whether a peer was lost.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.lock().peers.get(peer.0 as usize).is_none_or(|peer| peer.lost.is_some())
+    }
+
+    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects. Copies what it needs.
+    pub fn send(
+        &self,
+        peer: PeerId,
+        to: NicName,
+        packet: &[u8; PACKET_BYTES],
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let mut state = self.lock();
+        let index = peer.0 as usize;
+        let Some(target) = state.peers.get_mut(index).filter(|target| target.lost.is_none()) else {
+            return Err(SendError::Gone);
+        };
+        if !target.outgoing.has_room() {
+            return Err(SendError::Full);
+        }
+        if target.outgoing.is_closed() {
+            if let Err(error) = self.connect(&mut state, peer) {
+                self.lose(state, peer, &error);
+                return Err(SendError::Gone);
+            }
+        }
+        let State { endpoint, peers, .. } = &mut *state;
+        let outgoing = &mut peers[index].outgoing;
+        outgoing.push(endpoint.as_mut(), to, packet, payload);
+        let flushed = match endpoint {
+            Some(endpoint) => outgoing.flush(endpoint, false, self.settings.check),
+            None => Ok(()),
+        };
+        match flushed {
+            Ok(()) => {
+                if outgoing.has_to_send() {
+                    state.note_busy(peer);
+                    drop(state);
+                    self.nudge();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.lose(state, peer, &error);
+                Err(SendError::Gone)
+            }
+        }
+    }
+
+    /// Begins a link to a peer.
+    fn connect(&self, state: &mut State, peer: PeerId) -> Result<(), LinkError> {
+        self.open_endpoint(state).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+        let target = &mut state.peers[peer.0 as usize];
+        target.outgoing.connect(&target.address, &self.settings)?;
+        self.watch(target.outgoing.control(), Token::Outgoing(peer), true);
+        state.note_busy(peer);
+        Ok(())
+    }
+
+    fn open_endpoint(&self, state: &mut State) -> Result<(), EndpointError> {
+        if state.endpoint.is_none() {
+            let endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
+            log::info!("links between hosts use libfabric's {} at {}", endpoint.provider(), self.settings.at);
+            state.endpoint = Some(endpoint);
+        }
+        Ok(())
+    }
+
+    /// Waits for the events that a connection is interested in.
+    fn watch(&self, control: Option<&Control>, token: Token, is_new: bool) {
+        let Some(control) = control else { return };
+        let result = match is_new {
+            true => epoll::add(&self.control, control.fd(), token.to_data(), control.interest()),
+            false => epoll::modify(&self.control, control.fd(), token.to_data(), control.interest()),
+        };
+        if let Err(error) = result {
+            log::error!("a connection between hosts is not watched: {error}");
+        }
+    }
+
+    /// Wakes the thread once, for packets that gather, unless the program polls.
+    fn nudge(&self) {
+        if !self.program_polls.load(SeqCst) && !self.nudged.swap(true, SeqCst) {
+            self.ring();
+        }
+    }
+
+    pub(crate) fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Makes progress, for a program that polls.
+    #[inline]
+    pub fn poll(&self) {
+        self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
+        let Ok(mut turn) = self.turn.try_lock() else { return };
+        turn.polls = turn.polls.wrapping_add(1);
+        if turn.polls % POLLS_PER_CONTROL == 0 && self.settings.progress == Progress::Calls {
+            self.advance_control(&mut turn);
+        }
+        self.step(&mut turn);
+    }
+
+    /// Takes the turn, for the thread.
+    pub(crate) fn take_turn(&self) -> MutexGuard<'_, Turn> {
+        lock(&self.turn)
+    }
+
+    /// Sends what waits, and hands over what has come. Returns whether there may be more.
+    pub(crate) fn step(&self, turn: &mut Turn) -> bool {
+        self.nudged.store(false, SeqCst);
+        let mut failed = Vec::new();
+        let more = {
+            let mut state = self.lock();
+            for peer in std::mem::take(&mut state.busy) {
+                let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
+                let target = &mut peers[peer.0 as usize];
+                target.is_busy = false;
+                let result = target
+                    .outgoing
+                    .check_time(&self.settings)
+                    .and_then(|()| target.outgoing.flush(endpoint, true, self.settings.check));
+                match result {
+                    Ok(()) if target.outgoing.has_to_send() => state.note_busy(peer),
+                    Ok(()) => {}
+                    Err(error) => failed.push((peer, error)),
+                }
+            }
+            state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events))
+        };
+        let found = more || !turn.events.is_empty();
+        let mut frames = Vec::new();
+        for event in std::mem::take(&mut turn.events) {
+            match event {
+                Event::Arrived(frame) => {
+                    self.take_frame(turn, &frame);
+                    frames.push(frame);
+                }
+                Event::Sent => {}
+                Event::Failed { to, why } => {
+                    let state = self.lock();
+                    let peer = state.peers.iter().position(|peer| peer.outgoing.destination() == Some(to));
+                    failed.extend(peer.map(|peer| (PeerId(peer as u32), LinkError::Endpoint(why))));
+                }
+            }
+        }
+        self.give_back(frames);
+        for (peer, error) in failed {
+            self.lose(self.lock(), peer, &error);
+        }
+        found
+    }
+
+    fn give_back(&self, frames: Vec<Arrived>) {
+        if frames.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let Some(endpoint) = state.endpoint.as_mut() else { return };
+        for frame in frames {
+            if let Err(error) = endpoint.give_back(frame) {
+                log::error!("{error}");
+            }
+        }
+    }
+
+    /// Hands a frame's packets over.
+    fn take_frame(&self, turn: &mut Turn, frame: &[u8]) {
+        let link = frame.get(4..8).and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
+        let incoming = link.and_then(|link| turn.incoming.get_mut(link as usize)?.as_mut());
+        let Some(incoming) = incoming else {
+            log::warn!("a frame of {} bytes on an unknown link was dropped", frame.len());
+            return;
+        };
+        let taken = incoming.take(frame, self.settings.check, |peer, to, packet, payload| {
+            self.sink.packet(peer, to, packet, payload);
+        });
+        if let Err(why) = taken {
+            log::warn!("a frame was dropped: {why}");
+            if why != crate::incoming::Dropped::Foreign {
+                if let Some(peer) = incoming.peer() {
+                    self.lose(self.lock(), peer, &LinkError::Endpoint(why.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Goes on with greetings, and finds peers that have ended. Never blocks.
+    pub(crate) fn advance_control(&self, turn: &mut Turn) {
+        let mut events =
+            [const { epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) } }; CONTROL_EVENTS];
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&self.control, &mut events, Some(&none)).unwrap_or(0);
+        for event in &events[..count] {
+            match Token::of(event.data) {
+                Token::Listener => self.accept(turn),
+                Token::Bell => {
+                    let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+                }
+                Token::Outgoing(peer) => self.advance_outgoing(peer),
+                Token::Incoming(number) => self.advance_incoming(turn, number),
+            }
+        }
+        self.check_times(turn);
+    }
+
+    fn accept(&self, turn: &mut Turn) {
+        while let Ok((stream, from)) = self.listener.accept() {
+            let mut nonce = [0; 32];
+            let made = fill_random(&mut nonce).and_then(|()| Control::accepted(stream, self.settings.timeout));
+            let control = match made {
+                Ok(control) => control,
+                Err(error) => {
+                    log::warn!("a connection of {from} was not taken: {error}");
+                    continue;
+                }
+            };
+            let free = turn.incoming.iter().position(Option::is_none);
+            let number = free.unwrap_or_else(|| {
+                turn.incoming.push(None);
+                turn.incoming.len() - 1
+            });
+            let incoming = Incoming::new(control, nonce);
+            self.watch(Some(incoming.control()), Token::Incoming(number), true);
+            turn.incoming[number] = Some(incoming);
+            self.advance_incoming(turn, number);
+        }
+    }
+
+    fn advance_incoming(&self, turn: &mut Turn, number: usize) {
+        let Some(Some(incoming)) = turn.incoming.get_mut(number) else { return };
+        let mut key = [0; 8];
+        let opened = fill_random(&mut key).map_err(OpenError::from).and_then(|()| {
+            let mut state = self.lock();
+            self.open_endpoint(&mut state)?;
+            match &state.endpoint {
+                Some(endpoint) => Ok((endpoint.provider().to_owned(), endpoint.name()?)),
+                None => Ok(Default::default()),
+            }
+        });
+        let (provider, endpoint) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                log::error!("a link was not taken: {error}");
+                turn.incoming[number] = None;
+                return;
+            }
+        };
+        let result = incoming.advance(self.address.token(), &self.settings, &provider, |Proven { address, nid }| {
+            let peer = self.lock().number(address, nid);
+            (peer, Answer { link: number as u32, key: u64::from_le_bytes(key), endpoint })
+        });
+        match result {
+            // An end stays readable: it is watched no longer, only timed.
+            Ok(()) if incoming.has_ended() => drop(epoll::delete(&self.control, incoming.control().fd())),
+            Ok(()) => self.watch(Some(incoming.control()), Token::Incoming(number), false),
+            Err(why) => {
+                log::warn!("a connection to this process ended in its greeting: {why}");
+                turn.incoming[number] = None;
+            }
+        }
+    }
+
+    fn advance_outgoing(&self, peer: PeerId) {
+        let mut state = self.lock();
+        let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { return };
+        let Some(target) = peers.get_mut(peer.0 as usize) else { return };
+        let nonce = || {
+            let mut nonce = [0; 32];
+            // Without randomness the receiver's nonce still makes the greeting fresh.
+            let _ = fill_random(&mut nonce);
+            nonce
+        };
+        match target.outgoing.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
+            Ok(()) => {
+                self.watch(target.outgoing.control(), Token::Outgoing(peer), false);
+                state.note_busy(peer);
+            }
+            // Its last frames may still come.
+            Err(LinkError::Ended) if target.outgoing.destination().is_some() => {
+                if let Some(control) = target.outgoing.control() {
+                    let _ = epoll::delete(&self.control, control.fd());
+                }
+                target.ended.get_or_insert_with(Instant::now);
+            }
+            Err(error) => self.lose(state, peer, &error),
+        }
+    }
+
+    /// Ends what has taken too long, and peers whose last frames have come.
+    fn check_times(&self, turn: &mut Turn) {
+        let mut over = Vec::new();
+        for number in 0..turn.incoming.len() {
+            let Some(incoming) = &turn.incoming[number] else { continue };
+            if incoming.is_over() {
+                over.extend(incoming.peer());
+                turn.incoming[number] = None;
+            } else if incoming.waits_for_time() {
+                self.advance_incoming(turn, number);
+            }
+        }
+        let has_incoming = |peer| turn.incoming.iter().flatten().any(|incoming| incoming.peer() == Some(peer));
+        {
+            let state = self.lock();
+            for (number, peer) in state.peers.iter().enumerate() {
+                let id = PeerId(number as u32);
+                let is_due = peer.ended.is_some_and(|at| at.elapsed() > crate::incoming::LAST_FRAMES);
+                if is_due && peer.lost.is_none() && !has_incoming(id) {
+                    over.push(id);
+                }
+            }
+        }
+        for peer in over {
+            self.lose(self.lock(), peer, &LinkError::Ended);
+        }
+    }
+
+    /// Whether control connections wait for time to pass.
+    pub(crate) fn waits_for_time(&self, turn: &Turn) -> bool {
+        let state = self.lock();
+        !state.busy.is_empty()
+            || state.peers.iter().any(|peer| peer.ended.is_some() && peer.lost.is_none())
+            || turn.incoming.iter().flatten().any(Incoming::waits_for_time)
+    }
+
+    /// Marks a peer as lost.
+    fn lose(&self, mut state: MutexGuard<'_, State>, peer: PeerId, why: &LinkError) {
+        let State { endpoint, peers, .. } = &mut *state;
+        let target = &mut peers[peer.0 as usize];
+        if target.lost.is_some() {
+            return;
+        }
+        match why {
+            LinkError::Ended => log::info!("the process at {} has ended", target.address),
+            why => log::warn!("the process at {} is lost: {why}", target.address),
+        }
+        target.lost = Some(why.to_string().into());
+        target.outgoing.close(endpoint.as_mut());
+        drop(state);
+        self.sink.lost(peer);
+    }
+
+    /// The descriptor that becomes readable with control events.
+    pub(crate) fn control_descriptor(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// Whether the thread may sleep until the endpoint has something.
+    pub(crate) fn endpoint_sleep(&self) -> EndpointSleep {
+        match self.lock().endpoint.as_mut() {
+            None => EndpointSleep::Closed,
+            Some(endpoint) => match endpoint.wait_descriptor() {
+                None => EndpointSleep::Never,
+                Some(descriptor) if endpoint.may_sleep() => EndpointSleep::On(descriptor),
+                Some(_) => EndpointSleep::NotNow,
+            },
+        }
+    }
+
+    /// Lets the last frames leave, and ends all links. Peers find this process ended.
+    pub fn close(&self) {
+        if self.closing.swap(true, SeqCst) {
+            return;
+        }
+        self.ring();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+        let give_up = Instant::now() + LAST_FRAMES_LEAVE;
+        let mut turn = self.take_turn();
+        while Instant::now() < give_up {
+            self.advance_control(&mut turn);
+            self.step(&mut turn);
+            let state = self.lock();
+            let on_the_way = state.endpoint.as_ref().is_some_and(|endpoint| endpoint.on_the_way() != 0);
+            if !on_the_way && state.peers.iter().all(|peer| !peer.outgoing.has_to_send()) {
+                break;
+            }
+            drop(state);
+            std::thread::yield_now();
+        }
+        turn.incoming.clear();
+        let mut state = self.lock();
+        let State { endpoint, peers, .. } = &mut *state;
+        for peer in peers {
+            peer.outgoing.close(endpoint.as_mut());
+            peer.lost.get_or_insert_with(|| "this process has closed its links".into());
+        }
+        state.endpoint = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn number(&mut self, address: LinkAddress, nid: u32) -> PeerId {
+        let next = PeerId(self.peers.len() as u32);
+        let number = *self.numbers.entry(address).or_insert(next);
+        if number == next {
+            let outgoing = Outgoing::default();
+            self.peers.push(Peer { address, nid, outgoing, is_busy: false, lost: None, ended: None });
+        }
+        if nid != NO_HOST {
+            self.peers[number.0 as usize].nid = nid;
+        }
+        number
+    }
+
+    fn note_busy(&mut self, peer: PeerId) {
+        let target = &mut self.peers[peer.0 as usize];
+        if !target.is_busy {
+            target.is_busy = true;
+            self.busy.push(peer);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+/// Fills bytes from the kernel's source of randomness.
+fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+    let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
+    // Up to 256 bytes come at once, and never fewer.
+    if filled == bytes.len() { Ok(()) } else { Err(std::io::Error::other("the kernel gave too few random bytes")) }
+}

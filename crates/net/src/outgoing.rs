@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sender's half of a link: connect, greet, gather packets into frames, send them.
+//!
+//! Packets that are handed over before the link is open wait in its queue. So do those for which there is no buffer.
+//!
+//! Invariants
+//! 1. Packets leave in the order in which they were handed over, each once.
+//! 2. A frame goes at once while few others are on their way ([`AT_ONCE`]); otherwise packets gather in it until it is full or
+//!    somebody polls. So a burst shares frames, and a single packet waits for nobody.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use crate::address::LinkAddress;
+use crate::control::Control;
+use crate::endpoint::{Destination, Endpoint, SendError};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, Writer};
+use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
+use crate::settings::{Check, Settings};
+
+/// Bytes that may wait for a link that is not ready for them.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// Frames on their way while a new one still goes at once.
+const AT_ONCE: usize = 2;
+
+/// A packet that waits, or the rest of one.
+struct Waiting {
+    to: NicName,
+    /// None: the packet has begun in an earlier frame.
+    packet: Option<Box<[u8; PACKET_BYTES]>>,
+    payload: Vec<u8>,
+    sent: usize,
+}
+
+/// Where the link is.
+enum Stage {
+    Closed,
+    Greeting {
+        control: Control,
+        key: Option<Key>,
+        since: Instant,
+    },
+    /// The control connection is kept: its end is the peer's.
+    Open {
+        control: Control,
+        to: Destination,
+        header: FrameHeader,
+    },
+}
+
+/// A frame that is being filled, or that found no room.
+struct Building {
+    buffer: usize,
+    bytes: usize,
+}
+
+/// The sender's half of a link.
+pub(crate) struct Outgoing {
+    stage: Stage,
+    queue: VecDeque<Waiting>,
+    queued_bytes: usize,
+    building: Option<Building>,
+}
+
+/// Why a link could not be made, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("it cannot be reached: {0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+    #[error("its process has ended, or its host is lost")]
+    Ended,
+    #[error("the greeting took longer than {0} s")]
+    Slow(u64),
+    #[error("libfabric: {0}")]
+    Endpoint(String),
+}
+
+impl Default for Outgoing {
+    fn default() -> Outgoing {
+        Outgoing { stage: Stage::Closed, queue: VecDeque::new(), queued_bytes: 0, building: None }
+    }
+}
+
+impl Outgoing {
+    pub fn is_closed(&self) -> bool {
+        matches!(self.stage, Stage::Closed)
+    }
+
+    /// Whether packets wait for this link.
+    pub fn has_to_send(&self) -> bool {
+        self.building.is_some() || !self.queue.is_empty()
+    }
+
+    /// Whether the queue takes more.
+    pub fn has_room(&self) -> bool {
+        self.queued_bytes < QUEUE_BYTES_MAX
+    }
+
+    pub fn control(&self) -> Option<&Control> {
+        match &self.stage {
+            Stage::Closed => None,
+            Stage::Greeting { control, .. } | Stage::Open { control, .. } => Some(control),
+        }
+    }
+
+    /// Where frames go, once the link is open.
+    pub fn destination(&self) -> Option<Destination> {
+        match &self.stage {
+            Stage::Open { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+
+    /// Begins to connect.
+    pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
+        let control = Control::connect(address.socket(), settings.timeout)?;
+        self.stage = Stage::Greeting { control, key: None, since: Instant::now() };
+        Ok(())
+    }
+
+    /// Goes on with the greeting, or finds that the peer has ended.
+    pub fn advance(
+        &mut self,
+        address: &LinkAddress,
+        own: &LinkAddress,
+        settings: &Settings,
+        endpoint: &mut Endpoint,
+        nonce: impl Fn() -> Nonce,
+    ) -> Result<(), LinkError> {
+        let (control, key) = match &mut self.stage {
+            Stage::Closed => return Ok(()),
+            Stage::Open { control, .. } => {
+                control.advance().map_err(|_| LinkError::Ended)?;
+                return if control.has_bytes() { Err(GreetingError::Malformed.into()) } else { Ok(()) };
+            }
+            Stage::Greeting { control, key, .. } => (control, key),
+        };
+        let ended = control.advance();
+        while let Some(message) = control.take_message()? {
+            if let Some(key) = key {
+                let answer = Answer::decode(&message, key)?;
+                let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+                let header = FrameHeader { link: answer.link, key: answer.key, number: 0 };
+                if let Stage::Greeting { control, .. } = std::mem::replace(&mut self.stage, Stage::Closed) {
+                    self.stage = Stage::Open { control, to, header };
+                }
+                return Ok(());
+            }
+            let hello = Hello::decode(&message)?;
+            let own_nonce = nonce();
+            let made = Key::new(address.token(), &settings.secret, hello.nonce, own_nonce);
+            let offer = Offer {
+                nonce: own_nonce,
+                nid: settings.nid.unwrap_or(NO_HOST),
+                address: *own,
+                check: settings.check.number(),
+                provider: endpoint.provider().to_owned(),
+            };
+            control.send(&offer.encode(&made));
+            *key = Some(made);
+            control.advance().map_err(end_of)?;
+        }
+        ended.map_err(end_of)
+    }
+
+    /// Ends a greeting that takes too long.
+    pub fn check_time(&self, settings: &Settings) -> Result<(), LinkError> {
+        match &self.stage {
+            Stage::Greeting { since, .. } if since.elapsed() > settings.timeout => {
+                Err(LinkError::Slow(settings.timeout.as_secs()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a packet. It goes into the frame that is being filled, and the rest of it waits.
+    pub fn push(&mut self, endpoint: Option<&mut Endpoint>, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) {
+        let mut sent = None;
+        if self.queue.is_empty() && self.destination().is_some() {
+            if let Some(endpoint) = endpoint {
+                sent = self.write(endpoint, |writer| writer.begin(to, packet, payload));
+            }
+        }
+        if sent == Some(payload.len()) {
+            return;
+        }
+        let rest = payload[sent.unwrap_or(0)..].to_vec();
+        self.queued_bytes += PACKET_BYTES + rest.len();
+        let packet = sent.is_none().then(|| Box::new(*packet));
+        self.queue.push_back(Waiting { to, packet, payload: rest, sent: 0 });
+    }
+
+    /// Writes into the frame that is being filled. None: there is no buffer, or no room in it.
+    fn write(
+        &mut self,
+        endpoint: &mut Endpoint,
+        write: impl FnOnce(&mut Writer<'_>) -> Option<usize>,
+    ) -> Option<usize> {
+        let Building { buffer, bytes } = match self.building.take() {
+            Some(building) => building,
+            None => Building { buffer: endpoint.take_buffer()?, bytes: FRAME_HEADER_BYTES },
+        };
+        let mut writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
+        let written = write(&mut writer);
+        let bytes = writer.bytes();
+        if bytes == FRAME_HEADER_BYTES {
+            endpoint.put_back(buffer);
+        } else {
+            self.building = Some(Building { buffer, bytes });
+        }
+        written
+    }
+
+    /// Fills the frame from the queue as far as there is room.
+    fn fill(&mut self, endpoint: &mut Endpoint) {
+        while let Some(mut waiting) = self.queue.pop_front() {
+            let rest = &waiting.payload[waiting.sent..];
+            let written = match &waiting.packet {
+                Some(packet) => self.write(endpoint, |writer| writer.begin(waiting.to, packet, rest)),
+                None => self.write(endpoint, |writer| Some(writer.go_on(waiting.to, rest)).filter(|&bytes| bytes != 0)),
+            };
+            if let Some(bytes) = written {
+                waiting.sent += bytes;
+                waiting.packet = None;
+            }
+            if written.is_some() && waiting.sent == waiting.payload.len() {
+                self.queued_bytes -= PACKET_BYTES + waiting.payload.len();
+                continue;
+            }
+            self.queue.push_front(waiting);
+            return;
+        }
+    }
+
+    /// Sends frames: all, or after `push` only if a frame may go at once or there are more packets than fit into one.
+    pub fn flush(&mut self, endpoint: &mut Endpoint, all: bool, check: Check) -> Result<(), LinkError> {
+        let Stage::Open { to, .. } = self.stage else { return Ok(()) };
+        loop {
+            self.fill(endpoint);
+            let Some(Building { buffer, bytes }) = self.building else { return Ok(()) };
+            if !all && self.queue.is_empty() && endpoint.on_the_way() >= AT_ONCE {
+                return Ok(());
+            }
+            let Stage::Open { header, .. } = &mut self.stage else { return Ok(()) };
+            let writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
+            let bytes = writer.finish(header, check != Check::None);
+            match endpoint.send(buffer, bytes, to) {
+                Ok(()) => {
+                    header.number += 1;
+                    self.building = None;
+                }
+                Err(SendError::Full) => return Ok(()),
+                Err(SendError::Broken(why)) => return Err(LinkError::Endpoint(why)),
+            }
+        }
+    }
+
+    /// Ends the link. What waits is dropped.
+    pub fn close(&mut self, endpoint: Option<&mut Endpoint>) {
+        if let Some(endpoint) = endpoint {
+            if let Some(building) = self.building.take() {
+                endpoint.put_back(building.buffer);
+            }
+            if let Some(to) = self.destination() {
+                endpoint.remove(to);
+            }
+        }
+        *self = Outgoing::default();
+    }
+}
+
+fn end_of(end: crate::control::End) -> LinkError {
+    match end {
+        crate::control::End::Closed => LinkError::Ended,
+        crate::control::End::Failed(error) => LinkError::Io(error),
+    }
+}

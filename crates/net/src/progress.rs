@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The progress thread. It sleeps until something comes, and hands it over while the program computes.
+//!
+//! While the program itself polls, the thread stays out of the endpoint: it only looks after the control connections, and checks every
+//! [`PROGRAM_POLLS`] whether the program still does.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::links::{EndpointSleep, Links};
+
+/// How long the thread leaves the endpoint to a program that polls, before it checks again.
+const PROGRAM_POLLS: Duration = Duration::from_millis(1);
+/// The longest sleep while something waits for time to pass, or the endpoint has nothing to sleep on.
+const SHORT: Duration = Duration::from_millis(1);
+/// The longest sleep.
+const LONG: Duration = Duration::from_secs(1);
+
+/// Starts the thread. It ends when the links are closed.
+pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
+    let links = links.clone();
+    std::thread::Builder::new().name("selvedge-links".into()).spawn(move || run(&links))
+}
+
+fn run(links: &Links) {
+    let mut polls = links.polls.load(Relaxed);
+    while !links.closing.load(SeqCst) {
+        let now = links.polls.load(Relaxed);
+        let program_polls = now != polls;
+        polls = now;
+        links.program_polls.store(program_polls, SeqCst);
+        let (found, waits) = {
+            let mut turn = links.take_turn();
+            links.advance_control(&mut turn);
+            let found = !program_polls && links.step(&mut turn);
+            (found, links.waits_for_time(&turn))
+        };
+        if found {
+            continue;
+        }
+        let mut polled = vec![PollFd::from_borrowed_fd(links.control_descriptor(), PollFlags::IN)];
+        let mut timeout = if waits { SHORT } else { LONG };
+        match if program_polls { EndpointSleep::Closed } else { links.endpoint_sleep() } {
+            EndpointSleep::Closed if program_polls => timeout = PROGRAM_POLLS,
+            EndpointSleep::Closed => {}
+            EndpointSleep::NotNow => continue,
+            EndpointSleep::Never => timeout = SHORT,
+            EndpointSleep::On(descriptor) => {
+                // SAFETY: the endpoint is closed only after this thread has ended.
+                let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+                polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+            }
+        }
+        let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+        let _ = poll(&mut polled, Some(&timeout));
+    }
+}

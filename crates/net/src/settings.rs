@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a process is told about its links.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How frames are checked. Both sides of a link must do the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Not at all: the transport below is trusted.
+    None,
+    /// By a CRC-32C of each frame.
+    Crc,
+}
+
+impl Check {
+    /// Its number in a greeting.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Check::None => 0,
+            Check::Crc => 1,
+        }
+    }
+}
+
+/// Who makes progress on links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A thread, while the program does not poll.
+    Thread,
+    /// The program's calls only.
+    Calls,
+}
+
+/// The settings of a process.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address of this host at which others reach it.
+    pub at: IpAddr,
+    /// libfabric's provider; None: libfabric's first.
+    pub provider: Option<String>,
+    /// The job's secret; empty: the addresses alone are the proof.
+    pub secret: Vec<u8>,
+    /// The number of this host in the job; None: there is no job that numbers hosts.
+    pub nid: Option<u32>,
+    pub check: Check,
+    pub progress: Progress,
+    /// After this time of silence a host is lost. Also the longest greeting.
+    pub timeout: Duration,
+}
