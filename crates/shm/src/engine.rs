@@ -20,32 +20,30 @@
 //! 4. An operation that finds its ring full waits, and handles the packets of all NICs of this process meanwhile.
 //!    Packets that progress itself sends go to the `outbox` instead, so that two full rings never wait for each other.
 
-use std::collections::VecDeque;
-use std::ptr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
-use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
-use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::packet::{Packet, Place as Position};
+use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
 use crate::endpoint::Endpoint;
 use crate::errors::{PostError, StartError};
-use crate::interface::{Interface, open_interfaces};
-use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
+use crate::interface::Interface;
+use crate::memory::{LiveBus, Payload, Reply, gather, side_is_reachable};
 use crate::os::process::Identity;
-use crate::packet_queue::{Held, Outgoing, Sender};
-use crate::packets::{self, Taken};
+use crate::owner::wire_token;
+use crate::packet_queue::{Outgoing, Sender};
+use crate::packets;
 
 /// Number of operations between checks whether a target is alive.
 const LOOK_EVERY: u32 = 4096;
 
 /// Polls between reads of the clock.
-const POLLS_PER_TICK: u32 = 1024;
+pub(crate) const POLLS_PER_TICK: u32 = 1024;
 
 /// The initiator of an operation: its NIC, and the slot of a triggered operation.
 #[derive(Clone, Copy)]
@@ -63,7 +61,7 @@ impl std::ops::Deref for Origin<'_> {
 }
 
 /// NICs with fired triggered operations to execute.
-type Due<'a> = Vec<&'a Endpoint>;
+pub(crate) type Due<'a> = Vec<&'a Endpoint>;
 
 impl Interface {
     /// Starts an operation of this process. Most operations are complete when it returns.
@@ -333,7 +331,7 @@ impl Interface {
         Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
     }
 
-    fn set_aside(&self, target: u64, packet: Packet, payload: Vec<u8>) {
+    pub(crate) fn set_aside(&self, target: u64, packet: Packet, payload: Vec<u8>) {
         let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
         outbox.push_back(Outgoing { target, packet, payload });
         self.outbox_waits.store(true, SeqCst);
@@ -342,7 +340,7 @@ impl Interface {
     // ---- Triggered operations ------------------------------------------------------------------------------------
 
     #[cold]
-    fn drain_all<'a>(&'a self, mut due: Due<'a>) {
+    pub(crate) fn drain_all<'a>(&'a self, mut due: Due<'a>) {
         while let Some(endpoint) = due.pop() {
             if self.runs(endpoint) {
                 self.drain(endpoint, &mut due);
@@ -416,317 +414,10 @@ impl Interface {
                 && (!command.has_reply() || side_is_reachable(from, &command.sink, command.length, path)))
     }
 
-    // ---- The owner's progress ------------------------------------------------------------------------------------
-
-    /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
-    #[inline(always)]
-    pub fn progress(&self) {
-        let bell = self.bell();
-        if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
-            self.progress_slow();
-        }
-    }
-
-    /// Makes progress for every NIC of this process. A thread that waits calls this: the process that it waits for may
-    /// itself wait for room in a ring of another NIC of this process.
-    #[cold]
-    pub(crate) fn progress_all(&self) {
-        self.progress();
-        for other in open_interfaces() {
-            if !ptr::eq(self, &raw const *other) {
-                other.progress();
-            }
-        }
-    }
-
-    #[cold]
-    fn progress_slow(&self) {
-        let Ok(mut turn) = self.turn.try_lock() else { return };
-        self.flush_outbox();
-        let mut due = Due::new();
-        if !turn.held.is_empty() {
-            self.offer_held(&mut turn.held);
-        }
-        // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
-        let mut stalled = None;
-        loop {
-            let mut guard = self.own.segment.lock(self.word);
-            let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
-            let taken = match found.read(&self.config.directory) {
-                Ok(taken) => taken,
-                Err(why) => {
-                    log::error!("a packet was dropped: {why}");
-                    guard.signals.registers.add(Register::Packets, 1);
-                    found.dequeue();
-                    continue;
-                }
-            };
-            let (bytes, held) = taken.bytes();
-            if taken.packet.kind == RESPONSE {
-                let token = taken.packet.token & TOKEN_MASK;
-                let command =
-                    if wire_token(token, self.word) == taken.packet.token { guard.take_pending(token) } else { None };
-                if let Some(command) = &command {
-                    self.respond(&mut guard, command, &taken.packet, bytes, held);
-                }
-                guard.signals.registers.add(Register::Packets, 1);
-                found.dequeue();
-                if guard.has_fired() {
-                    due.push(&self.own);
-                }
-                continue;
-            }
-            let mut reply = Vec::new();
-            let mut bus = LiveBus {
-                target: &self.own,
-                payload: Payload::Bytes(bytes, held),
-                reply: Reply::Bytes(&mut reply),
-                path: self.config.path,
-            };
-            let request = Request::from(&taken.packet);
-            let verdict = match request.kind == kind::VELO_SEND && turn.held.holds_up(&request) {
-                true => Verdict::Full,
-                false => guard.deliver(&mut bus, &request),
-            };
-            let delivery = match verdict {
-                Verdict::Done(delivery) => delivery,
-                Verdict::Full if turn.held.is_full() => {
-                    let pid = turn.pid;
-                    if stalled == Some(pid) {
-                        break;
-                    }
-                    stalled.get_or_insert(pid);
-                    turn.left = 0;
-                    continue;
-                }
-                Verdict::Full => {
-                    // SAFETY: `bytes` and `held` are the packet's payload, which stays until the packet is dequeued.
-                    turn.held.push(&request, unsafe { payload_of(bytes, held.min(VELO_BYTES_MAX.into())) });
-                    Delivery::failed(fail::DROPPED)
-                }
-                Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
-            };
-            guard.signals.registers.add(Register::Packets, 1);
-            found.dequeue();
-            if guard.has_fired() {
-                due.push(&self.own);
-            }
-            drop(guard);
-            if taken.packet.token != 0 {
-                self.answer(&taken, &delivery, reply);
-            }
-        }
-        if !turn.held.is_empty() {
-            // Every call offers the messages again.
-            self.bell().packets.store(1, SeqCst);
-        }
-        if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
-            due.push(&self.own);
-        }
-        if !due.is_empty() {
-            self.drain_all(due);
-        }
-    }
-
-    /// Offers messages again that found a full mailbox.
-    fn offer_held(&self, held: &mut Held) {
-        held.offer(|request, payload| {
-            let mut bus = LiveBus {
-                target: &self.own,
-                payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
-                reply: Reply::Nothing,
-                path: self.config.path,
-            };
-            self.own.segment.lock(self.word).deliver(&mut bus, request) != Verdict::Full
-        });
-    }
-
-    /// Handles a response: copies its data to the descriptor's memory, then posts the events.
-    fn respond(
-        &self,
-        guard: &mut crate::lock::Guard<'_>,
-        command: &Command,
-        packet: &Packet,
-        bytes: *const u8,
-        held: u64,
-    ) {
-        let mut delivery = Delivery {
-            fail: packet.fail,
-            mlength: packet.length.min(command.length),
-            remote_offset: packet.remote_offset,
-            ack_disabled: packet.ack & 1 == 0,
-            list: packet.ack >> 1,
-        };
-        let carries = command.has_reply() && delivery.fail == fail::OK;
-        if carries {
-            let length = delivery.mlength.min(held);
-            let is_admitted = guard.admits_reply(&mut NoMemory, command);
-            if !is_admitted || scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
-                (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
-            }
-        }
-        guard.complete_response(command, &delivery);
-    }
-
-    /// Sends the response to a request that arrived as a packet.
-    fn answer(&self, taken: &Taken, delivery: &Delivery, mut reply: Vec<u8>) {
-        reply.truncate(delivery.mlength as usize);
-        let packet = Packet {
-            kind: RESPONSE,
-            fail: delivery.fail,
-            ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
-            length: delivery.mlength,
-            remote_offset: delivery.remote_offset,
-            place: Position::Inline,
-            ..taken.packet
-        };
-        let Some(origin) = self.endpoint(taken.packet.origin) else { return };
-        match packets::enqueue(origin, &self.sender(), &packet, &reply) {
-            Ok(()) | Err(PostError::Gone) => {}
-            Err(PostError::Full) => self.set_aside(origin.id, packet, reply),
-            Err(PostError::NoSpace) => {
-                let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
-                if packets::enqueue(origin, &self.sender(), &packet, &[]).is_err() {
-                    self.set_aside(origin.id, packet, Vec::new());
-                }
-            }
-        }
-    }
-
-    fn flush_outbox(&self) {
-        if !self.outbox_waits.load(Relaxed) {
-            return;
-        }
-        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
-        let mut blocked = VecDeque::new();
-        while let Some(item) = outbox.pop_front() {
-            let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
-            let Some(target) = self.endpoint(item.target) else { continue };
-            let post = || packets::enqueue(target, &self.sender(), &item.packet, &item.payload);
-            if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
-                blocked.push_back(item);
-            }
-        }
-        *outbox = blocked;
-        self.outbox_waits.store(!outbox.is_empty(), SeqCst);
-    }
-
-    /// Progress for a program that polls and never waits.
-    #[inline]
-    pub fn poll(&self) {
-        match self.offers.polls_here {
-            true => self.poll_here(),
-            false => self.backend.poll(self),
-        }
-    }
-
-    /// Makes progress, and checks for dead processes now and then.
-    #[inline(always)]
-    pub(crate) fn poll_here(&self) {
-        self.progress();
-        let polls = self.polls.load(Relaxed).wrapping_add(1);
-        self.polls.store(polls, Relaxed);
-        if polls % POLLS_PER_TICK == 0 {
-            self.progress_all();
-            self.tick();
-        }
-    }
-
-    /// Checks for dead processes, if this process has to find them. The requests to them fail.
-    pub fn tick(&self) {
-        self.backend.tick(self);
-    }
-
-    /// Checks for dead processes: fails the requests to them, and takes over the triggered operations that they
-    /// executed.
-    pub(crate) fn tick_here(&self) {
-        let Ok(mut last) = self.last_tick.try_lock() else { return };
-        if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
-            return;
-        }
-        *last = Some(Instant::now());
-        self.look_around();
-        self.fail_lost();
-        let bell = self.bell();
-        // A sender may have died after it enqueued a packet and before it rang the doorbell.
-        if packets::any(&self.rings) {
-            bell.packets.swap(1, SeqCst);
-        }
-        let drainer_died = {
-            let guard = self.own.segment.lock(self.word);
-            let drainer = guard.tables.control.drainer;
-            (drainer != 0 && !Identity::word_is_alive(drainer)) || (drainer == 0 && bell.fired.load(Acquire) != 0)
-        };
-        if drainer_died {
-            self.drain_all(vec![&self.own]);
-        }
-    }
-
-    /// Fails the requests whose target has died.
-    fn fail_lost(&self) {
-        loop {
-            let mut due = Due::new();
-            let mut last = (0, 0, true);
-            let lost = {
-                let guard = self.own.segment.lock(self.word);
-                guard.find_pending(|target, responder| {
-                    if (target, responder) != (last.0, last.1) {
-                        last = (target, responder, self.answers(target, responder));
-                    }
-                    !last.2
-                })
-            };
-            let Some(token) = lost else { return };
-            // The target may have responded before it died. Its response is in a ring by now, so handle that first.
-            self.progress();
-            if packets::any_of(&self.rings, last.0) {
-                self.bell().packets.swap(1, SeqCst);
-                return;
-            }
-            let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
-            let fired = {
-                let mut guard = self.own.segment.lock(self.word);
-                guard.signals.registers.add(Register::Undeliverable, 1);
-                guard.complete_response(&command, &Delivery::failed(fail::UNDELIVERABLE));
-                guard.has_fired()
-            };
-            if fired {
-                due.push(&self.own);
-            }
-            self.drain_all(due);
-        }
-    }
-
     /// Counts the operations to a target. True when it is time to check whether the target is alive.
     #[inline(always)]
     pub(crate) fn due_for_look(&self, uses: u32) -> bool {
         uses % LOOK_EVERY == LOOK_EVERY - 1
-    }
-}
-
-/// A copy of a packet's payload.
-///
-/// # Safety
-/// There are so many readable bytes, in a ring or in memory of ours.
-unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
-    let mut copy = Vec::with_capacity(count as usize);
-    // SAFETY: the caller's. A peer may store to its ring meanwhile; the bytes are copied once and are plain data.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes, copy.as_mut_ptr(), count as usize);
-        copy.set_len(count as usize);
-    }
-    copy
-}
-
-/// The part of a packet's token that identifies the pending request.
-const TOKEN_MASK: u64 = (1 << 33) - 1;
-
-/// A token as packets carry it. It includes the operating system's pid of the requesting process, so that another
-/// process that has since taken the same Portals id does not accept the response.
-fn wire_token(token: u64, owner: u64) -> u64 {
-    match token {
-        0 => 0,
-        token => token & TOKEN_MASK | (owner >> 32) << 33,
     }
 }
 

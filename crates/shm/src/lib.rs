@@ -55,6 +55,7 @@ pub mod interface;
 pub mod lock;
 pub mod memory;
 pub mod os;
+mod owner;
 mod packet_queue;
 pub mod packets;
 pub mod plain_put;

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The owner's progress: it handles the packets that other processes have sent to its NIC, and finds those that have died.
+//!
+//! ```text
+//! packet ──> request:  lock the NIC, deliver, unlock ──> response packet to its initiator
+//!       └──> response: the pending operation ends: data to its place, ACK or REPLY
+//! ```
+//!
+//! Invariants
+//! 1. One thread at a time handles packets of rings (`Interface::turn`), those of one process in their order.
+//! 2. What progress itself sends never waits: it goes to the `outbox` where there is no room.
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
+use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
+use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::{NoMemory, Register};
+
+use crate::engine::{Due, POLLS_PER_TICK};
+use crate::errors::PostError;
+use crate::interface::{Interface, open_interfaces};
+use crate::lock::Guard;
+use crate::memory::{LiveBus, Payload, Reply, scatter};
+use crate::os::process::Identity;
+use crate::packet_queue::{Held, Outgoing};
+use crate::packets;
+
+/// What became of a packet.
+enum Handled {
+    Done,
+    /// There is no room for it now.
+    Stays,
+}
+
+impl Interface {
+    /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
+    #[inline(always)]
+    pub fn progress(&self) {
+        let bell = self.bell();
+        if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
+            self.progress_slow();
+        }
+    }
+
+    /// Makes progress for every NIC of this process. A thread that waits calls this: the process that it waits for may
+    /// itself wait for room in a ring of another NIC of this process.
+    #[cold]
+    pub(crate) fn progress_all(&self) {
+        self.progress();
+        for other in open_interfaces() {
+            if !ptr::eq(self, &raw const *other) {
+                other.progress();
+            }
+        }
+    }
+
+    #[cold]
+    fn progress_slow(&self) {
+        let Ok(mut turn) = self.turn.try_lock() else { return };
+        self.flush_outbox();
+        let mut due = Due::new();
+        if !turn.held.is_empty() {
+            self.offer_held(&mut turn.held);
+        }
+        // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
+        let mut stalled = None;
+        loop {
+            let guard = self.own.segment.lock(self.word);
+            let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
+            let taken = match found.read(&self.config.directory) {
+                Ok(taken) => taken,
+                Err(why) => {
+                    log::error!("a packet was dropped: {why}");
+                    guard.signals.registers.add(Register::Packets, 1);
+                    found.dequeue();
+                    continue;
+                }
+            };
+            match self.handle(guard, &mut turn.held, &taken.packet, taken.bytes(), &mut due, || found.dequeue()) {
+                Handled::Done => {}
+                Handled::Stays => {
+                    let pid = turn.pid;
+                    if stalled == Some(pid) {
+                        break;
+                    }
+                    stalled.get_or_insert(pid);
+                    turn.left = 0;
+                }
+            }
+        }
+        if !turn.held.is_empty() {
+            // Every call offers the messages again.
+            self.bell().packets.store(1, SeqCst);
+        }
+        if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
+            due.push(&self.own);
+        }
+        if !due.is_empty() {
+            self.drain_all(due);
+        }
+    }
+
+    /// Handles a packet, under the lock of the own NIC. `dequeue` runs when its payload is needed no longer, still under the lock; a
+    /// packet that stays is not dequeued.
+    fn handle<'a>(
+        &'a self,
+        mut guard: Guard<'_>,
+        held: &mut Held,
+        packet: &Packet,
+        (bytes, length): (*const u8, u64),
+        due: &mut Due<'a>,
+        dequeue: impl FnOnce(),
+    ) -> Handled {
+        if packet.kind == RESPONSE {
+            let token = packet.token & TOKEN_MASK;
+            let command = if wire_token(token, self.word) == packet.token { guard.take_pending(token) } else { None };
+            if let Some(command) = &command {
+                self.respond(&mut guard, command, packet, bytes, length);
+            }
+            guard.signals.registers.add(Register::Packets, 1);
+            dequeue();
+            if guard.has_fired() {
+                due.push(&self.own);
+            }
+            return Handled::Done;
+        }
+        let mut reply = Vec::new();
+        let mut bus = LiveBus {
+            target: &self.own,
+            payload: Payload::Bytes(bytes, length),
+            reply: Reply::Bytes(&mut reply),
+            path: self.config.path,
+        };
+        let request = Request::from(packet);
+        let verdict = match request.kind == kind::VELO_SEND && held.holds_up(&request) {
+            true => Verdict::Full,
+            false => guard.deliver(&mut bus, &request),
+        };
+        let delivery = match verdict {
+            Verdict::Done(delivery) => delivery,
+            Verdict::Full if held.is_full() => return Handled::Stays,
+            Verdict::Full => {
+                // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
+                held.push(&request, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) });
+                Delivery::failed(fail::DROPPED)
+            }
+            Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
+        };
+        guard.signals.registers.add(Register::Packets, 1);
+        dequeue();
+        if guard.has_fired() {
+            due.push(&self.own);
+        }
+        drop(guard);
+        if packet.token != 0 {
+            self.answer(packet, &delivery, reply);
+        }
+        Handled::Done
+    }
+
+    /// Offers messages again that found a full mailbox.
+    fn offer_held(&self, held: &mut Held) {
+        held.offer(|request, payload| {
+            let mut bus = LiveBus {
+                target: &self.own,
+                payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
+                reply: Reply::Nothing,
+                path: self.config.path,
+            };
+            self.own.segment.lock(self.word).deliver(&mut bus, request) != Verdict::Full
+        });
+    }
+
+    /// Handles a response: copies its data to the descriptor's memory, then posts the events.
+    fn respond(&self, guard: &mut Guard<'_>, command: &Command, packet: &Packet, bytes: *const u8, held: u64) {
+        let mut delivery = Delivery {
+            fail: packet.fail,
+            mlength: packet.length.min(command.length),
+            remote_offset: packet.remote_offset,
+            ack_disabled: packet.ack & 1 == 0,
+            list: packet.ack >> 1,
+        };
+        let carries = command.has_reply() && delivery.fail == fail::OK;
+        if carries {
+            let length = delivery.mlength.min(held);
+            let is_admitted = guard.admits_reply(&mut NoMemory, command);
+            if !is_admitted || scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
+                (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
+            }
+        }
+        guard.complete_response(command, &delivery);
+    }
+
+    /// Sends the response to a request that arrived as a packet.
+    fn answer(&self, request: &Packet, delivery: &Delivery, mut reply: Vec<u8>) {
+        reply.truncate(delivery.mlength as usize);
+        let packet = Packet {
+            kind: RESPONSE,
+            fail: delivery.fail,
+            ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
+            length: delivery.mlength,
+            remote_offset: delivery.remote_offset,
+            place: Position::Inline,
+            ..*request
+        };
+        let Some(origin) = self.endpoint(request.origin) else { return };
+        match packets::enqueue(origin, &self.sender(), &packet, &reply) {
+            Ok(()) | Err(PostError::Gone) => {}
+            Err(PostError::Full) => self.set_aside(origin.id, packet, reply),
+            Err(PostError::NoSpace) => {
+                let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
+                if packets::enqueue(origin, &self.sender(), &packet, &[]).is_err() {
+                    self.set_aside(origin.id, packet, Vec::new());
+                }
+            }
+        }
+    }
+
+    fn flush_outbox(&self) {
+        if !self.outbox_waits.load(Relaxed) {
+            return;
+        }
+        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut blocked = VecDeque::new();
+        while let Some(item) = outbox.pop_front() {
+            let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
+            let Some(target) = self.endpoint(item.target) else { continue };
+            let post = || packets::enqueue(target, &self.sender(), &item.packet, &item.payload);
+            if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
+                blocked.push_back(item);
+            }
+        }
+        *outbox = blocked;
+        self.outbox_waits.store(!outbox.is_empty(), SeqCst);
+    }
+
+    /// Progress for a program that polls and never waits.
+    #[inline]
+    pub fn poll(&self) {
+        match self.offers.polls_here {
+            true => self.poll_here(),
+            false => self.backend.poll(self),
+        }
+    }
+
+    /// Makes progress, and checks for dead processes now and then.
+    #[inline(always)]
+    pub(crate) fn poll_here(&self) {
+        self.progress();
+        let polls = self.polls.load(Relaxed).wrapping_add(1);
+        self.polls.store(polls, Relaxed);
+        if polls % POLLS_PER_TICK == 0 {
+            self.progress_all();
+            self.tick();
+        }
+    }
+
+    /// Checks for dead processes, if this process has to find them. The requests to them fail.
+    pub fn tick(&self) {
+        self.backend.tick(self);
+    }
+
+    /// Checks for dead processes: fails the requests to them, and takes over the triggered operations that they
+    /// executed.
+    pub(crate) fn tick_here(&self) {
+        let Ok(mut last) = self.last_tick.try_lock() else { return };
+        if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
+            return;
+        }
+        *last = Some(Instant::now());
+        self.look_around();
+        self.fail_lost();
+        let bell = self.bell();
+        // A sender may have died after it enqueued a packet and before it rang the doorbell.
+        if packets::any(&self.rings) {
+            bell.packets.swap(1, SeqCst);
+        }
+        let drainer_died = {
+            let guard = self.own.segment.lock(self.word);
+            let drainer = guard.tables.control.drainer;
+            (drainer != 0 && !Identity::word_is_alive(drainer)) || (drainer == 0 && bell.fired.load(Acquire) != 0)
+        };
+        if drainer_died {
+            self.drain_all(vec![&self.own]);
+        }
+    }
+
+    /// Fails the requests whose target has died.
+    fn fail_lost(&self) {
+        loop {
+            let mut due = Due::new();
+            let mut last = (0, 0, true);
+            let lost = {
+                let guard = self.own.segment.lock(self.word);
+                guard.find_pending(|target, responder| {
+                    if (target, responder) != (last.0, last.1) {
+                        last = (target, responder, self.answers(target, responder));
+                    }
+                    !last.2
+                })
+            };
+            let Some(token) = lost else { return };
+            // The target may have responded before it died. Its response is in a ring by now, so handle that first.
+            self.progress();
+            if packets::any_of(&self.rings, last.0) {
+                self.bell().packets.swap(1, SeqCst);
+                return;
+            }
+            let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
+            let fired = {
+                let mut guard = self.own.segment.lock(self.word);
+                guard.signals.registers.add(Register::Undeliverable, 1);
+                guard.complete_response(&command, &Delivery::failed(fail::UNDELIVERABLE));
+                guard.has_fired()
+            };
+            if fired {
+                due.push(&self.own);
+            }
+            self.drain_all(due);
+        }
+    }
+}
+
+/// A copy of a packet's payload.
+///
+/// # Safety
+/// There are so many readable bytes, in a ring or in memory of ours.
+unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
+    let mut copy = Vec::with_capacity(count as usize);
+    // SAFETY: the caller's. A peer may store to its ring meanwhile; the bytes are copied once and are plain data.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes, copy.as_mut_ptr(), count as usize);
+        copy.set_len(count as usize);
+    }
+    copy
+}
+
+/// The part of a packet's token that identifies the pending request.
+const TOKEN_MASK: u64 = (1 << 33) - 1;
+
+/// A token as packets carry it. It includes the operating system's pid of the requesting process, so that another
+/// process that has since taken the same Portals id does not accept the response.
+pub(crate) fn wire_token(token: u64, owner: u64) -> u64 {
+    match token {
+        0 => 0,
+        token => token & TOKEN_MASK | (owner >> 32) << 33,
+    }
+}
