@@ -578,6 +578,27 @@ impl Links {
         }
     }
 
+    /// Waits until all packets have left that were taken, or until it takes too long.
+    pub fn flush(&self) {
+        let give_up = Instant::now() + LAST_FRAMES_LEAVE;
+        loop {
+            {
+                let mut turn = self.take_turn();
+                self.advance_control(&mut turn);
+                self.step(&mut turn);
+                let state = self.lock();
+                let on_the_way = state.endpoint.as_ref().is_some_and(|endpoint| endpoint.on_the_way() != 0);
+                if !on_the_way && state.peers.iter().all(|peer| !peer.outgoing.has_to_send()) {
+                    return;
+                }
+            }
+            if Instant::now() > give_up {
+                return log::warn!("packets to other hosts have not left in time, and are lost");
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Lets the last frames leave, and ends all links. Peers find this process ended.
     pub fn close(&self) {
         if self.closing.swap(true, SeqCst) {
@@ -588,19 +609,8 @@ impl Links {
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
-        let give_up = Instant::now() + LAST_FRAMES_LEAVE;
+        self.flush();
         let mut turn = self.take_turn();
-        while Instant::now() < give_up {
-            self.advance_control(&mut turn);
-            self.step(&mut turn);
-            let state = self.lock();
-            let on_the_way = state.endpoint.as_ref().is_some_and(|endpoint| endpoint.on_the_way() != 0);
-            if !on_the_way && state.peers.iter().all(|peer| !peer.outgoing.has_to_send()) {
-                break;
-            }
-            drop(state);
-            std::thread::yield_now();
-        }
         turn.incoming.clear();
         let mut state = self.lock();
         let State { endpoint, peers, .. } = &mut *state;

@@ -147,6 +147,8 @@ pub(crate) struct Offers {
     pub charges_calls: bool,
     /// Time is virtual. Only front doors ask this ([`Interface::is_simulated`]).
     pub is_simulated: bool,
+    /// Packets of other hosts come in by [`crate::elsewhere::Carrier::poll`]. Requires `executes_here`.
+    pub has_carrier: bool,
     /// A full mailbox of another process refuses messages; otherwise it loses them.
     pub mailboxes_refuse: bool,
 }

@@ -2,6 +2,9 @@
 //! How a process runs its NICs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::elsewhere::Carrier;
 
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
@@ -39,4 +42,8 @@ pub struct Config {
     pub nap_ns: u64,
     /// The job's directory.
     pub directory: PathBuf,
+    /// The number of this host in the job: the upper half of the ids of its processes.
+    pub nid: u32,
+    /// Carries packets to NICs of other hosts; None: all are on this host.
+    pub carrier: Option<Arc<dyn Carrier>>,
 }

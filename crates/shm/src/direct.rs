@@ -43,12 +43,18 @@ pub enum ForPort {
 impl Interface {
     /// Whether the process of this word owns the id now, and is alive.
     pub fn is_answered_by(&self, id: u64, word: u64) -> bool {
-        self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word)
+        match self.endpoint(id) {
+            Some(endpoint) => endpoint.owner() == word,
+            None => self.answers_elsewhere(id),
+        }
     }
 
     /// Asks the kernel whether the process behind an id is alive. About 3 us.
     pub fn look_alive(&self, id: u64, word: u64) -> bool {
-        self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word && endpoint.look_alive())
+        match self.endpoint(id) {
+            Some(endpoint) => endpoint.owner() == word && endpoint.look_alive(),
+            None => self.answers_elsewhere(id),
+        }
     }
 
     /// Whether this process can reach all of the memory of the process behind an id.
@@ -218,7 +224,8 @@ impl Interface {
         condition: impl Fn(&mut Nic<'_>, &Endpoint) -> bool,
     ) -> Option<DirectOutcome> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
-            return Some(DirectOutcome::Gone);
+            let is_there = self.way_elsewhere(command.target).is_some();
+            return Some(if is_there { DirectOutcome::OutOfReach } else { DirectOutcome::Gone });
         };
         if !self.offers.executes_here || !self.runs(target) {
             return Some(DirectOutcome::OutOfReach);

@@ -30,6 +30,7 @@ use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
+use crate::elsewhere::Way;
 use crate::endpoint::Endpoint;
 use crate::errors::{PostError, StartError};
 use crate::interface::Interface;
@@ -146,6 +147,9 @@ impl Interface {
         due: &mut Due<'a>,
     ) -> Result<bool, StartError> {
         let Some(target) = self.endpoint(command.target) else {
+            if let Some(way) = self.way_elsewhere(command.target) {
+                return if from.own { self.send(from, way, command, full, due).map(|()| true) } else { Ok(false) };
+            }
             return self.check_source(from, command).map(|()| self.undeliverable(from, command, due)).map(|()| true);
         };
         if !from.own {
@@ -159,7 +163,7 @@ impl Interface {
         if !from.own {
             return Ok(false);
         }
-        self.send(from, target, command, full, due).map(|()| true)
+        self.send(from, Way::Ring(target), command, full, due).map(|()| true)
     }
 
     /// Runs the target's NIC. None: this process cannot run it, or the request must queue behind packets.
@@ -250,32 +254,36 @@ impl Interface {
     fn send<'a>(
         &'a self,
         from: Origin<'a>,
-        target: &'a Endpoint,
+        way: Way<'a>,
         command: &Command,
         full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
         // Check for room before the payload is copied.
-        if full == WhenFull::Refuse && packets::is_full(target, &self.sender()) {
-            target.look_alive();
-            return Err(StartError::NoSpace);
+        if let (Way::Ring(target), WhenFull::Refuse) = (way, full) {
+            if packets::is_full(target, &self.sender()) {
+                target.look_alive();
+                return Err(StartError::NoSpace);
+            }
         }
         let payload = match command.has_payload() {
             true => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
             false => Vec::new(),
         };
-        let token = self.pend(from, target, command, full)?;
+        let token = self.pend(from, way.responder(), command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
-            match packets::enqueue(target, &self.sender(), &packet, &payload) {
+            match self.post(way, &packet, &payload) {
                 Ok(()) => {
-                    target.routes.note_packet();
+                    if let Way::Ring(target) = way {
+                        target.routes.note_packet();
+                    }
                     break;
                 }
                 Err(PostError::Full) => match full {
-                    WhenFull::Wait => self.make_room(target),
+                    WhenFull::Wait => self.make_room(way),
                     WhenFull::SetAside => {
-                        self.set_aside(target.id, packet, payload);
+                        self.set_aside(way.id(), packet, payload);
                         break;
                     }
                     WhenFull::Refuse => {
@@ -302,12 +310,12 @@ impl Interface {
     }
 
     /// A token for the response; 0 when no response is wanted.
-    fn pend(&self, from: Origin<'_>, target: &Endpoint, command: &Command, full: WhenFull) -> Result<u64, StartError> {
+    fn pend(&self, from: Origin<'_>, responder: u64, command: &Command, full: WhenFull) -> Result<u64, StartError> {
         if !command.wants_response() {
             return Ok(0);
         }
         loop {
-            if let Ok(token) = from.segment.lock(self.word).add_pending(command, target.owner()) {
+            if let Ok(token) = from.segment.lock(self.word).add_pending(command, responder) {
                 return Ok(token);
             }
             if full != WhenFull::Wait {
@@ -319,15 +327,15 @@ impl Interface {
         }
     }
 
-    /// Sleeps briefly while a ring is full, and handles the packets of this process.
-    fn make_room(&self, target: &Endpoint) {
+    /// Sleeps briefly while a ring or a link is full, and handles the packets of this process.
+    fn make_room(&self, way: Way<'_>) {
         self.progress_all();
-        target.look_alive();
+        way.look_alive();
         std::thread::sleep(Duration::from_micros(20));
     }
 
     pub(crate) fn sender(&self) -> Sender<'_> {
-        let pid = self.own.id as usize;
+        let pid = self.own.id as u32 as usize;
         Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
     }
 

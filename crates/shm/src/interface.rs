@@ -21,6 +21,7 @@ use selvedge_nic::{Limits, Signals};
 
 use crate::backend::{Backend, Offers};
 use crate::config::{Config, Mode, PID_LIMIT};
+use crate::elsewhere::ELSEWHERE;
 use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
 use crate::lock::Guard;
@@ -81,6 +82,8 @@ pub struct Interface {
     pub(crate) os_pid: u32,
     pub(crate) path: PathBuf,
     ni: u32,
+    /// The upper half of the ids of this host.
+    pub(crate) host: u64,
     peers: Box<[AtomicPtr<Endpoint>]>,
     uses: Box<[AtomicU32]>,
     /// Every endpoint that was attached. The drop of the interface frees them.
@@ -92,6 +95,8 @@ pub struct Interface {
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
+    /// The next tick is due at once: a process was lost.
+    pub(crate) must_tick: AtomicBool,
     /// Index for [`Interface::look_around`]: the peers that were checked so far.
     looked: AtomicU32,
     /// Polls that found nothing.
@@ -133,7 +138,7 @@ impl Interface {
         // SAFETY: geteuid takes no pointer and cannot fail.
         let uid = unsafe { libc::geteuid() };
         let owner = Owner {
-            id: pid.into(),
+            id: u64::from(config.nid) << 32 | u64::from(pid),
             ni,
             pid: identity.pid,
             uid,
@@ -143,7 +148,7 @@ impl Interface {
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
         // The rings come before the segment, so that a peer that finds the segment finds them too.
-        let rings = Rings::create(&config.directory, owner.id, ni).map_err(SegmentError::Map)?;
+        let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
         let segment = Segment::create(&path, &limits, &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
         let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
@@ -154,6 +159,7 @@ impl Interface {
             os_pid: identity.pid,
             path,
             ni,
+            host: u64::from(config.nid) << 32,
             peers,
             uses: (0..PID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
             attached: Mutex::new(Vec::new()),
@@ -163,6 +169,7 @@ impl Interface {
             outbox: Mutex::new(VecDeque::new()),
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),
+            must_tick: AtomicBool::new(false),
             looked: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
@@ -296,8 +303,9 @@ impl Interface {
         if id == self.own.id {
             return Some(&self.own);
         }
-        let slot = self.peers.get(usize::try_from(id).ok()?)?;
-        let uses = &self.uses[id as usize];
+        let place = self.place(id) as usize;
+        let slot = self.peers.get(place)?;
+        let uses = &self.uses[place];
         let count = uses.load(Relaxed);
         uses.store(count.wrapping_add(1), Relaxed);
         // SAFETY: the table points to endpoints that live until the interface is dropped.
@@ -307,9 +315,9 @@ impl Interface {
         }
     }
 
-    /// Whether an operation to this id finds a NIC. True if only the home knows.
+    /// Whether an operation to this id finds a NIC. True if only the home, or another host, knows.
     pub fn has_peer(&self, id: u64) -> bool {
-        !self.offers.executes_here || self.endpoint(id).is_some()
+        !self.offers.executes_here || self.way_to(id).is_some()
     }
 
     #[cold]
@@ -317,10 +325,10 @@ impl Interface {
         if let Some(peer) = known {
             if peer.look_alive() {
                 // SAFETY: the table points to endpoints that live until the interface is dropped.
-                return unsafe { self.peers[id as usize].load(Acquire).as_ref() };
+                return unsafe { self.peers[self.place(id) as usize].load(Acquire).as_ref() };
             }
         }
-        let path = self.config.directory.join(format!("{id}.{}.nic", self.ni));
+        let path = self.config.directory.join(format!("{}.{}.nic", id as u32, self.ni));
         let segment = match Segment::open(&path) {
             Ok(segment) => segment,
             Err(error) => {
@@ -340,21 +348,24 @@ impl Interface {
         // Another thread may have attached the peer meanwhile. A process has one endpoint for a peer, because it has one
         // ring for packets there.
         // SAFETY: the table points to endpoints that live until the interface is dropped.
-        let other = unsafe { self.peers[id as usize].load(Acquire).as_ref() };
+        let other = unsafe { self.peers[self.place(id) as usize].load(Acquire).as_ref() };
         let is_new = |other: &&Endpoint| known.is_none_or(|known| !std::ptr::eq(known, *other));
         if let Some(other) = other.filter(is_new).filter(|other| other.owner() == peer.owner()) {
             return Some(other);
         }
         let pointer = Box::into_raw(peer);
         attached.push(pointer);
-        self.peers[id as usize].store(pointer, SeqCst);
+        self.peers[self.place(id) as usize].store(pointer, SeqCst);
         // SAFETY: `Box::into_raw` made the pointer above, and only the drop of the interface frees it.
         Some(unsafe { &*pointer })
     }
 
     /// Whether the process `responder` still owns the id.
     pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
-        let slot = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid));
+        if responder == ELSEWHERE {
+            return self.answers_elsewhere(id);
+        }
+        let slot = self.peers.get(self.place(id) as usize);
         // SAFETY: the table points to endpoints that live until the interface is dropped.
         match slot.and_then(|slot| unsafe { slot.load(Acquire).as_ref() }) {
             Some(peer) if peer.owner() == responder => peer.look_alive(),
@@ -396,6 +407,9 @@ impl Interface {
         while self.outbox_waits.load(SeqCst) && Instant::now() < give_up {
             self.progress();
             std::thread::sleep(Duration::from_micros(100));
+        }
+        if let Some(carrier) = &self.config.carrier {
+            carrier.flush();
         }
         self.closing.store(true, SeqCst);
         let _ = std::fs::remove_file(&self.path);

@@ -43,6 +43,7 @@ pub mod arena;
 mod backend;
 pub mod config;
 pub mod direct;
+pub mod elsewhere;
 pub mod endpoint;
 pub mod engine;
 pub mod errors;

@@ -21,6 +21,7 @@ use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{NoMemory, Register};
 
+use crate::elsewhere::ELSEWHERE;
 use crate::engine::{Due, POLLS_PER_TICK};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
@@ -31,7 +32,7 @@ use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
 
 /// What became of a packet.
-enum Handled {
+pub(crate) enum Handled {
     Done,
     /// There is no room for it now.
     Stays,
@@ -41,6 +42,7 @@ impl Interface {
     /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
     #[inline(always)]
     pub fn progress(&self) {
+        self.poll_carrier();
         let bell = self.bell();
         if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
             self.progress_slow();
@@ -107,7 +109,7 @@ impl Interface {
 
     /// Handles a packet, under the lock of the own NIC. `dequeue` runs when its payload is needed no longer, still under the lock; a
     /// packet that stays is not dequeued.
-    fn handle<'a>(
+    pub(crate) fn handle<'a>(
         &'a self,
         mut guard: Guard<'_>,
         held: &mut Held,
@@ -208,14 +210,14 @@ impl Interface {
             place: Position::Inline,
             ..*request
         };
-        let Some(origin) = self.endpoint(request.origin) else { return };
-        match packets::enqueue(origin, &self.sender(), &packet, &reply) {
+        let Some(origin) = self.way_to(request.origin) else { return };
+        match self.post(origin, &packet, &reply) {
             Ok(()) | Err(PostError::Gone) => {}
-            Err(PostError::Full) => self.set_aside(origin.id, packet, reply),
+            Err(PostError::Full) => self.set_aside(origin.id(), packet, reply),
             Err(PostError::NoSpace) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
-                if packets::enqueue(origin, &self.sender(), &packet, &[]).is_err() {
-                    self.set_aside(origin.id, packet, Vec::new());
+                if self.post(origin, &packet, &[]).is_err() {
+                    self.set_aside(origin.id(), packet, Vec::new());
                 }
             }
         }
@@ -229,8 +231,8 @@ impl Interface {
         let mut blocked = VecDeque::new();
         while let Some(item) = outbox.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
-            let Some(target) = self.endpoint(item.target) else { continue };
-            let post = || packets::enqueue(target, &self.sender(), &item.packet, &item.payload);
+            let Some(way) = self.way_to(item.target) else { continue };
+            let post = || self.post(way, &item.packet, &item.payload);
             if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
                 blocked.push_back(item);
             }
@@ -269,7 +271,8 @@ impl Interface {
     /// executed.
     pub(crate) fn tick_here(&self) {
         let Ok(mut last) = self.last_tick.try_lock() else { return };
-        if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
+        let is_due = self.must_tick.swap(false, Relaxed);
+        if !is_due && last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
             return;
         }
         *last = Some(Instant::now());
@@ -307,7 +310,7 @@ impl Interface {
             let Some(token) = lost else { return };
             // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
-            if packets::any_of(&self.rings, last.0) {
+            if last.1 != ELSEWHERE && packets::any_of(&self.rings, last.0) {
                 self.bell().packets.swap(1, SeqCst);
                 return;
             }

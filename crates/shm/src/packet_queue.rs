@@ -99,15 +99,27 @@ pub struct Turn {
 }
 
 /// VELO messages that found a full mailbox, oldest first. They leave their rings, so that what is behind them is not held up.
-#[derive(Default)]
 pub struct Held {
     messages: VecDeque<(Request, Vec<u8>)>,
+    /// How many may be held.
+    takes: usize,
+}
+
+impl Default for Held {
+    fn default() -> Held {
+        Held { messages: VecDeque::new(), takes: HELD_MAX }
+    }
 }
 
 /// Messages that are held at most.
 const HELD_MAX: usize = 4096;
 
 impl Held {
+    /// Takes nothing.
+    pub fn full() -> Held {
+        Held { messages: VecDeque::new(), takes: 0 }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -119,7 +131,7 @@ impl Held {
 
     /// Whether no more may be held. Further ones wait in their rings, and their senders are told that there is no room.
     pub fn is_full(&self) -> bool {
-        self.messages.len() >= HELD_MAX
+        self.messages.len() >= self.takes
     }
 
     /// Holds a message.

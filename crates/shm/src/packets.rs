@@ -121,8 +121,13 @@ pub fn open(target: &Endpoint, directory: &FilePath) {
 pub fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
     // If this process has not mapped the rings, it has enqueued nothing there. Of other processes this is not known.
     let Some(rings) = target.packets.mapped() else { return !own };
-    let ring = usize::try_from(from).ok().and_then(|pid| rings.packet_ring(pid));
+    let ring = rings.packet_ring(pid_of(from));
     ring.is_some_and(|ring| ring.poll().is_some())
+}
+
+/// The number of the ring of a process of this host, from its id.
+fn pid_of(id: u64) -> usize {
+    id as u32 as usize
 }
 
 fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
@@ -226,7 +231,7 @@ pub fn any(rings: &Rings) -> bool {
 
 /// Whether a packet of the process with this id waits.
 pub fn any_of(rings: &Rings, id: u64) -> bool {
-    let ring = usize::try_from(id).ok().and_then(|pid| rings.packet_ring(pid));
+    let ring = rings.packet_ring(pid_of(id));
     ring.is_some_and(|ring| ring.poll().is_some())
 }
 

@@ -185,7 +185,7 @@ impl Rings {
 
     /// The file of a NIC's rings.
     pub fn path(directory: &Path, id: u64, ni: u32) -> PathBuf {
-        directory.join(format!("{id}.{ni}.rings"))
+        directory.join(format!("{}.{ni}.rings", id as u32))
     }
 
     /// Makes the file, for the NIC's owner.

@@ -38,6 +38,7 @@ impl Backend for SharedMemory {
             publishes_here: true,
             charges_calls: false,
             is_simulated: false,
+            has_carrier: config.carrier.is_some(),
             mailboxes_refuse: true,
         }
     }

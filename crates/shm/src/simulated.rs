@@ -109,7 +109,7 @@ impl Simulated {
 impl Backend for Simulated {
     /// The machine decides how NICs run, and the user's settings do not count.
     fn configure(&self, config: Config) -> Config {
-        Config { mode: Mode::Nic, path: Path::Auto, ..config }
+        Config { mode: Mode::Nic, path: Path::Auto, carrier: None, ..config }
     }
 
     /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's.
@@ -133,6 +133,7 @@ impl Backend for Simulated {
             publishes_here: false,
             charges_calls: true,
             is_simulated: true,
+            has_carrier: false,
             mailboxes_refuse: self.rank.mailboxes_refuse(),
         }
     }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`settings`] | every environment variable that the library reads, in one table |
 //! | [`process`], [`meeting`] | this process in its job, or among the processes of its user: place, ids, arena |
+//! | [`hosts`] | the job's processes on other hosts: links to them |
 //! | [`launched`] | rank, size and start-up exchange as C programs call them |
 //! | [`transport`] | a NIC for messages, with everything in flight |
 //! | [`protocols`] | the protocol table |
@@ -37,6 +38,7 @@ pub mod extoll;
 pub mod flags;
 pub mod flow;
 pub mod flow_control;
+pub mod hosts;
 pub mod launched;
 pub mod meeting;
 pub mod message;

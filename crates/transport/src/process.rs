@@ -14,13 +14,16 @@ use std::time::Duration;
 
 pub use selvedge_job::ClaimError;
 use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
+use selvedge_net::Progress;
 use selvedge_nic::Limits;
 use selvedge_shm::arena::Arena;
+use selvedge_shm::elsewhere::Carrier;
 use selvedge_shm::interface::{ArenaRange, open_interfaces};
 use selvedge_shm::wait::TICK;
 use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
 
-use crate::settings::Settings;
+use crate::hosts::{Hosts, HostsError};
+use crate::settings::{HostSettings, Settings};
 
 /// Why this process cannot join a job or open a NIC.
 #[derive(Debug, thiserror::Error)]
@@ -35,12 +38,17 @@ pub enum ProcessError {
     Claim(#[from] ClaimError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
 }
 
 /// How long waits spin where every process has a core, and where not. Waking a sleeping core takes from 5 us to, in a virtual
 /// machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
 const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
+
+/// The longest sleep of a wait that makes progress on links itself.
+const CALLS_NAP: Duration = Duration::from_micros(100);
 
 /// This process in its job.
 pub struct Process {
@@ -50,6 +58,10 @@ pub struct Process {
     size: u32,
     place: Place,
     arena: OnceLock<Option<Arena>>,
+    hosts: HostSettings,
+    /// Links to other hosts, opened with the first NIC.
+    links: OnceLock<Arc<Hosts>>,
+    opening: Mutex<()>,
 }
 
 /// Where the process has its rank and job from.
@@ -99,8 +111,17 @@ impl Process {
                 (job.rank(), job.size(), Place::Joined(job))
             }
         };
-        let process =
-            Arc::new(Process { settings, os_pid: std::process::id(), rank, size, place, arena: OnceLock::new() });
+        let process = Arc::new(Process {
+            settings,
+            os_pid: std::process::id(),
+            rank,
+            size,
+            place,
+            arena: OnceLock::new(),
+            hosts: HostSettings::from_environment(),
+            links: OnceLock::new(),
+            opening: Mutex::new(()),
+        });
         *current = Some(process.clone());
         Ok(process)
     }
@@ -142,16 +163,64 @@ impl Process {
     ) -> Result<Opened, ProcessError> {
         let preferred = u16::try_from(self.rank).map_or(u16::MAX, |rank| rank.saturating_add(1));
         let claim = self.directory().claim(pid, preferred)?;
+        let hosts = self.hosts()?;
+        let nid = hosts.as_ref().map_or(0, |_| self.hosts.host);
+        if let Some(hosts) = &hosts {
+            let (name, address) = hosts.publication(u64::from(nid) << 32 | u64::from(claim.pid()));
+            self.publish_once(&name, &address)?;
+        }
         let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
         let config = Config {
             mode: self.settings.mode,
             path: self.settings.path,
             spin_ns: self.settings.spin_ns.unwrap_or(spin_ns),
-            nap_ns: nap.as_nanos() as u64,
+            nap_ns: self.nap(nap, hosts.is_some()).as_nanos() as u64,
             directory: self.directory().path().to_path_buf(),
+            nid,
+            carrier: hosts.map(|hosts| hosts as Arc<dyn Carrier>),
         };
         let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
         Ok(Opened { interface, claim })
+    }
+
+    /// The links to other hosts; None: the job is on one host.
+    fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
+        if self.hosts.hosts < 2 || selvedge_shm::simulated::is_simulated() {
+            return Ok(None);
+        }
+        let _opening = self.opening.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(hosts) = self.links.get() {
+            return Ok(Some(hosts.clone()));
+        }
+        let job = self.job()?;
+        let look_up = move |name: &str, rank| {
+            let found = job.look_up(name, rank);
+            found.unwrap_or_else(|error| {
+                log::error!("a process of another host cannot be looked up: {error}");
+                None
+            })
+        };
+        let opened = Hosts::open(&self.hosts, Box::new(look_up))?;
+        Ok(Some(self.links.get_or_init(|| opened).clone()))
+    }
+
+    /// Publishes bytes under a name, if this process has not done so before.
+    fn publish_once(&self, name: &str, bytes: &[u8]) -> Result<(), ProcessError> {
+        static PUBLISHED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let mut published = PUBLISHED.lock().unwrap_or_else(|poison| poison.into_inner());
+        if !published.iter().any(|known| known == name) {
+            self.job()?.publish(name, bytes)?;
+            published.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The longest sleep of a wait. Where nobody else makes progress on links, a wait must do so itself.
+    fn nap(&self, nap: Duration, has_hosts: bool) -> Duration {
+        match has_hosts && self.hosts.progress == Progress::Calls {
+            true => nap.min(CALLS_NAP),
+            false => nap,
+        }
     }
 
     fn arena_range(&self) -> ArenaRange {
@@ -263,7 +332,8 @@ impl Process {
         let depends = |interface: &Arc<Interface>| {
             interface.config.mode == Mode::Host || interface.config.path == Path::Bounce || interface.gets_packets()
         };
-        if !interfaces.iter().any(depends) {
+        let links_depend = self.links.get().is_some() && self.hosts.progress == Progress::Calls;
+        if !links_depend && !interfaces.iter().any(depends) {
             return blocking();
         }
         let worker = std::thread::spawn(blocking);
@@ -282,6 +352,9 @@ impl Process {
     /// Leaves the job and removes the arena's file; peers that have mapped it keep the memory.
     pub fn finalize(&self) {
         let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
+        if let Some(hosts) = self.links.get() {
+            hosts.close();
+        }
         let job = match &self.place {
             Place::Joined(job) => Some(job),
             Place::Environment { job, .. } => job.get(),

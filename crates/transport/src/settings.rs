@@ -3,6 +3,9 @@
 //!
 //! A malformed value is reported on standard error and replaced by the default.
 
+use std::time::Duration;
+
+use selvedge_net::{Check, Progress};
 use selvedge_nic::Limits;
 use selvedge_nic::limits::ADDRESS_TABLES_MAX;
 use selvedge_shm::{Mode, Path};
@@ -176,6 +179,61 @@ pub const VARIABLES: &[Variable] = &[
         text: "The number of processes of the job.",
     },
     Variable {
+        name: "SELVEDGE_HOST",
+        values: "a number",
+        default: "given by the launcher; 0 without one",
+        text: "The number of this process's host in its job.",
+    },
+    Variable {
+        name: "SELVEDGE_HOSTS",
+        values: "a number",
+        default: "given by the launcher; 1 without one",
+        text: "The number of hosts of the job. With more than one, processes open links to those of other hosts.",
+    },
+    Variable {
+        name: "SELVEDGE_SECRET",
+        values: "hexadecimal digits",
+        default: "given by the launcher, different for each job; empty without one",
+        text: "Several hosts: the secret of the job. Links are made only between processes that have the same.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_ADDRESS",
+        values: "a name or an address",
+        default: "given by the launcher",
+        text: "Several hosts: how the launcher reaches this host. Links use the interface with this address, unless it is a loopback address.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_INTERFACE",
+        values: "an interface or an address",
+        default: "SELVEDGE_NET_ADDRESS, else the first interface that is up",
+        text: "Several hosts: the interface of this host that links use, by its name (eth0) or one of its addresses.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_PROVIDER",
+        values: "a provider of libfabric",
+        default: "libfabric's first with reliable datagrams",
+        text: "Several hosts: the provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, sockets, ...), the same on all hosts.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_PROGRESS",
+        values: "thread | calls",
+        default: "thread",
+        text: "Several hosts: who makes progress on links. thread: a thread, while the program does not call the library; calls: the \
+               program's calls only.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_CHECK",
+        values: "none | crc",
+        default: "none",
+        text: "Several hosts: how frames are checked, the same on all hosts. crc: by a CRC-32C of each.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_TIMEOUT",
+        values: "seconds",
+        default: "5",
+        text: "Several hosts: a host that is silent for so long is lost, and requests to it fail. A process that ends is found at once.",
+    },
+    Variable {
         name: "SELVEDGE_PMIX_LIB",
         values: "a file",
         default: "found by the loader, or beside the launcher",
@@ -205,6 +263,54 @@ pub struct Settings {
     pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
     pub cores: usize,
+}
+
+/// The values of the variables for several hosts.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// The number of this host, and how many there are.
+    pub host: u32,
+    pub hosts: u32,
+    pub secret: Vec<u8>,
+    pub address: Option<String>,
+    pub interface: Option<String>,
+    pub provider: Option<String>,
+    pub progress: Progress,
+    pub check: Check,
+    pub timeout: Duration,
+}
+
+impl HostSettings {
+    /// Reads the environment.
+    pub fn from_environment() -> HostSettings {
+        let text = |name: &str| read(name, None, |text| Some(Some(text.to_owned()).filter(|text| !text.is_empty())));
+        HostSettings {
+            host: read("SELVEDGE_HOST", 0, |text| text.parse().ok()),
+            hosts: read("SELVEDGE_HOSTS", 1, |text| text.parse().ok().filter(|&hosts| hosts > 0)),
+            secret: read("SELVEDGE_SECRET", Vec::new(), parse_hexadecimal),
+            address: text("SELVEDGE_NET_ADDRESS"),
+            interface: text("SELVEDGE_NET_INTERFACE"),
+            provider: text("SELVEDGE_NET_PROVIDER"),
+            progress: read("SELVEDGE_NET_PROGRESS", Progress::Thread, |text| match text {
+                "thread" => Some(Progress::Thread),
+                "calls" => Some(Progress::Calls),
+                _ => None,
+            }),
+            check: read("SELVEDGE_NET_CHECK", Check::None, |text| match text {
+                "none" => Some(Check::None),
+                "crc" => Some(Check::Crc),
+                _ => None,
+            }),
+            timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
+                text.parse().ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
+            }),
+        }
+    }
+}
+
+fn parse_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;
+    (digits.len() % 2 == 0).then(|| digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect())
 }
 
 impl Settings {
@@ -312,6 +418,13 @@ mod tests {
         for wrong in ["", "m", "-1", "1.2.3", "12X", "1e9", "nonsense", "99999999999999999999T"] {
             assert_eq!(parse_symmetric_size(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn secrets_are_pairs_of_digits() {
+        assert_eq!(parse_hexadecimal("00fF7a"), Some(vec![0, 255, 0x7a]));
+        assert_eq!(parse_hexadecimal(""), Some(Vec::new()));
+        assert_eq!((parse_hexadecimal("abc"), parse_hexadecimal("xy")), (None, None));
     }
 
     #[test]

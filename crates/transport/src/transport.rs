@@ -138,6 +138,8 @@ impl Transport {
             spin_ns: 0,
             nap_ns: 1_000_000,
             directory: directory.path().to_path_buf(),
+            nid: 0,
+            carrier: None,
         };
         let nic_limits = NicLimits {
             entries: ENTRIES,

@@ -247,16 +247,41 @@ impl Job {
         let (own, size) = (self.inner.rank, self.inner.size);
         match &mut *connection {
             Connection::Pmi1(pmi) => {
-                pmi.put(nth, own, mine)?;
+                pmi.put(&format!("{nth}-{own}"), mine)?;
                 pmi.barrier()?;
-                (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { pmi.get(nth, rank) }).collect()
+                // Absent after a barrier: the rank was dead when the barrier completed without it.
+                let of = |rank| pmi.get(&format!("{nth}-{rank}"))?.ok_or(JobError::PeerLost { rank });
+                collect(own, size, mine, of)
             }
             Connection::Pmix(pmix) => {
-                pmix.put(nth, mine)?;
+                pmix.put(&nth.to_string(), mine)?;
                 pmix.fence(true)?;
-                (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { pmix.get(nth, rank) }).collect()
+                collect(own, size, mine, |rank| pmix.get(&nth.to_string(), rank)?.ok_or(JobError::PeerLost { rank }))
             }
             Connection::Solo => Ok(vec![mine.to_vec()]),
+            Connection::Uninitialised(_) | Connection::Left => Err(JobError::Finalized),
+        }
+    }
+
+    /// Publishes bytes under a name, for any rank to look up. They are visible after this rank's next barrier at the latest. A name
+    /// is published once.
+    pub fn publish(&self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
+        self.check_process()?;
+        match &mut *self.initialised()? {
+            Connection::Pmi1(pmi) => pmi.put(name, bytes),
+            Connection::Pmix(pmix) => pmix.put(name, bytes),
+            Connection::Solo => Ok(()),
+            Connection::Uninitialised(_) | Connection::Left => Err(JobError::Finalized),
+        }
+    }
+
+    /// The bytes that a rank has published under a name; None: none, as far as this rank can see.
+    pub fn look_up(&self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
+        self.check_process()?;
+        match &mut *self.initialised()? {
+            Connection::Pmi1(pmi) => pmi.get(name),
+            Connection::Pmix(pmix) => pmix.get(name, rank),
+            Connection::Solo => Ok(None),
             Connection::Uninitialised(_) | Connection::Left => Err(JobError::Finalized),
         }
     }
@@ -331,6 +356,16 @@ impl fmt::Debug for Job {
         let Inner { rank, size, launcher, .. } = &*self.inner;
         write!(f, "Job({}, rank {rank} of {size}, {launcher:?})", self.name())
     }
+}
+
+/// What each rank gave to an exchange, by rank.
+fn collect(
+    own: u32,
+    size: u32,
+    mine: &[u8],
+    mut of: impl FnMut(u32) -> Result<Vec<u8>, JobError>,
+) -> Result<Vec<Vec<u8>>, JobError> {
+    (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { of(rank) }).collect()
 }
 
 fn join_launcher() -> Result<Inner, JoinError> {

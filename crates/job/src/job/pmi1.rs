@@ -194,10 +194,10 @@ impl Pmi1 {
         check_rc("barrier_in", &answer)
     }
 
-    /// Publishes this rank's part of the `nth` exchange; others see it handle_error the next barrier.
-    pub(super) fn put(&mut self, nth: u64, rank: u32, bytes: &[u8]) -> Result<(), JobError> {
+    /// Publishes bytes under a name. Others see them after the next barrier.
+    pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
         for (part, value) in split_value(bytes, self.value_chars_max).iter().enumerate() {
-            let key = key(nth, rank, part);
+            let key = key(name, part);
             let request = format!("cmd=put kvsname={} key={key} value={value}", self.kvs_name);
             let answer = self.socket.ask(&request, "put_result")?;
             check_rc("put", &answer)?;
@@ -205,9 +205,9 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// The bytes that a rank published in the `nth` exchange.
-    pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
-        let first = self.get_part(nth, rank, 0)?;
+    /// The bytes that were published under a name; None: nobody has published any.
+    pub(super) fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, JobError> {
+        let Some(first) = self.get_part(name, 0)? else { return Ok(None) };
         let bad = || refused("get", "a value that no Selvedge rank has put");
         let (length, start) = first.split_once('.').ok_or_else(bad)?;
         let length: usize = length.parse().map_err(|_| bad())?;
@@ -216,7 +216,7 @@ impl Pmi1 {
             if text.len() >= length {
                 break;
             }
-            let more = self.get_part(nth, rank, part)?;
+            let more = self.get_part(name, part)?.unwrap_or_default();
             if more.is_empty() {
                 return Err(bad());
             }
@@ -225,17 +225,16 @@ impl Pmi1 {
         if text.len() != length {
             return Err(bad());
         }
-        base64url_decode(&text).ok_or_else(bad)
+        base64url_decode(&text).map(Some).ok_or_else(bad)
     }
 
-    fn get_part(&mut self, nth: u64, rank: u32, part: usize) -> Result<String, JobError> {
-        let request = format!("cmd=get kvsname={} key={}", self.kvs_name, key(nth, rank, part));
+    fn get_part(&mut self, name: &str, part: usize) -> Result<Option<String>, JobError> {
+        let request = format!("cmd=get kvsname={} key={}", self.kvs_name, key(name, part));
         let answer = self.socket.ask(&request, "get_result")?;
-        // Absent handle_error a barrier: the rank was dead when the barrier completed without it.
         if word(&answer, "rc").is_some_and(|rc| rc != "0") {
-            return Err(JobError::PeerLost { rank });
+            return Ok(None);
         }
-        word(&answer, "value").map(str::to_owned).ok_or_else(|| refused("get", &answer))
+        word(&answer, "value").map(|value| Some(value.to_owned())).ok_or_else(|| refused("get", &answer))
     }
 
     pub(super) fn finalize(mut self) -> Result<(), JobError> {
@@ -262,8 +261,8 @@ pub(super) fn send_end(fd: RawFd, code: i32) {
     let _ = LineSocket::new(fd).send(&format!("cmd=abort exitcode={code}{end}"));
 }
 
-fn key(nth: u64, rank: u32, part: usize) -> String {
-    format!("selvedge-{nth}-{rank}-{part}")
+fn key(name: &str, part: usize) -> String {
+    format!("selvedge-{name}-{part}")
 }
 
 /// Bytes as values of at most `chars_max` characters; the first announces the total number.

@@ -83,25 +83,26 @@ impl Pmix {
         check("PMIx_Fence", unsafe { (self.library.fence)(&all, 1, &info, 1) })
     }
 
-    /// Publishes this rank's part of the `nth` exchange; others see it after the next collecting fence.
-    pub(super) fn put(&mut self, nth: u64, bytes: &[u8]) -> Result<(), JobError> {
+    /// Publishes bytes of this rank under a name; others see them after the next collecting fence.
+    pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
         // A leading byte keeps the value from being empty, because some versions report an empty value as missing.
         let framed = [b"\x01", bytes].concat();
         let mut value = Value::byte_object(&framed);
-        let key = key(nth);
+        let key = key(name);
         // SAFETY: `key` is a C string shorter than 512 bytes, `value` points into `framed`, and PMIx copies both.
         check("PMIx_Put", unsafe { (self.library.put)(sys::SCOPE_GLOBAL, key.as_ptr(), &mut value) })?;
         // SAFETY: PMIx_Commit takes no arguments, and the library is initialised.
         check("PMIx_Commit", unsafe { (self.library.commit)() })
     }
 
-    /// The bytes that a rank published in the `nth` exchange.
-    pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
+    /// The bytes that a rank published under a name; None: it has published none.
+    pub(super) fn get(&mut self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
         let of = Proc { rank, ..self.own };
-        get_value(self.library, &of, &key(nth), as_bytes).map_err(|error| match error {
-            JobError::Pmix { status: sys::ERR_NOT_FOUND, .. } => JobError::PeerLost { rank },
-            other => other,
-        })
+        match get_value(self.library, &of, &key(name), as_bytes) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(JobError::Pmix { status: sys::ERR_NOT_FOUND, .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
     }
 
     pub(super) fn finalize(self) -> Result<(), JobError> {
@@ -110,8 +111,8 @@ impl Pmix {
     }
 }
 
-fn key(nth: u64) -> CString {
-    CString::new(format!("selvedge.{nth}")).unwrap_or_default()
+fn key(name: &str) -> CString {
+    CString::new(format!("selvedge.{name}")).unwrap_or_default()
 }
 
 fn check(call: &'static str, status: c_int) -> Result<(), JobError> {

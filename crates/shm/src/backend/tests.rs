@@ -22,7 +22,15 @@ use crate::simulated::Simulated;
 const MISSING: u64 = 999;
 
 fn config(mode: Mode, path: Path, directory: &TempDir) -> Config {
-    Config { mode, path, spin_ns: 10_000_000_000, nap_ns: 1_000_000, directory: directory.path().to_path_buf() }
+    Config {
+        mode,
+        path,
+        spin_ns: 10_000_000_000,
+        nap_ns: 1_000_000,
+        directory: directory.path().to_path_buf(),
+        nid: 0,
+        carrier: None,
+    }
 }
 
 fn open(backend: impl Backend + 'static, directory: &TempDir) -> Arc<Interface> {
@@ -61,6 +69,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
             publishes_here: true,
             charges_calls: false,
             is_simulated: false,
+            has_carrier: false,
             mailboxes_refuse: true,
         };
         assert_eq!(SharedMemory.offers(&config), expected, "{mode:?} {path:?}");
@@ -193,6 +202,7 @@ const NONE: Offers = Offers {
     publishes_here: false,
     charges_calls: true,
     is_simulated: false,
+    has_carrier: false,
     mailboxes_refuse: false,
 };
 

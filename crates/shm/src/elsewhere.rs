@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! NICs of other hosts. Requests to them are packets, as to a NIC whose owner alone runs it, but another carrier takes them: a link
+//! instead of a ring.
+//!
+//! ```text
+//! execute ──> way to the target ─┬─ on this host: run its NIC, or a ring ([`crate::packets`])
+//!                                └─ elsewhere:    [`Carrier::send`] ═══> [`hand_in`] at the owner
+//! ```
+//!
+//! An id names its host by its upper half. [`Interface::place`] tells apart what is here and what is elsewhere.
+//!
+//! Invariants
+//! 1. The carrier is called without any NIC's lock. It may call [`hand_in`], which takes one.
+//! 2. Only a NIC's own process sends its packets to other hosts. Another process of the host that runs its triggered operations leaves
+//!    those to it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
+use selvedge_nic::portals::fail;
+
+use crate::endpoint::Endpoint;
+use crate::engine::Due;
+use crate::errors::PostError;
+use crate::interface::{Interface, open_interfaces};
+use crate::owner::Handled;
+use crate::packets;
+
+/// Carries packets to and from NICs of other hosts.
+pub trait Carrier: fmt::Debug + Send + Sync {
+    /// Takes a packet for the NIC number `ni` of the process behind an id. Packets to one process keep their order.
+    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), PostError>;
+
+    /// Makes progress: packets that have come are given to [`hand_in`]. Cheap when nothing has come.
+    fn poll(&self);
+
+    /// Whether the process behind an id may still answer.
+    fn answers(&self, id: u64) -> bool;
+
+    /// Lets packets leave that were taken. Waits for that, but not for long.
+    fn flush(&self);
+}
+
+/// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
+pub(crate) const ELSEWHERE: u64 = u64::MAX;
+
+/// How a packet gets to a NIC.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// A ring at a NIC of this host.
+    Ring(&'a Endpoint),
+    /// A link to another host, where the NIC behind the id is.
+    Link(u64, &'a dyn Carrier),
+}
+
+impl Way<'_> {
+    /// The id of the NIC.
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Way::Ring(target) => target.id,
+            Way::Link(id, _) => *id,
+        }
+    }
+
+    /// The word of the process that will answer.
+    pub(crate) fn responder(&self) -> u64 {
+        match self {
+            Way::Ring(target) => target.owner(),
+            Way::Link(..) => ELSEWHERE,
+        }
+    }
+
+    /// Finds out whether the process is alive, after something went wrong.
+    pub(crate) fn look_alive(&self) {
+        if let Way::Ring(target) = self {
+            target.look_alive();
+        }
+    }
+}
+
+impl Interface {
+    /// The place of an id in the tables of this host's processes; large for an id of another host.
+    #[inline(always)]
+    pub(crate) fn place(&self, id: u64) -> u64 {
+        id ^ self.host
+    }
+
+    /// Whether an id is that of another host, and packets get there.
+    pub fn is_elsewhere(&self, id: u64) -> bool {
+        self.config.carrier.is_some() && self.place(id) >> 32 != 0
+    }
+
+    /// How packets get to the NIC behind an id; None: it does not exist.
+    pub(crate) fn way_to(&self, id: u64) -> Option<Way<'_>> {
+        match self.endpoint(id) {
+            Some(endpoint) => Some(Way::Ring(endpoint)),
+            None => self.way_elsewhere(id),
+        }
+    }
+
+    /// The way to a NIC of another host; None: it is not elsewhere, or lost.
+    #[cold]
+    pub(crate) fn way_elsewhere(&self, id: u64) -> Option<Way<'_>> {
+        let carrier = self.config.carrier.as_deref().filter(|_| self.is_elsewhere(id))?;
+        carrier.answers(id).then_some(Way::Link(id, carrier))
+    }
+
+    /// Whether a process of another host may still answer.
+    pub(crate) fn answers_elsewhere(&self, id: u64) -> bool {
+        self.is_elsewhere(id) && self.config.carrier.as_deref().is_some_and(|carrier| carrier.answers(id))
+    }
+
+    /// Sends a packet of this process.
+    pub(crate) fn post(&self, way: Way<'_>, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
+        match way {
+            Way::Ring(target) => packets::enqueue(target, &self.sender(), packet, payload),
+            Way::Link(id, carrier) => {
+                let packet = Packet { payload_bytes: payload.len() as u64, place: Position::Inline, ..*packet };
+                carrier.send(id, self.ni(), &packet, payload)
+            }
+        }
+    }
+
+    /// Lets packets of other hosts come in.
+    #[inline(always)]
+    pub(crate) fn poll_carrier(&self) {
+        if self.offers.has_carrier {
+            self.poll_carrier_slow();
+        }
+    }
+
+    #[cold]
+    fn poll_carrier_slow(&self) {
+        if let Some(carrier) = &self.config.carrier {
+            carrier.poll();
+        }
+    }
+
+    /// Handles a packet of another host.
+    fn take_in_packet(&self, packet: &Packet, payload: &[u8]) {
+        let mut due = Due::new();
+        let guard = self.own.segment.lock(self.word);
+        // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
+        let mut held = crate::packet_queue::Held::full();
+        let bytes = (payload.as_ptr(), payload.len() as u64);
+        if let Handled::Stays = self.handle(guard, &mut held, packet, bytes, &mut due, || ()) {
+            self.refuse(packet, fail::DROPPED);
+        }
+        if !due.is_empty() {
+            self.drain_all(due);
+        }
+    }
+
+    /// Answers a request that was not carried out.
+    fn refuse(&self, request: &Packet, why: u8) {
+        if let (Some(response), Some(way)) = (refusal(request, why), self.way_to(request.origin)) {
+            if self.post(way, &response, &[]).is_err() {
+                self.set_aside(request.origin, response, Vec::new());
+            }
+        }
+    }
+}
+
+/// The response to a request that was not carried out; None: it wants none.
+fn refusal(request: &Packet, why: u8) -> Option<Packet> {
+    let wants_response = request.kind != RESPONSE && request.token != 0;
+    wants_response.then_some(Packet {
+        kind: RESPONSE,
+        fail: why,
+        ack: 1,
+        length: 0,
+        payload_bytes: 0,
+        place: Position::Inline,
+        ..*request
+    })
+}
+
+/// Gives a packet of another host to the NIC number `ni` of this process under the Portals process id `pid`. Its `origin` must be the
+/// sender's id here. `Err`: there is no such NIC; the response to send, if the request wants one.
+pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), Option<Packet>> {
+    let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
+    match open_interfaces().into_iter().find(is_meant).filter(|interface| !interface.closing.load(SeqCst)) {
+        Some(interface) => {
+            interface.take_in_packet(packet, payload);
+            Ok(())
+        }
+        None => Err(refusal(packet, fail::UNDELIVERABLE)),
+    }
+}
+
+/// Makes the threads that wait at NICs of this process look again, because a process of another host was lost.
+pub fn wake_waiters() {
+    for interface in open_interfaces() {
+        interface.must_tick.store(true, Relaxed);
+        interface.own.segment.wake_all();
+    }
+}
