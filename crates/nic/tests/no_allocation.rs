@@ -68,7 +68,7 @@ fn the_allocator_notices() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// The histories of tests/oracle.rs. Each transition asserts that it allocates nothing.
+    /// The histories of `nic/oracle.rs`. Each transition asserts that it allocates nothing.
     #[test]
     fn histories_of_messages(capacity in 1..12u32, ops in proptest::collection::vec(op(), 1..60)) {
         Pair::run(capacity, &ops);

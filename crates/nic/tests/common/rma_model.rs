@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node of the RMA unit's model (tests/rma.rs), and random histories of commands.
+//! A node of the RMA unit's model (`nic/rma.rs`), and random histories of commands.
 
 use std::collections::{BTreeMap, VecDeque};
 

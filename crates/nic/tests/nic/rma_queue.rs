@@ -5,13 +5,11 @@
 //! 2. Wherever the writer dies, its notification is seen once or not at all, and all others once, in order.
 //! 3. A program without the lock, beside a writer that also recovers, is never out of step.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::rma::{fresh, lasting_words, limits, notification_put, take};
-use common::{Home, TestBus};
+use crate::common::rma::{fresh, lasting_words, limits, notification_put, take};
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::rma::{Notification, code, spec};
 use selvedge_nic::velo::PortId;

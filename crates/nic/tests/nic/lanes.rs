@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counting in lanes: what senders store to a counter's line themselves, beside what is counted under the lock.
 
-mod common;
-
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use common::{Home, TestBus};
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::Limits;
 use selvedge_nic::portals::counters::Lane;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::signals::LANES;
 
-const LIMITS: Limits = Limits { counters: 2, triggered: 2, ..common::TINY };
+const LIMITS: Limits = Limits { counters: 2, triggered: 2, ..crate::common::TINY };
 
 /// Counts once as a sender would.
 fn count(home: &mut Home, counter: u32, sender: u32) {

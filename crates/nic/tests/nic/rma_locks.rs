@@ -5,10 +5,8 @@
 //! 2. Kept requests against a plain list that is tried again, oldest first.
 //! 3. The protocols of tables 7-3 to 7-6: what they guarantee, and what they do not.
 
-mod common;
-
-use common::rma::{fresh, lasting_words, limits};
-use common::{Home, TestBus};
+use crate::common::rma::{fresh, lasting_words, limits};
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::locks::LockVerdict;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Flow control while the owner takes events at the same time: `PTL_EVENT_PT_DISABLED` is never lost.
 
-mod common;
-
 use std::hint::{black_box, spin_loop};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use common::{Home, TINY, TestBus};
+use crate::common::{Home, TINY, TestBus};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{EntrySpec, Verdict, event_kind, fail, list, options};

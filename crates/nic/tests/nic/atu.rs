@@ -2,11 +2,9 @@
 //! The address translation unit against a plain walk of the tables, with a TLB that keeps old entries; its faults; and
 //! its pipeline against the plain functions.
 
-mod common;
-
 use std::collections::{HashMap, VecDeque};
 
-use common::{Home, TINY};
+use crate::common::{Home, TINY};
 use proptest::prelude::*;
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, TranslationRequest, TranslationResponse};
 use selvedge_nic::atu::pipeline::{Output, Progress, Request};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Triggered operations against a model: which fire, and in which order.
 
-mod common;
-
-use common::{Home, TINY, TestBus, sane};
+use crate::common::{Home, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::Limits;
 use selvedge_nic::portals::triggered::Action;

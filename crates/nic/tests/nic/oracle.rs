@@ -4,11 +4,9 @@
 //! After each operation the results, the bytes of the memory, the counters and the registers must agree; events are
 //! compared one by one as they are taken; and the tables must be sane.
 
-mod common;
-
-use common::MEMORY_AT;
-use common::model::{Spec, Weather};
-use common::pair::{Op, Pair, op};
+use crate::common::MEMORY_AT;
+use crate::common::model::{Spec, Weather};
+use crate::common::pair::{Op, Pair, op};
 use proptest::prelude::*;
 use selvedge_nic::portals::{list, options};
 use selvedge_nic::tables::{Request, kind};

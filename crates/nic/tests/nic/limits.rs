@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every table at its limit: the right error, and not a bit changed.
 
-mod common;
-
-use common::{Home, MEMORY_AT, TINY, TestBus, sane};
+use crate::common::{Home, MEMORY_AT, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::errors::{AppendError, ArmError, CounterError, PortalError};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The register block lies where the description says, and the registers of the tables show what the NIC does.
 
-mod common;
-
-use common::{Home, TestBus};
+use crate::common::{Home, TestBus};
 use selvedge_nic::registers::tables::{TableView, WriteError};
 use selvedge_nic::registers::{BLOCK_BYTES, LiveWrite, Register, Registers, TableRegister, VERSION};
 use selvedge_nic::velo::{Endpoint, Extent, Received, Status, VeloMessage, options};

@@ -6,13 +6,11 @@
 //! 3. Wherever the completer dies, after recovery its message is whole or absent, and all others come once, in order.
 //! 4. Messages split at any points come whole through requester, completer, mailbox and reassembly.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::{Died, Home, TestBus};
+use crate::common::{Died, Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::velo::header::SLOT_BYTES;
 use selvedge_nic::velo::{

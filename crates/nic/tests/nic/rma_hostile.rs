@@ -5,12 +5,12 @@
 //! 2. Only bytes that a table or the TLB permits are stored to.
 //! 3. What is refused changes nothing but registers and the TLB; at the initiator it leaves one error notification.
 
-mod common;
-
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::rma::{FIRST_PAGE, PAGE, Recorder, command, fresh, lasting_words, limits, notification_put, pattern, take};
-use common::{Home, TestBus};
+use crate::common::rma::{
+    FIRST_PAGE, PAGE, Recorder, command, fresh, lasting_words, limits, notification_put, pattern, take,
+};
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::NoMemory;
 use selvedge_nic::atu::{Access, AddressEntry, NlaPage, PageSize, Rights};

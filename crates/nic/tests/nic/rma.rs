@@ -6,14 +6,12 @@
 //!
 //! The model has table 7-2 as the text prints it, and translates byte by byte.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-use common::rma::{FIRST_PAGE, PAGE, Recorder, fresh, limits, pattern, register, take, unregister};
-use common::rma_model::*;
-use common::{Home, TestBus};
+use crate::common::rma::{FIRST_PAGE, PAGE, Recorder, fresh, limits, pattern, register, take, unregister};
+use crate::common::rma_model::*;
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::atu::{Access, Rights};
 use selvedge_nic::packet::{Packet, Place};

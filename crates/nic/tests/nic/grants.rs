@@ -5,12 +5,10 @@
 //! [`Stage::run`] plays the home for every transition here: where that needs grants revoked, nothing but the grants has
 //! changed; once their holders have been waited for, it succeeds.
 
-mod common;
-
 use std::fmt::Debug;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use common::{Home, Line, MEMORY_AT, TINY, TestBus, sane, watch};
+use crate::common::{Home, Line, MEMORY_AT, TINY, TestBus, sane, watch};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::counters::Lane;

@@ -2,10 +2,8 @@
 //! The match queue of an owner that takes messages in itself, while senders run its NIC too: random histories against
 //! two plain ordered lists. Whoever matches a message, the match is that of the lists.
 
-mod common;
-
-use common::sane::assert_sane;
-use common::{Home, TestBus};
+use crate::common::sane::assert_sane;
+use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::event_queue::Taken;
@@ -13,7 +11,7 @@ use selvedge_nic::portals::{EntrySpec, Posted, Put, event_kind, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Limits, Register, portals};
 
-const LIMITS: Limits = Limits { entries: 32, headers: 16, list: 32, queues: 1, ..common::TINY };
+const LIMITS: Limits = Limits { entries: 32, headers: 16, list: 32, queues: 1, ..crate::common::TINY };
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -63,7 +61,7 @@ impl Lists {
 fn spec(bits: u64, ignore: u64, source: Option<u64>, number: u64) -> EntrySpec {
     EntrySpec {
         options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
-        start: common::MEMORY_AT,
+        start: crate::common::MEMORY_AT,
         length: 8,
         iov: NONE,
         iov_count: 0,
@@ -295,7 +293,7 @@ const LEAST: u64 = 24;
 
 /// The message of a locally managed receive: where it lies, how much of it, and whether it uses the receive up.
 fn next_of_many(offset: &mut u64, length: u64) -> (u64, u64, bool) {
-    let (start, mlength) = (common::MEMORY_AT + *offset, length.min(ROOM - *offset));
+    let (start, mlength) = (crate::common::MEMORY_AT + *offset, length.min(ROOM - *offset));
     *offset += mlength;
     (start, mlength, ROOM - *offset < LEAST)
 }
@@ -350,7 +348,7 @@ proptest! {
             let request = Request { kind: kind::PUT, portal, length, ..Request::default() };
             let expected = next_of_many(&mut offset, length);
             prop_assert_eq!(takes_one(&mut home.nic(), &mut bus, &request, by_owner), expected);
-            let at = (expected.0 - common::MEMORY_AT) as usize;
+            let at = (expected.0 - crate::common::MEMORY_AT) as usize;
             prop_assert_eq!(&bus.memory[at..at + expected.1 as usize], &bus.payload[..expected.1 as usize]);
             prop_assert_eq!(home.nic().posted_count(portal), u32::from(!expected.2));
             if dies {

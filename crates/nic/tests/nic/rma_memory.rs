@@ -5,12 +5,10 @@
 //! 2. The last word of a mapped put is stored after all others.
 //! 3. Local memory that is not contiguous is cut at the right byte; remote memory is moved in runs.
 
-mod common;
-
-use common::rma::{
+use crate::common::rma::{
     FIRST_PAGE, PAGE, Recorder, Store, fresh, lasting_words, limits, pattern, register, requester, take, unregister,
 };
-use common::{Home, MEMORY_AT, TestBus};
+use crate::common::{Home, MEMORY_AT, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::atu::{AddressEntry, NlaPage, Rights};
 use selvedge_nic::portals::{Delivery, Verdict, fail};

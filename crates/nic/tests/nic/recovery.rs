@@ -6,14 +6,12 @@
 //! 2. Wherever in a delivery its process dies, afterwards the tables are sane, and the message either has not arrived
 //!    or its event and count are there, with a failure if its bytes may be incomplete.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use common::model::{Weather, essential};
-use common::pair::{Pair, op, request};
-use common::{Died, Home, TINY, TestBus, sane};
+use crate::common::model::{Weather, essential};
+use crate::common::pair::{Pair, op, request};
+use crate::common::{Died, Home, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::Nic;
 use selvedge_nic::buddy::Buddy;
@@ -261,7 +259,7 @@ fn an_event_that_was_not_written_does_not_stop_the_queue() {
     assert_eq!(home.nic().portal_alloc(None, 0, queue), Ok(0));
     let spec = selvedge_nic::portals::EntrySpec {
         options: options::OP_PUT,
-        start: common::MEMORY_AT,
+        start: crate::common::MEMORY_AT,
         length: 8,
         iov: u32::MAX,
         iov_count: 0,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of the NIC, in one program: each program of tests compiles the NIC and what the tests share again.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod atu;
+mod flow_control;
+mod grants;
+mod lanes;
+mod limits;
+mod oracle;
+mod receive;
+mod recovery;
+mod registers;
+mod ring;
+mod rma;
+mod rma_hostile;
+mod rma_locks;
+mod rma_memory;
+mod rma_queue;
+mod triggered;
+mod velo;
