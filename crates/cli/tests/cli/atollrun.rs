@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The initialisation library of atollrun (`atollrun.h`; seed 002, section 2.3.2): a program's port, rank, size and connections.
 
-mod common;
-
-use common::{Place, compile_text};
+use crate::common::{Place, compile_text};
 
 const PROGRAM: &str = r#"
 #include <atollrun.h>

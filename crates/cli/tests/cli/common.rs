@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Helpers that the tests of `selvedge run` share.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -139,7 +137,7 @@ pub fn tree() -> PathBuf {
 pub fn compile(place: &Place, name: &str) -> String {
     let (compiler, program) = (tree().join("bin/oshcc"), place.file(name));
     assert!(compiler.exists(), "{} is missing: run `make build`, or set SELVEDGE_PREFIX", compiler.display());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/{name}.c"));
     let mut compile = Command::new(compiler);
     compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(&program);
     assert!(compile.status().expect("oshcc starts").success());

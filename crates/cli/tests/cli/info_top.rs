@@ -5,8 +5,6 @@
 //! The job's program is C, compiled here against the built tree (`make build`): the one that SELVEDGE_PREFIX names,
 //! else `build/` of this repository.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -15,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, Place, compile_text, wait_until};
+use crate::common::{Ended, Place, compile_text, wait_until};
 use selvedge_nic::Register;
 use selvedge_nic::registers::TableRegister;
 use selvedge_shm::segment::SegmentHeader;

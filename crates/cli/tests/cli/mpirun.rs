@@ -2,14 +2,12 @@
 //! `selvedge env` and `selvedge mpirun` from the view of their user. The launcher is a script that prints its arguments and variables.
 //! The provider is an empty file, because nothing loads it here.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{Ended, Place, runs, wait_until};
+use crate::common::{Ended, Place, runs, wait_until};
 
 /// A launcher script: reports that it is Open MPI's, or its arguments; exits with the given code.
 const LAUNCHER: &str = r#"#!/bin/sh

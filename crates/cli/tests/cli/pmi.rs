@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge run` from the view of its ranks: PMI-1, barriers without dead ranks, tombstones, aborts.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Place, example};
+use crate::common::{Place, example};
 
 #[test]
 fn another_implementation_of_the_client_works() {
@@ -14,7 +12,7 @@ fn another_implementation_of_the_client_works() {
         println!("skipped: python3 is not installed");
         return;
     }
-    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pmi_client.py");
+    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/pmi_client.py");
     let ended = place.output(&["-n", "3", "--tag-output", "python3", client]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.lines(), ["[0] rank 0 ok", "[1] rank 1 ok", "[2] rank 2 ok"]);

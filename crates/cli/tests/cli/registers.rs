@@ -5,14 +5,12 @@
 //! The job's program is C, compiled here against the built tree (`make build`): the one that SELVEDGE_PREFIX names,
 //! else `build/` of this repository.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, Place, compile_text, wait_until};
+use crate::common::{Ended, Place, compile_text, wait_until};
 use selvedge_nic::registers::{Register, TableRegister, VERSION};
 use serde_json::Value;
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge run` from the view of its user: exit codes, reports, output, environment.
 
-mod common;
-
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-use common::{Ended, Place, example, runs, wait_until};
+use crate::common::{Ended, Place, example, runs, wait_until};
 
 #[test]
 fn exit_codes_are_those_of_the_ranks() {

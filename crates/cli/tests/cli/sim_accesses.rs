@@ -2,18 +2,16 @@
 //! Which unit of a simulated NIC carries reads and writes of libfabric (`accesses.c`). A program cannot tell, because its bytes are right
 //! by every way.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Place, report_of_two};
+use crate::common::{Place, report_of_two};
 
 const COUNT: u64 = 20;
 
 fn program(place: &Place) -> String {
     let made = place.file("accesses");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/accesses.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/accesses.c");
     let mut compile = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
     compile.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(&made).arg("-lfabric");
     assert!(compile.status().expect("a C compiler").success(), "the headers are those of libfabric-dev");

@@ -2,9 +2,7 @@
 //! Ranks that wait by reading plain memory, without a call (`plain_polls.c`), and ranks that poll while they work
 //! (`working_polls.c`).
 
-mod common;
-
-use common::{Place, compile, report_of_two};
+use crate::common::{Place, compile, report_of_two};
 
 /// What a rank does meanwhile is decided by virtual time, so two runs are equal.
 #[test]

@@ -2,13 +2,11 @@
 //! Whole runs of `selvedge sim`: memory for each node, and the same result on a computer that is busy
 //! with other work.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Ended, Place};
+use crate::common::{Ended, Place};
 use serde_json::Value;
 
 fn workspace() -> PathBuf {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many turns of processes operations take (`fetches.c`). A turn costs real time, whatever it costs in virtual time.
 
-mod common;
-
-use common::{Place, compile, report_of_two};
+use crate::common::{Place, compile, report_of_two};
 
 /// The initiator hands over operation and wait at once. The target, which waits in a barrier, looks whether the operation was what
 /// it waits for.

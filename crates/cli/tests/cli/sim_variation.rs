@@ -2,12 +2,10 @@
 //! Hosts that vary: programs whose ranks take turns end, the seed decides how, and a livelock is reported but not ended.
 //! `lockstep.c` is such a program.
 
-mod common;
-
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{Place, compile, report_of_two, sim_of_two};
+use crate::common::{Place, compile, report_of_two, sim_of_two};
 
 /// A run with exact prices would go on to the limit.
 #[test]

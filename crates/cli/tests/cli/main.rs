@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of the `selvedge` command, in one program, because each program of tests is linked again.
+//!
+//! They run at once, in threads. Each test has a [`common::Place`] with a name of its own, and sets variables of its commands only.
+
+mod common;
+
+mod atollrun;
+mod bench_mpi;
+mod bench_smoke;
+mod info_top;
+mod mpirun;
+mod pmi;
+mod registers;
+mod run;
+mod sim_accesses;
+mod sim_deaths;
+mod sim_polls;
+mod sim_runs;
+mod sim_turns;
+mod sim_variation;
