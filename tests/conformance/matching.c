@@ -123,7 +123,7 @@ CASE(source_by_process_id, 3, "on a physical interface node id and process id mu
     check_source(&s, peer(0), true, false);
     check_source(&s, peer(2), false, true);
     check_source(&s, any_node, false, true);
-    check_source(&s, any_pid, true, true);
+    check_source(&s, any_pid, peer(0).phys.nid == peer(2).phys.nid, true);
     check_source(&s, any_process(), true, true);
     check_source(&s, other_node, false, false);
     check_source(&s, no_node, false, false);

@@ -18,6 +18,9 @@ const INDEPENDENT: &[&str] = &["independent"];
 /// It does not.
 const DRIVEN: &[&str] = &[];
 
+/// Runs each rank as if it were on a host of its own.
+const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
+
 fn main() -> ExitCode {
     run(|| {
         let library = tree::prefix().join("lib/libportals.so");
@@ -53,6 +56,7 @@ fn variants() -> Vec<Variant> {
         live("bounce", &["--path", "bounce", "--mode", "nic"], "ordinary", DRIVEN),
         live("host", &["--path", "auto", "--mode", "host"], "ordinary", DRIVEN),
         Variant { long: true, ..live("host-shared", &["--path", "shared", "--mode", "host"], "shared", DRIVEN) },
+        Variant { long: true, ..live("hosts", &["--mode", "nic", APART], "ordinary", INDEPENDENT) },
         // A program that computes without end keeps the turn: one process runs at a time.
         variant("simulated", simulated(false), "ordinary", DRIVEN),
         Variant { long: true, ..variant("simulated-node", simulated(true), "ordinary", DRIVEN) },

@@ -40,6 +40,9 @@ const NOT_SIMULATED: &[Exception] = &[
 const LONG: &str = "it sends hundreds of thousands of messages, and each takes a turn of a process: too long";
 const ENDLESS: &str = "one process runs at a time, and a thread that computes without end never yields its turn";
 
+/// Runs each PE as if it were on a host of its own.
+const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
+
 fn main() -> ExitCode {
     run(find)
 }
@@ -80,6 +83,7 @@ fn variants() -> Vec<Variant> {
         live("cma", &["--path", "cma"]),
         Variant { long: true, ..live("bounce", &["--path", "bounce"]) },
         live("host", &["--mode", "host"]),
+        Variant { long: true, ..live("hosts", &[APART]) },
         Variant { offers: VIRTUAL_TIME, without: &[NOT_SIMULATED], ..variant("simulated", simulator) },
     ]
 }

@@ -18,6 +18,9 @@ use crate::settings::{Check, Settings};
 /// come after its end.
 pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(50);
 
+/// The longest greeting. Whoever connects and says nothing is no peer.
+const GREETING_MAX: Duration = Duration::from_secs(30);
+
 /// A link from a peer.
 pub(crate) struct Incoming {
     control: Control,
@@ -115,7 +118,7 @@ impl Incoming {
             return Ok(());
         }
         match ended {
-            Ok(()) if since.elapsed() > settings.timeout => Err(GreetingError::Stranger),
+            Ok(()) if since.elapsed() > GREETING_MAX => Err(GreetingError::Stranger),
             Ok(()) => Ok(()),
             Err(End::Closed | End::Failed(_)) => Err(GreetingError::Stranger),
         }

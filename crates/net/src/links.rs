@@ -337,11 +337,7 @@ impl Links {
                 let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
                 let target = &mut peers[peer.0 as usize];
                 target.is_busy = false;
-                let result = target
-                    .outgoing
-                    .check_time(&self.settings)
-                    .and_then(|()| target.outgoing.flush(endpoint, true, self.settings.check));
-                match result {
+                match target.outgoing.flush(endpoint, true, self.settings.check) {
                     Ok(()) if target.outgoing.has_to_send() => state.note_busy(peer),
                     Ok(()) => {}
                     Err(error) => failed.push((peer, error)),

@@ -10,7 +10,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
@@ -38,10 +37,10 @@ struct Waiting {
 /// Where the link is.
 enum Stage {
     Closed,
+    /// It takes as long as the peer does, whose program may compute. The kernel finds out whether its host is there.
     Greeting {
         control: Control,
         key: Option<Key>,
-        since: Instant,
     },
     /// The control connection is kept: its end is the peer's.
     Open {
@@ -74,8 +73,6 @@ pub enum LinkError {
     Greeting(#[from] GreetingError),
     #[error("its process has ended, or its host is lost")]
     Ended,
-    #[error("the greeting took longer than {0} s")]
-    Slow(u64),
     #[error("libfabric: {0}")]
     Endpoint(String),
 }
@@ -119,7 +116,7 @@ impl Outgoing {
     /// Begins to connect.
     pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
         let control = Control::connect(address.socket(), settings.timeout)?;
-        self.stage = Stage::Greeting { control, key: None, since: Instant::now() };
+        self.stage = Stage::Greeting { control, key: None };
         Ok(())
     }
 
@@ -138,7 +135,7 @@ impl Outgoing {
                 control.advance().map_err(|_| LinkError::Ended)?;
                 return if control.has_bytes() { Err(GreetingError::Malformed.into()) } else { Ok(()) };
             }
-            Stage::Greeting { control, key, .. } => (control, key),
+            Stage::Greeting { control, key } => (control, key),
         };
         let ended = control.advance();
         while let Some(message) = control.take_message()? {
@@ -166,16 +163,6 @@ impl Outgoing {
             control.advance().map_err(end_of)?;
         }
         ended.map_err(end_of)
-    }
-
-    /// Ends a greeting that takes too long.
-    pub fn check_time(&self, settings: &Settings) -> Result<(), LinkError> {
-        match &self.stage {
-            Stage::Greeting { since, .. } if since.elapsed() > settings.timeout => {
-                Err(LinkError::Slow(settings.timeout.as_secs()))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Takes a packet. It goes into the frame that is being filled, and the rest of it waits.

@@ -45,6 +45,6 @@ pub struct Settings {
     pub nid: Option<u32>,
     pub check: Check,
     pub progress: Progress,
-    /// After this time of silence a host is lost. Also the longest greeting.
+    /// After this time of silence a host is lost.
     pub timeout: Duration,
 }

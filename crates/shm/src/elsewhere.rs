@@ -21,12 +21,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::fail;
 
+use crate::config::Path;
 use crate::endpoint::Endpoint;
 use crate::engine::Due;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::owner::Handled;
 use crate::packets;
+use crate::segment::Segment;
 
 /// Carries packets to and from NICs of other hosts.
 pub trait Carrier: fmt::Debug + Send + Sync {
@@ -141,16 +143,28 @@ impl Interface {
     /// Handles a packet of another host.
     fn take_in_packet(&self, packet: &Packet, payload: &[u8]) {
         let mut due = Due::new();
+        let own = self.from_outside();
         let guard = self.own.segment.lock(self.word);
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
         let mut held = crate::packet_queue::Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
-        if let Handled::Stays = self.handle(guard, &mut held, packet, bytes, &mut due, || ()) {
+        if let Handled::Stays = self.handle(own, guard, &mut held, packet, bytes, &mut due, || ()) {
             self.refuse(packet, fail::DROPPED);
         }
         if !due.is_empty() {
             self.drain_all(due);
         }
+    }
+
+    /// This process's NIC and memory as another process of this host would see them. The program may unmap memory while a packet is
+    /// written to it by the progress thread: through the kernel that is an error, and not a crash.
+    fn from_outside(&self) -> &Endpoint {
+        let seen = self.seen_from_outside.get_or_init(|| {
+            let segment = Segment::open(&self.path).ok()?;
+            let endpoint = Endpoint::new(segment, false, &self.config.directory);
+            endpoint.reaches_all(Path::Auto).then(|| Box::new(endpoint))
+        });
+        seen.as_deref().unwrap_or(&self.own)
     }
 
     /// Answers a request that was not carried out.

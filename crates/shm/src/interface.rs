@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
 };
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use std::collections::VecDeque;
@@ -105,6 +105,8 @@ pub struct Interface {
     pub(crate) own_lanes: OwnLanes,
     /// What hot paths may do without a call to the backend.
     pub(crate) offers: Offers,
+    /// As `own`, for packets of other hosts ([`crate::elsewhere`]). None: memory is not reached that way here.
+    pub(crate) seen_from_outside: OnceLock<Option<Box<Endpoint>>>,
     /// The home that this NIC is in.
     pub(crate) backend: Box<dyn Backend>,
 }
@@ -175,6 +177,7 @@ impl Interface {
             spills: AtomicU64::new(u64::from(ni) << 32),
             own_lanes: OwnLanes::default(),
             offers,
+            seen_from_outside: OnceLock::new(),
             backend,
             config,
         });

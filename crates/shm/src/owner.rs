@@ -22,6 +22,7 @@ use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{NoMemory, Register};
 
 use crate::elsewhere::ELSEWHERE;
+use crate::endpoint::Endpoint;
 use crate::engine::{Due, POLLS_PER_TICK};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
@@ -83,7 +84,9 @@ impl Interface {
                     continue;
                 }
             };
-            match self.handle(guard, &mut turn.held, &taken.packet, taken.bytes(), &mut due, || found.dequeue()) {
+            match self
+                .handle(&self.own, guard, &mut turn.held, &taken.packet, taken.bytes(), &mut due, || found.dequeue())
+            {
                 Handled::Done => {}
                 Handled::Stays => {
                     let pid = turn.pid;
@@ -107,10 +110,11 @@ impl Interface {
         }
     }
 
-    /// Handles a packet, under the lock of the own NIC. `dequeue` runs when its payload is needed no longer, still under the lock; a
+    /// Handles a packet, under the lock of the own NIC, whose memory it reaches as `own` says. `dequeue` runs when its payload is needed no longer, still under the lock; a
     /// packet that stays is not dequeued.
     pub(crate) fn handle<'a>(
         &'a self,
+        own: &Endpoint,
         mut guard: Guard<'_>,
         held: &mut Held,
         packet: &Packet,
@@ -122,7 +126,7 @@ impl Interface {
             let token = packet.token & TOKEN_MASK;
             let command = if wire_token(token, self.word) == packet.token { guard.take_pending(token) } else { None };
             if let Some(command) = &command {
-                self.respond(&mut guard, command, packet, bytes, length);
+                self.respond(own, &mut guard, command, packet, bytes, length);
             }
             guard.signals.registers.add(Register::Packets, 1);
             dequeue();
@@ -133,7 +137,7 @@ impl Interface {
         }
         let mut reply = Vec::new();
         let mut bus = LiveBus {
-            target: &self.own,
+            target: own,
             payload: Payload::Bytes(bytes, length),
             reply: Reply::Bytes(&mut reply),
             path: self.config.path,
@@ -179,7 +183,15 @@ impl Interface {
     }
 
     /// Handles a response: copies its data to the descriptor's memory, then posts the events.
-    fn respond(&self, guard: &mut Guard<'_>, command: &Command, packet: &Packet, bytes: *const u8, held: u64) {
+    fn respond(
+        &self,
+        own: &Endpoint,
+        guard: &mut Guard<'_>,
+        command: &Command,
+        packet: &Packet,
+        bytes: *const u8,
+        held: u64,
+    ) {
         let mut delivery = Delivery {
             fail: packet.fail,
             mlength: packet.length.min(command.length),
@@ -191,7 +203,7 @@ impl Interface {
         if carries {
             let length = delivery.mlength.min(held);
             let is_admitted = guard.admits_reply(&mut NoMemory, command);
-            if !is_admitted || scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
+            if !is_admitted || scatter(own, &command.sink, bytes, length, self.config.path).is_err() {
                 (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
             }
         }

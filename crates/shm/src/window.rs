@@ -36,9 +36,9 @@ unsafe impl Send for Window<'_> {}
 unsafe impl Sync for Window<'_> {}
 
 impl Interface {
-    /// Whether this job's processes may store directly to each other's memory.
+    /// Whether all of this job's processes may store directly to each other's memory. Those of several hosts may not.
     pub fn stores_in_place(&self) -> bool {
-        self.offers.maps_peers
+        self.offers.maps_peers && !self.offers.has_carrier
     }
 
     /// The window on a process, own or peer. None: the process does not exist, or has no shared memory.
