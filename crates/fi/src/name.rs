@@ -64,8 +64,7 @@ pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Opti
         return Ok(None);
     };
     let address = Address::of(transport, endpoint);
-    let words = format!("{} {} {}", address.nic, address.endpoint, address.owner);
-    transport.directory.bind_service(service, &words).map(Some).map_err(|error| {
+    transport.directory.bind_service(service, &address.to_words()).map(Some).map_err(|error| {
         warn_line!("{error}");
         if matches!(error, ServiceError::InUse { .. }) { EADDRINUSE } else { EIO }
     })
@@ -78,13 +77,7 @@ pub fn resolve(transport: &Transport, address: Address) -> Result<Address, Strin
     }
     let Some(service) = address.service()? else { return Err("it names no service".into()) };
     let words = transport.directory.service(service);
-    words.as_deref().and_then(from_words).ok_or_else(|| {
+    words.as_deref().and_then(Address::from_words).ok_or_else(|| {
         format!("no endpoint has service {service} yet: open the endpoint that has it as its source address first")
     })
-}
-
-fn from_words(words: &str) -> Option<Address> {
-    let mut words = words.split_ascii_whitespace();
-    let (nic, endpoint, owner) = (words.next()?, words.next()?, words.next()?);
-    Some(Address::new(nic.parse().ok()?, endpoint.parse().ok()?, owner.parse().ok()?))
 }

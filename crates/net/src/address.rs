@@ -26,6 +26,16 @@ impl LinkAddress {
         LinkAddress { ip, port: socket.port(), token }
     }
 
+    /// The address of a process that does not listen: it is known by its token alone.
+    pub fn nowhere(token: u64) -> LinkAddress {
+        LinkAddress { ip: Ipv6Addr::UNSPECIFIED, port: 0, token }
+    }
+
+    /// Whether nobody listens there.
+    pub fn is_nowhere(&self) -> bool {
+        self.port == 0
+    }
+
     /// Where the process listens.
     pub fn socket(&self) -> SocketAddr {
         SocketAddr::new(self.ip.to_canonical(), self.port)
@@ -49,13 +59,13 @@ impl LinkAddress {
         bytes
     }
 
-    /// Reads [`LinkAddress::to_bytes`]. None: port 0, at which nobody listens.
-    pub fn from_bytes(bytes: &[u8; ADDRESS_BYTES]) -> Option<LinkAddress> {
+    /// Reads [`LinkAddress::to_bytes`].
+    pub fn from_bytes(bytes: &[u8; ADDRESS_BYTES]) -> LinkAddress {
         let (mut ip, mut token) = ([0; 16], [0; 8]);
         ip.copy_from_slice(&bytes[..16]);
         token.copy_from_slice(&bytes[18..]);
         let port = u16::from_be_bytes([bytes[16], bytes[17]]);
-        (port != 0).then_some(LinkAddress { ip: ip.into(), port, token: u64::from_le_bytes(token) })
+        LinkAddress { ip: ip.into(), port, token: u64::from_le_bytes(token) }
     }
 }
 
@@ -80,10 +90,11 @@ mod tests {
     fn an_address_reads_back_from_its_bytes() {
         for text in ["10.77.0.1:4711", "[fd00::1]:1"] {
             let address = LinkAddress::new(text.parse().expect("an address"), 0x0123_4567_89ab_cdef);
-            assert_eq!(LinkAddress::from_bytes(&address.to_bytes()), Some(address));
+            assert_eq!(LinkAddress::from_bytes(&address.to_bytes()), address);
             assert_eq!(address.to_string(), text);
             assert!(!format!("{address:?}").contains("cdef"), "the token is not printed");
         }
-        assert_eq!(LinkAddress::from_bytes(&[0; ADDRESS_BYTES]), None);
+        assert!(LinkAddress::from_bytes(&[0; ADDRESS_BYTES]).is_nowhere());
+        assert_eq!(LinkAddress::from_bytes(&LinkAddress::nowhere(5).to_bytes()).token(), 5);
     }
 }

@@ -166,7 +166,10 @@ impl Offer {
         if !is_right {
             return Err(GreetingError::Proof);
         }
-        let address = LinkAddress::from_bytes(&address).ok_or(GreetingError::Malformed)?;
+        let address = LinkAddress::from_bytes(&address);
+        if address.is_nowhere() {
+            return Err(GreetingError::Malformed);
+        }
         let address = address.with_token(address.token() ^ key.mask(b"address "));
         let provider = String::from_utf8(provider).map_err(|_| GreetingError::Malformed)?;
         Ok((Offer { nonce, nid, address, check, provider }, key))

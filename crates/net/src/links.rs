@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ use crate::incoming::{Incoming, Proven};
 use crate::outgoing::{LinkError, Outgoing};
 use crate::settings::{Progress, Settings};
 
-/// Polls of the program between looks at the control connections, where no thread does it.
-const POLLS_PER_CONTROL: u32 = 64;
+/// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
+const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
 /// Events of control connections that are read at once.
 const CONTROL_EVENTS: usize = 32;
 /// The longest that a process waits at its end for its last frames to leave.
@@ -91,8 +91,14 @@ pub struct Links {
     /// Wakes the thread.
     bell: OwnedFd,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// This value, for its thread.
+    own: Mutex<Weak<Links>>,
     /// Counts the program's polls, for the thread.
     pub(crate) polls: AtomicU32,
+    has_thread: AtomicBool,
+    has_endpoint: AtomicBool,
+    /// A link is being made, or ends, while no thread looks.
+    is_greeting: AtomicBool,
     /// The thread leaves the endpoint to the program, which polls.
     pub(crate) program_polls: AtomicBool,
     /// Packets gather in a frame, and the thread knows.
@@ -125,7 +131,6 @@ pub(crate) struct Turn {
     /// By number.
     incoming: Vec<Option<Incoming>>,
     events: Vec<Event>,
-    polls: u32,
 }
 
 /// How a thread may sleep until the endpoint has something.
@@ -192,15 +197,32 @@ impl Links {
             control,
             bell,
             thread: Mutex::new(None),
+            own: Mutex::default(),
             polls: AtomicU32::new(0),
+            has_thread: AtomicBool::new(false),
+            has_endpoint: AtomicBool::new(false),
+            is_greeting: AtomicBool::new(false),
             program_polls: AtomicBool::new(false),
             nudged: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         });
+        *lock(&links.own) = Arc::downgrade(&links);
         if links.settings.progress == Progress::Thread {
-            *lock(&links.thread) = Some(crate::progress::start(&links)?);
+            links.start_thread()?;
         }
         Ok(links)
+    }
+
+    /// Starts the progress thread, if it does not run.
+    fn start_thread(&self) -> std::io::Result<()> {
+        let mut thread = lock(&self.thread);
+        if thread.is_none() && !self.closing.load(SeqCst) {
+            if let Some(links) = lock(&self.own).upgrade() {
+                *thread = Some(crate::progress::start(&links)?);
+                self.has_thread.store(true, SeqCst);
+            }
+        }
+        Ok(())
     }
 
     /// The address at which others find this process. It is also the right to connect.
@@ -283,6 +305,13 @@ impl Links {
             let endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
             log::info!("links between hosts use libfabric's {} at {}", endpoint.provider(), self.settings.at);
             state.endpoint = Some(endpoint);
+            self.has_endpoint.store(true, SeqCst);
+            self.is_greeting.store(true, SeqCst);
+            if self.settings.progress == Progress::ThreadLater {
+                if let Err(error) = self.start_thread() {
+                    log::error!("links between hosts have no thread, and wait for the program's calls: {error}");
+                }
+            }
         }
         Ok(())
     }
@@ -314,10 +343,18 @@ impl Links {
     #[inline]
     pub fn poll(&self) {
         self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
+        let is_driven = !self.has_thread.load(Relaxed);
+        let is_closed = !self.has_endpoint.load(Relaxed);
+        let polls = self.polls.load(Relaxed);
+        let every = POLLS_PER_CONTROL[usize::from(!self.is_greeting.load(Relaxed))];
+        let looks = is_driven && polls % every == 0;
+        if is_closed && !looks {
+            return;
+        }
         let Ok(mut turn) = self.turn.try_lock() else { return };
-        turn.polls = turn.polls.wrapping_add(1);
-        if turn.polls % POLLS_PER_CONTROL == 0 && self.settings.progress == Progress::Calls {
+        if looks {
             self.advance_control(&mut turn);
+            self.is_greeting.store(self.waits_for_time(&turn), Relaxed);
         }
         self.step(&mut turn);
     }

@@ -28,6 +28,8 @@ impl Check {
 pub enum Progress {
     /// A thread, while the program does not poll.
     Thread,
+    /// The program's calls; from the first link on a thread.
+    ThreadLater,
     /// The program's calls only.
     Calls,
 }

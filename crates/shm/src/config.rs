@@ -44,6 +44,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// The number of this host in the job: the upper half of the ids of its processes.
     pub nid: u32,
+    /// By which others recognise this process's NIC, masked with the host; 0: they need not.
+    pub token: u64,
     /// Carries packets to NICs of other hosts; None: all are on this host.
     pub carrier: Option<Arc<dyn Carrier>>,
 }

@@ -46,7 +46,7 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 }
 
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
-pub(crate) const ELSEWHERE: u64 = u64::MAX;
+pub const ELSEWHERE: u64 = u64::MAX;
 
 /// How a packet gets to a NIC.
 #[derive(Clone, Copy)]

@@ -362,7 +362,7 @@ mod tests {
         let path = folder.path().join("7.1.nic");
         let own = Identity::own();
         let uid = rustix::process::geteuid().as_raw();
-        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: true, rank: 3 };
+        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: true, rank: 3, token: 0 };
         let segment = Segment::create(&path, &SMALL, &owner).expect("a segment");
         (folder, path, segment)
     }
@@ -443,7 +443,7 @@ mod tests {
         let path = folder.path().join("7.1.nic");
         let own = Identity::own();
         let uid = rustix::process::geteuid().as_raw();
-        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: false, rank: 3 };
+        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: false, rank: 3, token: 0 };
         let limits = Limits { vpids: 70, ..Limits::EXTOLL };
         let segment = Segment::create(&path, &limits, &owner).expect("a segment");
         let mut nic = segment.lock(own.to_word());

@@ -147,6 +147,7 @@ impl Interface {
             start: identity.start,
             host_mode: config.mode == Mode::Host,
             rank,
+            token: config.token,
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
         // The rings come before the segment, so that a peer that finds the segment finds them too.

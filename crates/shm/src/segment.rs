@@ -14,6 +14,8 @@
 //!    only grow.
 
 use std::cell::UnsafeCell;
+use std::io::Read;
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -33,12 +35,13 @@ use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 use crate::os::asymmetric;
 use crate::os::futex;
 use crate::os::mapping::{MapError, Mapping};
+use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
 /// More than the largest segment needs, with its heap at its largest.
@@ -92,7 +95,8 @@ pub struct SegmentHeader {
     /// 1: only the owner runs this NIC.
     pub host_mode: u32,
     pub rank: u32,
-    pad: [u8; 128 - 120],
+    /// Told to who may reach the owner, and masked with the host: whose file this is ([`owner_of`]). 0: nobody is told.
+    pub token: u64,
 
     /// Fields that every process reads and that rarely change.
     pub hot: Hot,
@@ -149,6 +153,20 @@ pub struct Owner {
     pub start: u64,
     pub host_mode: bool,
     pub rank: u32,
+    pub token: u64,
+}
+
+/// The word of the process that owns the segment in this file, if it has this token. Maps nothing.
+pub fn owner_of(path: &Path, token: u64) -> Option<u64> {
+    let mut bytes = [0; offset_of!(SegmentHeader, token) + 8];
+    std::fs::File::open(path).ok()?.read_exact(&mut bytes).ok()?;
+    let word = |at: usize| bytes[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight));
+    let is_it = word(offset_of!(SegmentHeader, magic)) == MAGIC
+        && word(offset_of!(SegmentHeader, version)) as u32 == VERSION
+        && word(offset_of!(SegmentHeader, token)) == token
+        && token != 0;
+    let pid = word(offset_of!(SegmentHeader, owner_pid)) as u32;
+    is_it.then(|| Identity { pid, start: word(offset_of!(SegmentHeader, owner_start)) }.to_word())
 }
 
 /// Why a segment was not made or attached.
@@ -239,7 +257,7 @@ impl Segment {
             probe_address: base as u64,
             host_mode: owner.host_mode.into(),
             rank: owner.rank,
-            pad: [0; 8],
+            token: owner.token,
             hot: Hot {
                 state: AtomicU32::new(state::READY),
                 sleepers: AtomicU32::new(0),

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The job's processes on other hosts. Between the NICs ([`selvedge_shm::elsewhere`]), which know ids, and the links
-//! ([`selvedge_net`]), which know addresses.
+//! Processes of other hosts. Between the NICs ([`selvedge_shm::elsewhere`]), which know ids, and the links ([`selvedge_net`]), which
+//! know addresses.
 //!
-//! A process publishes the address of its links under its id, in the launcher's key space. Others look it up when they first send to
-//! that id. A process that has been sent to knows its sender from the sender's greeting.
+//! Two ways to name processes ([`Names`]):
+//!
+//! - *In a job*, ids are the same for all. A process publishes the address of its links under its id, in the launcher's key space.
+//!   Others look it up when they first send to that id. A process that has been sent to knows its sender from its greeting.
+//! - *As they are met*, for transports, whose addresses come from the program. Each process numbers the others itself, and the number is
+//!   the upper half of their ids. In its own eyes a process has the upper half 0, so the receiver of a packet sets it.
 //!
 //! Invariants
-//! 1. A packet is handed in only if the host in its `origin` is the one that its sender named in its greeting.
+//! 1. A packet is handed in only if it comes from the process that its `origin` says.
 //! 2. An id is bound to one process. A process that takes over the id of another is not reached under it.
 
 use std::collections::HashMap;
@@ -15,11 +19,12 @@ use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, SendError, Sink};
+use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_shm::elsewhere::{Carrier, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
+use crate::place::job_spans_hosts;
 use crate::settings::HostSettings;
 
 /// Why a process cannot reach other hosts.
@@ -38,13 +43,24 @@ pub enum HostsError {
 /// Finds the bytes that another process has published under a name. None: none, as far as this process can see.
 pub type LookUp = Box<dyn Fn(&str, u32) -> Option<Vec<u8>> + Send + Sync>;
 
+/// How processes of other hosts are named.
+enum Names {
+    Job {
+        look_up: LookUp,
+        /// The links' peers by id.
+        peers: Mutex<HashMap<u64, PeerId>>,
+    },
+    AsMet,
+}
+
 /// The processes of other hosts.
 pub struct Hosts {
     links: Arc<Links>,
-    look_up: LookUp,
-    /// The links' peers by id.
-    peers: Mutex<HashMap<u64, PeerId>>,
+    names: Names,
 }
+
+/// A transport's requests have their endpoint in the lower bits of `initiator`, and the id of their process above.
+const ENDPOINT_BITS: u32 = 8;
 
 impl fmt::Debug for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,8 +69,40 @@ impl fmt::Debug for Hosts {
 }
 
 impl Hosts {
-    /// Opens the links of this process.
-    pub fn open(settings: &HostSettings, look_up: LookUp) -> Result<Arc<Hosts>, HostsError> {
+    /// Opens the links of this process in a job whose launcher numbers the hosts.
+    pub fn of_job(settings: &HostSettings, look_up: LookUp) -> Result<Arc<Hosts>, HostsError> {
+        let names = Names::Job { look_up, peers: Mutex::default() };
+        Hosts::open(settings, Some(settings.host), settings.progress, names)
+    }
+
+    /// The links of this process's transports; None: they have none, because the job is on one host, or the user wants none, or they
+    /// cannot be opened, which was reported.
+    pub fn of_transports() -> Option<Arc<Hosts>> {
+        static OPENED: OnceLock<Option<Arc<Hosts>>> = OnceLock::new();
+        let open = || {
+            let settings = HostSettings::from_environment();
+            let spans_hosts = job_spans_hosts();
+            let is_wanted = settings.reach.unwrap_or(spans_hosts != Some(false));
+            if !is_wanted || selvedge_shm::simulated::is_simulated() {
+                return None;
+            }
+            // Who is alone on its host most likely gets no link, and should have no thread.
+            let progress = match settings.progress {
+                Progress::Thread if spans_hosts != Some(true) => Progress::ThreadLater,
+                progress => progress,
+            };
+            let opened = Hosts::open(&settings, None, progress, Names::AsMet);
+            opened.inspect_err(|error| log::warn!("processes of other hosts are out of reach: {error}")).ok()
+        };
+        OPENED.get_or_init(open).clone()
+    }
+
+    fn open(
+        settings: &HostSettings,
+        nid: Option<u32>,
+        progress: Progress,
+        names: Names,
+    ) -> Result<Arc<Hosts>, HostsError> {
         let at = own_address(settings)?;
         let inbox = Arc::new(Inbox::default());
         let links = Links::open(
@@ -62,16 +110,26 @@ impl Hosts {
                 at,
                 provider: settings.provider.clone(),
                 secret: settings.secret.clone(),
-                nid: Some(settings.host),
+                nid,
                 check: settings.check,
-                progress: settings.progress,
+                progress,
                 timeout: settings.timeout,
             },
             inbox.clone(),
         )?;
-        let hosts = Arc::new(Hosts { links, look_up, peers: Mutex::default() });
+        let hosts = Arc::new(Hosts { links, names });
         let _ = inbox.hosts.set(Arc::downgrade(&hosts));
         Ok(hosts)
+    }
+
+    /// The address of this process's links.
+    pub fn address(&self) -> LinkAddress {
+        self.links.address()
+    }
+
+    /// The id of the NIC `pid` of the process with an address, where processes are named as they are met.
+    pub fn meet(&self, address: LinkAddress, pid: u32) -> u64 {
+        id_of(self.links.peer(address), pid)
     }
 
     /// The name under which a process publishes its address, and the address.
@@ -86,36 +144,53 @@ impl Hosts {
 
     /// The peer behind an id; None: no process has published it.
     fn peer(&self, id: u64) -> Option<PeerId> {
-        if let Some(&peer) = self.peers().get(&id) {
+        let Names::Job { look_up, peers } = &self.names else {
+            return ((id >> 32) as u32).checked_sub(1).map(PeerId);
+        };
+        if let Some(&peer) = lock(peers).get(&id) {
             return Some(peer);
         }
         // Most processes have the id that follows from their rank.
-        let bytes = (self.look_up)(&name_of(id), (id as u32).saturating_sub(1))?;
+        let bytes = look_up(&name_of(id), (id as u32).saturating_sub(1))?;
         let Some(address) = bytes.first_chunk().filter(|_| bytes.len() == ADDRESS_BYTES) else {
             log::error!("what process {} of host {} has published is not its address", id as u32, id >> 32);
             return None;
         };
-        let peer = self.links.peer(LinkAddress::from_bytes(address)?);
-        Some(*self.peers().entry(id).or_insert(peer))
+        let peer = self.links.peer(LinkAddress::from_bytes(address));
+        Some(*lock(peers).entry(id).or_insert(peer))
     }
 
-    fn peers(&self) -> MutexGuard<'_, HashMap<u64, PeerId>> {
-        self.peers.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    /// Whether a request's `origin` is its sender.
-    fn is_origin(&self, from: PeerId, origin: u64) -> bool {
-        match self.peers().entry(origin) {
+    /// A packet with the names of this process for its sender. `Err`: it does not come from where it says.
+    fn rename(&self, from: PeerId, packet: Packet) -> Result<Packet, ()> {
+        if packet.kind == RESPONSE {
+            return Ok(packet);
+        }
+        let Names::Job { peers, .. } = &self.names else {
+            let origin = id_of(from, packet.origin as u32);
+            let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);
+            return Ok(Packet { origin, initiator: (origin >> 32) << (32 + ENDPOINT_BITS) | below, ..packet });
+        };
+        let is_origin = match lock(peers).entry(packet.origin) {
             Entry::Occupied(known) => *known.get() == from,
             Entry::Vacant(vacant) => {
-                let is_host = self.links.nid_of(from) == Some((origin >> 32) as u32);
+                let is_host = self.links.nid_of(from) == Some((packet.origin >> 32) as u32);
                 if is_host {
                     vacant.insert(from);
                 }
                 is_host
             }
-        }
+        };
+        if is_origin { Ok(packet) } else { Err(()) }
     }
+}
+
+/// The id of a process that was met, from its number.
+fn id_of(PeerId(peer): PeerId, pid: u32) -> u64 {
+    (u64::from(peer) + 1) << 32 | u64::from(pid)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// The name under which a process publishes its address.
@@ -159,9 +234,9 @@ impl Sink for Inbox {
             Ok(packet) => packet,
             Err(error) => return log::error!("a packet of another host was dropped: {error:?}"),
         };
-        if packet.kind != RESPONSE && !hosts.is_origin(from, packet.origin) {
+        let Ok(packet) = hosts.rename(from, packet) else {
             return log::error!("a packet was dropped: it says that it comes from another process than it does");
-        }
+        };
         if let Err(Some(response)) = hand_in(to.pid, to.ni.into(), &packet, payload) {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.

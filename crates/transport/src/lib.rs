@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`settings`] | every environment variable that the library reads, in one table |
 //! | [`process`], [`meeting`] | this process in its job, or among the processes of its user: place, ids, arena |
-//! | [`hosts`] | the job's processes on other hosts: links to them |
+//! | [`hosts`], [`place`] | processes of other hosts: links to them; which host this is |
 //! | [`launched`] | rank, size and start-up exchange as C programs call them |
 //! | [`transport`] | a NIC for messages, with everything in flight |
 //! | [`protocols`] | the protocol table |
@@ -45,6 +45,7 @@ pub mod message;
 pub mod operation;
 pub mod peers;
 pub mod pieces;
+pub mod place;
 pub mod polling;
 pub mod pool;
 pub mod posted;
@@ -65,6 +66,7 @@ pub mod units;
 pub mod work;
 
 pub use process::{Opened, Process};
+pub use selvedge_net::{ADDRESS_BYTES, LinkAddress};
 pub use selvedge_nic as nic;
 pub use selvedge_shm::StartError;
 pub use selvedge_shm::WaitEnd;

@@ -177,6 +177,7 @@ impl Process {
             nap_ns: self.nap(nap, hosts.is_some()).as_nanos() as u64,
             directory: self.directory().path().to_path_buf(),
             nid,
+            token: 0,
             carrier: hosts.map(|hosts| hosts as Arc<dyn Carrier>),
         };
         let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
@@ -200,7 +201,7 @@ impl Process {
                 None
             })
         };
-        let opened = Hosts::open(&self.hosts, Box::new(look_up))?;
+        let opened = Hosts::of_job(&self.hosts, Box::new(look_up))?;
         Ok(Some(self.links.get_or_init(|| opened).clone()))
     }
 

@@ -197,6 +197,13 @@ pub const VARIABLES: &[Variable] = &[
         text: "Several hosts: the secret of the job. Links are made only between processes that have the same.",
     },
     Variable {
+        name: "SELVEDGE_NET",
+        values: "auto | on | off",
+        default: "auto",
+        text: "libfabric: whether endpoints reach processes of other hosts. auto: unless the launcher says that all of the job's processes \
+               are on this host.",
+    },
+    Variable {
         name: "SELVEDGE_NET_ADDRESS",
         values: "a name or an address",
         default: "given by the launcher",
@@ -271,6 +278,8 @@ pub struct HostSettings {
     /// The number of this host, and how many there are.
     pub host: u32,
     pub hosts: u32,
+    /// Whether processes without a job of ours reach other hosts; None: it depends on the launcher.
+    pub reach: Option<bool>,
     pub secret: Vec<u8>,
     pub address: Option<String>,
     pub interface: Option<String>,
@@ -287,6 +296,12 @@ impl HostSettings {
         HostSettings {
             host: read("SELVEDGE_HOST", 0, |text| text.parse().ok()),
             hosts: read("SELVEDGE_HOSTS", 1, |text| text.parse().ok().filter(|&hosts| hosts > 0)),
+            reach: read("SELVEDGE_NET", None, |text| match text {
+                "auto" => Some(None),
+                "on" => Some(Some(true)),
+                "off" => Some(Some(false)),
+                _ => None,
+            }),
             secret: read("SELVEDGE_SECRET", Vec::new(), parse_hexadecimal),
             address: text("SELVEDGE_NET_ADDRESS"),
             interface: text("SELVEDGE_NET_INTERFACE"),

@@ -30,20 +30,25 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use selvedge_job::{Claim, JobDirectory};
+use selvedge_net::LinkAddress;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
 use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_shm::elsewhere::{Carrier, ELSEWHERE};
 use selvedge_shm::interface::{ArenaRange, Watch};
+use selvedge_shm::segment::owner_of;
 use selvedge_shm::{Config, Interface, Path};
 use slab::Slab;
 
 use crate::bindings::Bindings;
 use crate::delivered::Delivering;
 use crate::flow::Flows;
+use crate::hosts::Hosts;
 use crate::meeting::{self, Meeting};
 use crate::operation::Operation;
 use crate::peers::Peers;
+use crate::place::own_place;
 use crate::polling::{Polling, Rest};
 use crate::posted::{Claimed, Filled};
 use crate::protocols::Limits;
@@ -122,6 +127,35 @@ pub struct Transport {
     pub(crate) any_out_of_reach: bool,
     /// The VELO and RMA units, if messages go over them in this home.
     pub(crate) units: Option<Box<Units>>,
+    /// Links to processes of other hosts, if there are any.
+    hosts: Option<Arc<Hosts>>,
+    address: LinkAddress,
+}
+
+/// Why a process cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReached {
+    #[error(
+        "the address is of another host, and its process has no links to others: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
+    )]
+    HasNoLinks,
+    #[error(
+        "the address is of another host, to which this process has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
+    )]
+    NoLinks,
+}
+
+/// A token as this host's segments hold it.
+fn mask(token: u64) -> u64 {
+    token ^ own_place()
+}
+
+/// A number that nobody guesses.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness the address is still that of one process: its host has it by number.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u64::from_ne_bytes(bytes)
 }
 
 impl Transport {
@@ -132,6 +166,11 @@ impl Transport {
             return Err(OpenError::Path);
         }
         let Meeting { directory, claim } = meeting::join()?;
+        let hosts = Hosts::of_transports();
+        let address = match &hosts {
+            Some(hosts) => hosts.address(),
+            None => LinkAddress::nowhere(random()),
+        };
         let config = Config {
             mode: settings.mode,
             path: settings.path,
@@ -139,7 +178,8 @@ impl Transport {
             nap_ns: 1_000_000,
             directory: directory.path().to_path_buf(),
             nid: 0,
-            carrier: None,
+            token: mask(address.token()),
+            carrier: hosts.clone().map(|hosts| hosts as Arc<dyn Carrier>),
         };
         let nic_limits = NicLimits {
             entries: ENTRIES,
@@ -209,6 +249,8 @@ impl Transport {
             rest,
             any_out_of_reach: false,
             units,
+            hosts,
+            address,
         })
     }
 
@@ -218,6 +260,27 @@ impl Transport {
     }
 
     // ---- peers ----
+
+    /// Where this process is found: its links, if it has any, and its token.
+    pub fn address(&self) -> LinkAddress {
+        self.address
+    }
+
+    /// The id and the word of the process with an address whose NIC has the number `nic` on its host.
+    pub fn find(&self, nic: u16, address: LinkAddress) -> Result<(u64, u64), NotReached> {
+        if nic == self.interface.id() as u16 && address.token() == self.address.token() {
+            return Ok((self.interface.id(), self.interface.word()));
+        }
+        let path = self.directory.path().join(format!("{nic}.{NI}.nic"));
+        if let Some(owner) = owner_of(&path, mask(address.token())) {
+            return Ok((nic.into(), owner));
+        }
+        match &self.hosts {
+            _ if address.is_nowhere() => Err(NotReached::HasNoLinks),
+            None => Err(NotReached::NoLinks),
+            Some(hosts) => Ok((hosts.meet(address, nic.into()), ELSEWHERE)),
+        }
+    }
 
     /// The number of a peer: the process `owner` behind an id.
     pub fn peer(&mut self, id: u64, owner: u64) -> u32 {

@@ -90,7 +90,7 @@ fn layout_table() -> String {
     let folder = std::env::temp_dir().join(format!("selvedge-layout-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the segment");
     let limits = Limits::DEFAULT;
-    let owner = Owner { id: 0, ni: 0, pid: std::process::id(), uid: 0, start: 0, host_mode: false, rank: 0 };
+    let owner = Owner { id: 0, ni: 0, pid: std::process::id(), uid: 0, start: 0, host_mode: false, rank: 0, token: 0 };
     let segment = Segment::create(&folder.join("0.0.nic"), &limits, &owner).expect("a segment");
     let layout = *segment.layout();
     drop(segment);

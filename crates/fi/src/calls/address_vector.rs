@@ -154,10 +154,11 @@ unsafe fn insert_all(
         let mut inserted = 0;
         for (index, address) in addresses.enumerate() {
             let reached = address.and_then(|address| name::resolve(transport, address.check()?));
-            let number = match reached {
-                Ok(address) => {
+            let added = reached.and_then(|address| vector.add(transport, address).map_err(|why| why.to_string()));
+            let number = match added {
+                Ok(number) => {
                     inserted += 1;
-                    vector.add(transport, address)
+                    number
                 }
                 Err(why) => {
                     warn_line!("address {index} is not inserted: {why}");
@@ -214,10 +215,8 @@ unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_ch
     unsafe {
         let address = addr.cast::<Address>().read_unaligned();
         let text = match address.is_name() {
-            true => format!("selvedge://{}/service/{}\0", address.uid, address.endpoint),
-            false => {
-                format!("selvedge://{}/{}/{}.{}\0", address.uid, address.owner >> 32, address.nic, address.endpoint)
-            }
+            true => format!("selvedge://service/{}\0", address.endpoint),
+            false => format!("selvedge://{}/{}.{}\0", address.link(), address.nic, address.endpoint),
         };
         let room = *len;
         if room != 0 {

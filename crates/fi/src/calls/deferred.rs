@@ -264,7 +264,7 @@ unsafe fn receive(
         let mut source = None;
         if msg.addr != ADDR_ANY && held.state().caps & DIRECTED_RECV != 0 {
             let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
-            source = Some(known.address.source());
+            source = Some(known.source);
         }
         let wanted = Wanted {
             kind,

@@ -224,7 +224,7 @@ unsafe fn post_receive(
     let mut source = None;
     if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
         let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
-        source = Some(known.address.source());
+        source = Some(known.source);
     }
     let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
     let wanted_completion = endpoint.wants_rx(flags);

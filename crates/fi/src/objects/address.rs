@@ -1,50 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses: what `fi_getname` returns, 32 bytes that name a machine, a process on it, and an endpoint of that process.
-//! `fi_getinfo` returns a name of the same form, with a machine and a service ([`crate::name`]).
+//! Addresses: what `fi_getname` returns, 32 bytes that name a process and an endpoint of it. They say everything that a process of any
+//! host needs to reach it, and no host's name. `fi_getinfo` returns a name of the same form, with a host and a service
+//! ([`crate::name`]).
 
 use std::ffi::c_void;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
 
 use selvedge_transport::Transport;
+use selvedge_transport::place::own_place;
 use selvedge_transport::process::own_uid;
 use selvedge_transport::ticket::ENDPOINTS_MAX;
+use selvedge_transport::{ADDRESS_BYTES as LINK_BYTES, LinkAddress};
 
-pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"SLVG");
+/// The last byte is the version.
+pub(crate) const MAGIC: u16 = u16::from_le_bytes(*b"S\x02");
 
 /// Marks a name: `endpoint` is the service, and there is no process.
-pub(crate) const MAGIC_NAME: u32 = u32::from_le_bytes(*b"SLVN");
+pub(crate) const MAGIC_NAME: u16 = u16::from_le_bytes(*b"N\x02");
 
 /// The address of an endpoint; or the name of a service, to which an endpoint may be bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    pub(crate) magic: u32,
+    pub(crate) magic: u16,
+    /// The NIC's number on its host: the Portals process id.
+    pub nic: u16,
     /// The endpoint's number in its domain.
     pub endpoint: u16,
-    /// The NIC's number on the machine: the Portals process id.
-    pub nic: u16,
-    /// The process, by the word that names it in locks.
-    pub owner: u64,
-    pub uid: u32,
-    pub(crate) reserved: u32,
-    /// The machine, and the directory in which its processes find each other.
-    pub(crate) place: u64,
+    /// Of an endpoint: the links of its process, and the process's token. Of a name: host and user.
+    link: [u8; LINK_BYTES],
 }
 
-impl Address {
-    pub fn new(nic: u16, endpoint: u16, owner: u64) -> Address {
-        Address { magic: MAGIC, endpoint, nic, owner, uid: own_uid(), reserved: 0, place: own_place() }
-    }
+const _: () = assert!(size_of::<Address>() == 32);
 
+impl Address {
     /// The address of one of a transport's endpoints.
     pub fn of(transport: &Transport, endpoint: u16) -> Address {
-        Address::new(transport.interface.id() as u16, endpoint, transport.interface.word())
+        let (nic, link) = (transport.interface.id() as u16, transport.address().to_bytes());
+        Address { magic: MAGIC, nic, endpoint, link }
     }
 
-    /// The name of a service of this machine; 0: any service.
+    /// The name of a service of this host; 0: any service.
     pub fn of_service(service: u16) -> Address {
-        Address { magic: MAGIC_NAME, ..Address::new(0, service, 0) }
+        let mut link = [0; LINK_BYTES];
+        link[..8].copy_from_slice(&own_place().to_le_bytes());
+        link[8..12].copy_from_slice(&own_uid().to_le_bytes());
+        Address { magic: MAGIC_NAME, nic: 0, endpoint: service, link }
+    }
+
+    /// The endpoint's address, from the words of [`Address::to_words`].
+    pub(crate) fn from_words(words: &str) -> Option<Address> {
+        let mut words = words.split_ascii_whitespace();
+        let (nic, endpoint, digits) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
+        let mut link = [0; LINK_BYTES];
+        if digits.len() != 2 * LINK_BYTES {
+            return None;
+        }
+        for (byte, two) in link.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()?;
+        }
+        Some(Address { magic: MAGIC, nic, endpoint, link })
+    }
+
+    /// As text for a file that only this user's processes read.
+    pub(crate) fn to_words(self) -> String {
+        let digits: String = self.link.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{} {} {digits}", self.nic, self.endpoint)
+    }
+
+    /// Where the process is found.
+    pub fn link(&self) -> LinkAddress {
+        LinkAddress::from_bytes(&self.link)
     }
 
     /// The name of the service so many numbers later.
@@ -74,36 +99,21 @@ impl Address {
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
-    /// The source number that the endpoint puts into its requests ([`Transport::source`]).
-    pub fn source(&self) -> u64 {
-        u64::from(self.nic) << 8 | u64::from(self.endpoint)
-    }
-
-    /// Checks the bytes of an untrusted address. `Err`: why it cannot be reached from here.
+    /// Checks the bytes of an untrusted address. `Err`: why it is none, or a name of another host.
     pub(crate) fn check(self) -> Result<Address, &'static str> {
+        let place = self.link.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match () {
             _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
-            _ if self.magic == MAGIC && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
+            _ if !self.is_name() && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
                 Err("these bytes are not an address of this provider")
             }
-            _ if self.place != own_place() => {
-                Err("the address is of another machine, or of a process with another SELVEDGE_DIR")
+            _ if self.is_name() && place != own_place() => {
+                Err("the name is of another host, or of a process with another SELVEDGE_DIR")
             }
-            _ if self.uid != own_uid() => Err("the address is of another user's process"),
+            _ if self.is_name() && self.link[8..12] != own_uid().to_le_bytes() => Err("the name is of another user"),
             _ => Ok(self),
         }
     }
-}
-
-/// The machine (its boot), and the directory in which its processes find each other.
-pub(crate) fn own_place() -> u64 {
-    static PLACE: OnceLock<u64> = OnceLock::new();
-    *PLACE.get_or_init(|| {
-        let mut hasher = DefaultHasher::new();
-        std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-        selvedge_job::parent().hash(&mut hasher);
-        hasher.finish()
-    })
 }
 
 /// Copies as much of an address as there is room for, and stores its full length.

@@ -3,6 +3,7 @@
 
 use selvedge_transport::Transport;
 use selvedge_transport::ticket::Kind;
+use selvedge_transport::transport::NotReached;
 
 use crate::ffi::fid_av;
 use crate::objects::address::Address;
@@ -55,10 +56,11 @@ pub struct AddressVector {
 }
 
 impl AddressVector {
-    /// The number of a new entry.
-    pub(crate) fn add(&mut self, transport: &mut Transport, address: Address) -> u64 {
-        let peer = transport.peer(address.nic.into(), address.owner);
-        let known = Known { address, peer, source: address.source() };
+    /// The number of a new entry. `Err`: why its process cannot be reached.
+    pub(crate) fn add(&mut self, transport: &mut Transport, address: Address) -> Result<u64, NotReached> {
+        let (id, owner) = transport.find(address.nic, address.link())?;
+        let peer = transport.peer(id, owner);
+        let known = Known { address, peer, source: id << 8 | u64::from(address.endpoint) };
         let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         if free == self.entries.len() {
             self.entries.push(None);
@@ -66,7 +68,7 @@ impl AddressVector {
         }
         self.peer_entries[free] = PeerEntry::of(&known);
         self.entries[free] = Some(known);
-        transport.name_source(address.source(), free as u64);
-        free as u64
+        transport.name_source(known.source, free as u64);
+        Ok(free as u64)
     }
 }

@@ -29,6 +29,7 @@ fn config(mode: Mode, path: Path, directory: &TempDir) -> Config {
         nap_ns: 1_000_000,
         directory: directory.path().to_path_buf(),
         nid: 0,
+        token: 0,
         carrier: None,
     }
 }
