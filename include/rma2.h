@@ -224,7 +224,8 @@ RMA2_ERROR rma2_post_get_qw_direct(RMA2_Port port, RMA2_Handle handle, RMA2_NLA 
                                    RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
 /*
  * Fetch, compare and add on a lock of the destination, numbered 0 to 1023: if the lock is at most `cmp_value`, `add_value` is added. The
- * notification has the new value, or the old one and no success.
+ * notification has the new value, or the old one and no success. Where NICs keep requests (SELVEDGE_LOCK_WAITERS), the answer may come
+ * later, with success; one that finds no room fails at once, so try again.
  */
 RMA2_ERROR rma2_post_lock(RMA2_Port port, RMA2_Handle handle, uint32_t target, uint32_t lock_number, int32_t cmp_value, int32_t add_value,
                           RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);

@@ -217,7 +217,8 @@ impl Scene<'_> {
             5 => nic.tables.ports[vpid].mailbox_tail = word,
             6 => nic.tables.tlb[at / 8 % 4] = TlbEntry { page: word, entry: more },
             _ => {
-                let waiter = LockWaiter { sequence: word, lock: more as u32, token: word, ..LockWaiter::default() };
+                let (lock, state) = (more as u32, (more >> 32) as u8 % 5);
+                let waiter = LockWaiter { sequence: word, lock, state, token: word, ..LockWaiter::default() };
                 nic.tables.lock_waiters[at / 8 % 4] = waiter;
             }
         }
@@ -272,11 +273,19 @@ impl Scene<'_> {
             add: self.source.nasty() as i32,
         };
         let mut nic = self.target.nic();
-        let _ = nic.lock_or_keep(&request, self.source.below(4));
-        let released = (0..8).take_while(|_| nic.next_released(request.vpid, request.number).is_some()).count();
-        assert!(released <= LIMITS.lock_waiters as usize, "more were released than can wait");
+        let (token, process) = (self.source.below(4), self.source.below(3));
+        let source = self.source.nasty32();
+        let kept = LockWaiter { source, token, process, ..LockWaiter::default() };
+        let _ = nic.lock_or_keep(&mut NoMemory, &request, kept);
+        let is_alive = |process: u64| process != 1;
+        let mut answered = 0;
+        while let Some(answer) = nic.next_answer(2, is_alive) {
+            nic.finish_answer(answer.index, answer.sequence);
+            answered += 1;
+            assert!(answered <= LIMITS.lock_waiters, "more were answered than can wait");
+        }
         let ended = self.source.below(4);
-        nic.forget_waiters(|token| token == ended);
+        nic.forget_waiters(|waiter| waiter.token == ended);
     }
 
     /// A program reads mailbox and queue, whatever lies there; and the tables are rebuilt.

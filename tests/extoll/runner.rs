@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
+use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree};
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
 const CASE_LIMIT_S: u64 = 60;
@@ -38,6 +38,14 @@ fn main() -> ExitCode {
                 Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", machine("extoll-ht400", &[])) },
                 Variant { offers: DRIVEN, ..Variant::new("simulated-credits", machine("extoll-ht400", CREDITS)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-atoll", machine("atoll", &[])) },
+                keeping("locks", &["--path", "auto", "--mode", "nic"], KEPT_INDEPENDENT),
+                keeping("locks-host", &["--path", "auto", "--mode", "host"], KEPT),
+                Variant {
+                    offers: KEPT,
+                    without: NOT_KEPT,
+                    ..Variant::new("simulated-locks", machine("extoll-ht400", KEEPS))
+                },
+                Variant { offers: KEPT, without: NOT_KEPT, ..Variant::new("simulated-node-locks", keeping_node()) },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,
@@ -56,6 +64,22 @@ const DRIVEN: &[&str] = &["mailboxes that refuse"];
 const CREDITS: &[&str] = &["nic.full_mailbox=credits", "interface.splits_ppm=100000"];
 /// On a simulated machine a full mailbox discards, unless its senders have credits.
 const SIMULATED: &[&str] = &[];
+
+/// Lock requests that fail are kept: four of them, as `kept_locks.c` expects.
+const KEPT: &[&str] = &["kept locks"];
+const KEPT_INDEPENDENT: &[&str] = &["kept locks", "kept locks, independent", "independent", "mailboxes that refuse"];
+const NOT_KEPT: &[&[Exception]] =
+    &[&[("locks::definition", "its requests that fail wait for an answer that only another process can bring about")]];
+const KEEPS: &[&str] = &["limits.lock_waiters=4"];
+
+fn keeping(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {
+    let environment = vec![("SELVEDGE_LOCK_WAITERS", "4".into())];
+    Variant { environment, without: NOT_KEPT, ..live(name, arguments, offers) }
+}
+
+fn keeping_node() -> Start {
+    Start::Simulator { machine: "cluster", changes: KEEPS, one_node: true, shared_file: None }
+}
 
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {

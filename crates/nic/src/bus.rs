@@ -40,6 +40,17 @@ pub enum Step {
     Notification,
 }
 
+/// The initiator of a request, as its home names it. The NIC keeps these numbers and gives them back with the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// Where the answer goes.
+    pub origin: u64,
+    /// The process that waits for it, as [`Bus::is_alive`] knows it. 0: the home itself forgets what a dead process has asked.
+    pub process: u64,
+    /// Which request it answers.
+    pub token: u64,
+}
+
 /// The memory transfers of one request. See the module's documentation for the address spaces. The default methods
 /// behave like a bus to no memory.
 pub trait Bus {
@@ -77,6 +88,15 @@ pub trait Bus {
     /// Writes the reply.
     fn reply(&mut self, _reply_offset: u64, _from: &[u8]) -> Result<(), Fault> {
         Err(Fault::Gone)
+    }
+    /// How the home names the initiator of the request, so that it can answer later if a unit keeps the request
+    /// ([`Verdict::Kept`](crate::portals::Verdict::Kept)). None: the request is answered now.
+    fn asker(&mut self) -> Option<Asker> {
+        None
+    }
+    /// Whether a process still runs ([`Asker::process`]).
+    fn is_alive(&mut self, _process: u64) -> bool {
+        true
     }
     /// Prices a step.
     #[inline(always)]
@@ -122,6 +142,12 @@ impl<B: Bus, M: FnMut(Step)> Bus for Metered<B, M> {
     }
     fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
         self.bus.reply(reply_offset, from)
+    }
+    fn asker(&mut self) -> Option<Asker> {
+        self.bus.asker()
+    }
+    fn is_alive(&mut self, process: u64) -> bool {
+        self.bus.is_alive(process)
     }
     fn charge(&mut self, step: Step) {
         (self.meter)(step);

@@ -448,7 +448,19 @@ pub struct TlbEntry {
     pub entry: u64,
 }
 
-/// A lock request that failed, and waits for a value of the lock with which it succeeds.
+/// State of kept lock requests.
+pub mod lock_waiter {
+    /// It waits for a value with which it succeeds.
+    pub const WAITS: u8 = 0;
+    /// It succeeds: the lock is about to have its value. Recovery stores the value again.
+    pub const CHANGES: u8 = 1;
+    /// It is answered: a home is to send the answer.
+    pub const DUE: u8 = 2;
+    /// The process `executor` sends the answer.
+    pub const SENDING: u8 = 3;
+}
+
+/// A lock request that failed and is kept ([`crate::rma::locks`]). A store to `sequence` makes or frees it, one to `state` moves it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct LockWaiter {
@@ -457,9 +469,21 @@ pub struct LockWaiter {
     pub lock: u32,
     pub compare: i32,
     pub add: i32,
-    pub reserved: u32,
-    /// The home's name for the request, with which it sends the answer.
+    /// The port that asks: VPID in 15:0, node in 31:16.
+    pub source: u32,
+    /// How the home names its initiator ([`crate::bus::Asker`]).
+    pub origin: u64,
+    pub process: u64,
     pub token: u64,
+    pub executor: u64,
+    /// Of an answered request: the lock's value after it.
+    pub value: i32,
+    pub state: u8,
+    /// Of an answered request: `PTL_NI_*`.
+    pub fail: u8,
+    /// Notifications that it asks for, and its mode.
+    pub operation: u8,
+    pub mode: u8,
 }
 
 /// Flag in a lane's owner word: the lane belongs to a grant. The other bits are the grant's slot.
@@ -552,8 +576,9 @@ pub struct Control {
     /// Triggered operations whose counter has reached their threshold, in firing order.
     pub fire_head: u32,
     pub fire_tail: u32,
-    pub reserved: u32,
-    /// The process that drains the fire queue, or 0.
+    /// Kept lock requests whose answer is due.
+    pub answers: u32,
+    /// The process that drains the fire queue and sends answers, or 0.
     pub drainer: u64,
     /// Bit i: the grant in slot i was given and has not ended.
     pub granted: u64,
@@ -565,10 +590,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Whether the fire queue has operations.
+    /// Whether the home is to run something: operations of the fire queue, or answers of kept lock requests.
     #[inline]
     pub fn has_fired(&self) -> bool {
-        self.fire_head != NONE
+        self.fire_head != NONE || self.answers != 0
     }
 }
 

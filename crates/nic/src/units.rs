@@ -135,12 +135,13 @@ impl Nic<'_> {
 
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
     /// runs; its argument is the home's identifier of the process.
-    pub fn recover<B: Bus>(&mut self, bus: &mut B, alive: impl FnMut(u64) -> bool) {
+    pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(crate::Register::Recoveries, 1);
         // An entry of the TLB is two words, of which one may have been written.
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
         self.recover_mailboxes();
         self.recover_notifications();
-        self.portals_recover(bus, alive);
+        self.portals_recover(bus, &mut alive);
+        self.recover_locks(bus, alive);
     }
 }

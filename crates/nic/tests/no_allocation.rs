@@ -23,7 +23,7 @@ use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
 use selvedge_nic::rma::{self, Descriptor, LockRequest, Operation as RmaOperation};
-use selvedge_nic::tables::{Command, Request, Side, kind};
+use selvedge_nic::tables::{Command, LockWaiter, Request, Side, kind};
 use selvedge_nic::velo::{self, Endpoint, Extent, Mailbox, Reassembler, Status, VeloMessage};
 use selvedge_nic::{Limits, NoMemory};
 
@@ -484,11 +484,14 @@ fn the_rma_unit_allocates_nothing() {
         transition(|| {
             for token in 0..4 {
                 let request = LockRequest { vpid: 1, number: 2, compare: -1 - token as i32, add: -1 };
-                let _ = nic.lock_or_keep(&request, token);
+                let kept = LockWaiter { token, ..LockWaiter::default() };
+                let _ = nic.lock_or_keep(&mut bus, &request, kept);
             }
-            let _ = nic.lock_now(&LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
-            while nic.next_released(1, 2).is_some() {}
-            nic.forget_waiters(|token| token % 2 == 0);
+            let _ = nic.lock_now(&mut bus, &LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
+            while let Some(answer) = nic.next_answer(1, |_| true) {
+                nic.finish_answer(answer.index, answer.sequence);
+            }
+            nic.forget_waiters(|waiter| waiter.token % 2 == 0);
             nic.recover_notifications();
         });
     }

@@ -300,7 +300,8 @@ fn take_in_one(
     path: Path,
     meter: &mut impl FnMut(Step),
 ) -> Option<Delivery> {
-    let bus = LiveBus { target, payload: Payload::Bytes(bytes, request.length), reply: Reply::Nothing, path };
+    let bus =
+        LiveBus { target, payload: Payload::Bytes(bytes, request.length), reply: Reply::Nothing, path, asker: None };
     let mut bus = Metered { bus, meter };
     let verdict = match target.own {
         true => nic.deliver_own(&mut bus, request),
@@ -351,7 +352,8 @@ impl From<Verdict> for DirectOutcome {
     fn from(verdict: Verdict) -> DirectOutcome {
         match verdict {
             Verdict::Done(delivery) => DirectOutcome::Done(delivery),
-            Verdict::Unreachable | Verdict::Full => DirectOutcome::OutOfReach,
+            // No message of a ring is kept: its bus names nobody who waits for an answer.
+            Verdict::Unreachable | Verdict::Full | Verdict::Kept => DirectOutcome::OutOfReach,
             Verdict::Initiator(Fault::Gone) => DirectOutcome::Gone,
             Verdict::Initiator(_) => DirectOutcome::Memory,
         }

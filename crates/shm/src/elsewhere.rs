@@ -27,6 +27,7 @@ use crate::engine::Due;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::owner::Handled;
+use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
 use crate::segment::Segment;
 
@@ -146,7 +147,7 @@ impl Interface {
         let own = self.from_outside();
         let guard = self.own.segment.lock(self.word);
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
-        let mut held = crate::packet_queue::Held::full();
+        let mut held = Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
         if let Handled::Stays = self.handle(own, guard, &mut held, packet, bytes, &mut due, || ()) {
             self.refuse(packet, fail::DROPPED);
@@ -171,7 +172,8 @@ impl Interface {
     fn refuse(&self, request: &Packet, why: u8) {
         if let (Some(response), Some(way)) = (refusal(request, why), self.way_to(request.origin)) {
             if self.post(way, &response, &[]).is_err() {
-                self.set_aside(request.origin, response, Vec::new());
+                let (target, payload) = (request.origin, Vec::new());
+                self.set_aside(Outgoing { target, packet: response, payload, answered: None });
             }
         }
     }

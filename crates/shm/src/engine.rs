@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position};
+use selvedge_nic::portals::triggered::Fired;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::rma::LateAnswer;
 use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Register};
 
@@ -37,7 +39,7 @@ use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply, gather, side_is_reachable};
 use crate::os::process::Identity;
 use crate::owner::wire_token;
-use crate::packet_queue::{Outgoing, Sender};
+use crate::packet_queue::{Answered, Outgoing, Sender};
 use crate::packets;
 
 /// Number of operations between checks whether a target is alive.
@@ -61,8 +63,23 @@ impl std::ops::Deref for Origin<'_> {
     }
 }
 
-/// NICs with fired triggered operations to execute.
+/// NICs with fired triggered operations to execute, or answers to send.
 pub(crate) type Due<'a> = Vec<&'a Endpoint>;
+
+/// What a NIC wants its drainer to do.
+enum Work {
+    Run(Fired),
+    Answer(LateAnswer),
+}
+
+/// What its drainer has done.
+enum Finished {
+    /// A triggered operation.
+    Run(u32),
+    Answer(Answered),
+    /// An answer waits for room.
+    SetAside,
+}
 
 impl Interface {
     /// Starts an operation of this process. Most operations are complete when it returns.
@@ -175,19 +192,27 @@ impl Interface {
         command: &Command,
         due: &mut Due<'a>,
     ) -> Option<Result<(), StartError>> {
+        let pending = self.pend_lock(from.endpoint, target, command);
         let mut bus = LiveBus::of(command, from.endpoint, target, self.config.path);
+        bus.asker = pending.map(|token| Interface::asker(from.endpoint, token));
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
+            // Packets before it wait.
             if !target.own && self.has_packets_at(target, from.id, &guard) {
-                return None;
+                (Verdict::Unreachable, false)
+            } else {
+                let verdict = guard.deliver(&mut bus, &command.request);
+                (verdict, guard.has_fired())
             }
-            let verdict = guard.deliver(&mut bus, &command.request);
-            (verdict, guard.has_fired())
         };
         if fired {
             due.push(target);
         }
+        if pending.is_some_and(|token| verdict != Verdict::Kept && !self.take_back(from, token)) {
+            return Some(Ok(()));
+        }
         match verdict {
+            Verdict::Kept => Some(Ok(())),
             Verdict::Done(delivery) => {
                 if command.reports(&delivery) {
                     self.complete(from, command, fail::OK, Some(&delivery), due);
@@ -207,6 +232,12 @@ impl Interface {
                 Some(Ok(()))
             }
         }
+    }
+
+    /// A request that was pending is not kept. False: its target was found dead meanwhile, and it has failed.
+    #[cold]
+    fn take_back(&self, from: Origin<'_>, token: u64) -> bool {
+        from.segment.lock(self.word).take_pending(token).is_some()
     }
 
     /// Posts SEND, and ACK or REPLY, at an initiator.
@@ -283,7 +314,7 @@ impl Interface {
                 Err(PostError::Full) => match full {
                     WhenFull::Wait => self.make_room(way),
                     WhenFull::SetAside => {
-                        self.set_aside(way.id(), packet, payload);
+                        self.set_aside(Outgoing { target: way.id(), packet, payload, answered: None });
                         break;
                     }
                     WhenFull::Refuse => {
@@ -339,9 +370,9 @@ impl Interface {
         Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
     }
 
-    pub(crate) fn set_aside(&self, target: u64, packet: Packet, payload: Vec<u8>) {
+    pub(crate) fn set_aside(&self, packet: Outgoing) {
         let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
-        outbox.push_back(Outgoing { target, packet, payload });
+        outbox.push_back(packet);
         self.outbox_waits.store(true, SeqCst);
     }
 
@@ -356,15 +387,17 @@ impl Interface {
         }
     }
 
-    /// Executes a NIC's fire queue, unless another process already does.
+    /// Executes a NIC's fire queue and sends the answers that are due, unless another process already does.
     fn drain<'a>(&'a self, endpoint: &'a Endpoint, due: &mut Due<'a>) {
         let mut finished = None;
         loop {
-            let fired = {
+            let work = {
                 let mut guard = endpoint.segment.lock(self.word);
                 let drainer = guard.tables.control.drainer;
                 match finished.take() {
-                    Some(index) => guard.finish_run(index, self.word),
+                    Some(Finished::Run(index)) => guard.finish_run(index, self.word),
+                    Some(Finished::Answer(answered)) => guard.finish_answer(answered.index, answered.sequence),
+                    Some(Finished::SetAside) => {}
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
                     None if drainer != 0 => guard.fail_orphans(&mut NoMemory, Identity::word_is_alive),
                     None => {}
@@ -375,6 +408,7 @@ impl Interface {
                     payload: Payload::Nothing,
                     reply: Reply::Nothing,
                     path: self.config.path,
+                    asker: None,
                 };
                 let fired = guard.with_revocation(|nic| nic.next_fired(&mut bus, self.word)).unwrap_or(None);
                 let fired = match fired {
@@ -384,12 +418,21 @@ impl Interface {
                     }
                     fired => fired,
                 };
-                if fired.is_none() {
+                let answer = || guard.next_answer(self.word, Identity::word_is_alive).map(Work::Answer);
+                let work = fired.map(Work::Run).or_else(answer);
+                if work.is_none() {
                     guard.tables.control.drainer = 0;
                 }
-                fired
+                work
             };
-            let Some(fired) = fired else { return };
+            let fired = match work {
+                None => return,
+                Some(Work::Run(fired)) => fired,
+                Some(Work::Answer(answer)) => {
+                    finished = Some(self.answer_late(endpoint, &answer).map_or(Finished::SetAside, Finished::Answer));
+                    continue;
+                }
+            };
             let origin = Origin { endpoint, fired: fired.index };
             match self.execute(origin, &fired.command, WhenFull::SetAside, due) {
                 Ok(true) => {}
@@ -404,7 +447,7 @@ impl Interface {
                     self.complete(origin, &fired.command, code, Some(&Delivery::failed(code)), due);
                 }
             }
-            finished = Some(fired.index);
+            finished = Some(Finished::Run(fired.index));
         }
     }
 

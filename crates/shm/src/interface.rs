@@ -99,6 +99,8 @@ pub struct Interface {
     pub(crate) must_tick: AtomicBool,
     /// Index for [`Interface::look_around`]: the peers that were checked so far.
     looked: AtomicU32,
+    /// Index for [`Interface::forget_dead_askers`].
+    pub(crate) lock_looks: AtomicU32,
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
@@ -174,6 +176,7 @@ impl Interface {
             last_tick: Mutex::new(None),
             must_tick: AtomicBool::new(false),
             looked: AtomicU32::new(0),
+            lock_looks: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
             own_lanes: OwnLanes::default(),

@@ -53,6 +53,7 @@ pub mod grants;
 pub mod home;
 pub mod inspect;
 pub mod interface;
+mod late_answers;
 pub mod lock;
 pub mod memory;
 pub mod os;

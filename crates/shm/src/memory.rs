@@ -11,11 +11,12 @@
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::scatter::Region;
 use selvedge_nic::tables::{Command, Side};
-use selvedge_nic::{Bus, Fault};
+use selvedge_nic::{Asker, Bus, Fault};
 
 use crate::config::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::os::cma::{self, CmaError};
+use crate::os::process::Identity;
 use crate::os::{copy, lines};
 
 /// Where a request's payload comes from.
@@ -43,6 +44,8 @@ pub struct LiveBus<'a> {
     pub payload: Payload<'a>,
     pub reply: Reply<'a>,
     pub path: Path,
+    /// How its initiator is named, if a unit may keep the request.
+    pub asker: Option<Asker>,
 }
 
 /// A bus without memory, for the owner's changes of its own lists. It fetches the cache lines that peers may hold.
@@ -78,7 +81,7 @@ impl<'a> LiveBus<'a> {
             true => Reply::Memory(initiator, &command.sink),
             false => Reply::Nothing,
         };
-        LiveBus { target, payload, reply, path }
+        LiveBus { target, payload, reply, path, asker: None }
     }
 }
 
@@ -131,6 +134,14 @@ impl LiveBus<'_> {
 }
 
 impl Bus for LiveBus<'_> {
+    fn asker(&mut self) -> Option<Asker> {
+        self.asker
+    }
+
+    fn is_alive(&mut self, process: u64) -> bool {
+        Identity::word_is_alive(process)
+    }
+
     #[inline(always)]
     fn reaches(&mut self, address: u64, bytes: u64) -> bool {
         self.target.own

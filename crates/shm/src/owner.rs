@@ -141,6 +141,8 @@ impl Interface {
             payload: Payload::Bytes(bytes, length),
             reply: Reply::Bytes(&mut reply),
             path: self.config.path,
+            // Whether a process of another host lives is not known when its lock is free, so its request is answered at once.
+            asker: packets::asker(packet).filter(|_| !self.is_elsewhere(packet.origin)),
         };
         let request = Request::from(packet);
         let verdict = match request.kind == kind::VELO_SEND && held.holds_up(&request) {
@@ -148,14 +150,15 @@ impl Interface {
             false => guard.deliver(&mut bus, &request),
         };
         let delivery = match verdict {
-            Verdict::Done(delivery) => delivery,
+            Verdict::Done(delivery) => Some(delivery),
+            Verdict::Kept => None,
             Verdict::Full if held.is_full() => return Handled::Stays,
             Verdict::Full => {
                 // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
                 held.push(&request, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) });
-                Delivery::failed(fail::DROPPED)
+                Some(Delivery::failed(fail::DROPPED))
             }
-            Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
+            Verdict::Unreachable | Verdict::Initiator(_) => Some(Delivery::failed(fail::DROPPED)),
         };
         guard.signals.registers.add(Register::Packets, 1);
         dequeue();
@@ -163,7 +166,7 @@ impl Interface {
             due.push(&self.own);
         }
         drop(guard);
-        if packet.token != 0 {
+        if let Some(delivery) = delivery.filter(|_| packet.token != 0) {
             self.answer(packet, &delivery, reply);
         }
         Handled::Done
@@ -177,6 +180,7 @@ impl Interface {
                 payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
                 reply: Reply::Nothing,
                 path: self.config.path,
+                asker: None,
             };
             self.own.segment.lock(self.word).deliver(&mut bus, request) != Verdict::Full
         });
@@ -225,11 +229,13 @@ impl Interface {
         let Some(origin) = self.way_to(request.origin) else { return };
         match self.post(origin, &packet, &reply) {
             Ok(()) | Err(PostError::Gone) => {}
-            Err(PostError::Full) => self.set_aside(origin.id(), packet, reply),
+            Err(PostError::Full) => {
+                self.set_aside(Outgoing { target: origin.id(), packet, payload: reply, answered: None })
+            }
             Err(PostError::NoSpace) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
                 if self.post(origin, &packet, &[]).is_err() {
-                    self.set_aside(origin.id(), packet, Vec::new());
+                    self.set_aside(Outgoing { target: origin.id(), packet, payload: Vec::new(), answered: None });
                 }
             }
         }
@@ -240,17 +246,23 @@ impl Interface {
             return;
         }
         let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
-        let mut blocked = VecDeque::new();
+        let (mut blocked, mut answered) = (VecDeque::new(), Vec::new());
         while let Some(item) = outbox.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
-            let Some(way) = self.way_to(item.target) else { continue };
-            let post = || self.post(way, &item.packet, &item.payload);
+            let post = || match self.way_to(item.target) {
+                Some(way) => self.post(way, &item.packet, &item.payload),
+                None => Err(PostError::Gone),
+            };
             if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
                 blocked.push_back(item);
+            } else {
+                answered.extend(item.answered);
             }
         }
         *outbox = blocked;
         self.outbox_waits.store(!outbox.is_empty(), SeqCst);
+        drop(outbox);
+        answered.iter().for_each(|answered| self.finish_answered(answered));
     }
 
     /// Progress for a program that polls and never waits.
@@ -290,6 +302,7 @@ impl Interface {
         *last = Some(Instant::now());
         self.look_around();
         self.fail_lost();
+        self.forget_dead_askers();
         let bell = self.bell();
         // A sender may have died after it enqueued a packet and before it rang the doorbell.
         if packets::any(&self.rings) {

@@ -164,4 +164,14 @@ pub struct Outgoing {
     pub target: u64,
     pub packet: Packet,
     pub payload: Vec<u8>,
+    /// What the packet answers, if its NIC must be told.
+    pub answered: Option<Answered>,
+}
+
+/// A record of a NIC whose answer is sent.
+#[derive(Clone, Copy)]
+pub struct Answered {
+    pub nic: u64,
+    pub index: u32,
+    pub sequence: u64,
 }

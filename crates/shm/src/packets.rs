@@ -19,6 +19,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
+use selvedge_nic::Asker;
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
 use selvedge_nic::ring::{Consumer, Envelope, Message, Producer};
 use selvedge_nic::signals::Doorbell;
@@ -183,6 +184,13 @@ pub struct Found<'a> {
     ring: &'a Ring,
     consumer: Consumer,
     message: Message,
+}
+
+/// How a packet's initiator is named, if a unit may keep its request.
+pub(crate) fn asker(packet: &Packet) -> Option<Asker> {
+    let Packet { origin, token, sender, .. } = *packet;
+    // Without a start time the word names any process with this number.
+    (token != 0).then(|| Asker { origin, process: u64::from(sender) << 32, token })
 }
 
 /// A packet that was read: its header, and the place of its payload.

@@ -21,7 +21,7 @@ use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::registers::Registers;
 use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::{Command, Side};
-use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
+use selvedge_nic::{Asker, Fault, Limits, Metered, Nic, Step};
 use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, RankEnd};
 
 use crate::backend::{Backend, Offers, WhenFull};
@@ -112,14 +112,15 @@ impl Backend for Simulated {
         Config { mode: Mode::Nic, path: Path::Auto, carrier: None, ..config }
     }
 
-    /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's.
+    /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's, and how
+    /// many lock requests it keeps.
     fn size(&self, limits: &Limits) -> Limits {
         let limits = Limits { short_list: 1, ..*limits };
         if limits.vpids == 0 {
             return limits;
         }
         let (tlb_entries, tlb_ways) = self.rank.tlb();
-        Limits { tlb_entries, tlb_ways, ..limits }.clamped()
+        Limits { tlb_entries, tlb_ways, lock_waiters: self.rank.lock_waiters(), ..limits }.clamped()
     }
 
     /// The simulator executes all commands. It reaches a rank's memory by cross-memory attach.
@@ -333,11 +334,13 @@ impl Visited {
         work(&mut guard);
     }
 
-    /// Delivers a request with its payload. Fetched data go to `reply`, each step to `meter`.
+    /// Delivers a request with its payload. A unit that keeps it gives `token` back with the answer. Fetched data go to `reply`, each
+    /// step to `meter`.
     pub fn deliver(
         &self,
         request: &Request,
         payload: &[u8],
+        token: u64,
         reply: &mut Vec<u8>,
         meter: &mut dyn FnMut(Step),
     ) -> Verdict {
@@ -349,6 +352,7 @@ impl Visited {
             payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
             reply: Reply::Bytes(reply),
             path: Path::Auto,
+            asker: Some(Asker { token, ..Asker::default() }),
         };
         self.endpoint.segment.lock(self.own).deliver(&mut Metered { bus, meter }, request)
     }

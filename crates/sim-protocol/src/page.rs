@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
@@ -81,6 +81,8 @@ pub struct Costs {
     pub units: u64,
     /// An access to main memory.
     pub memory_ps: u64,
+    /// Lock requests that fail and that a NIC keeps.
+    pub lock_waiters: u64,
 }
 
 /// The first bytes of the file.
@@ -90,8 +92,8 @@ pub struct Page {
     pub version: AtomicU32,
     /// The only process that may use this page; 0: the first that opens it.
     pub owner_pid: AtomicU32,
-    pub costs: [AtomicU64; 9],
-    pad: [u64; 5],
+    pub costs: [AtomicU64; 10],
+    pad: [u64; 4],
     pub turn_line: TurnLine,
     pub time: TimeLine,
     pub request: RequestLines,

@@ -335,9 +335,16 @@ impl RankEnd {
 
     /// Entries of the machine's TLB, and entries that an address may be in.
     pub fn tlb(&self) -> (u32, u32) {
-        let costs = &self.page().costs;
-        let word = |at: usize| u32::try_from(costs[at].load(Relaxed)).unwrap_or(u32::MAX);
-        (word(5), word(6))
+        (self.limit(5), self.limit(6))
+    }
+
+    /// How many lock requests that fail the machine's NICs keep.
+    pub fn lock_waiters(&self) -> u32 {
+        self.limit(9)
+    }
+
+    fn limit(&self, at: usize) -> u32 {
+        u32::try_from(self.page().costs[at].load(Relaxed)).unwrap_or(u32::MAX)
     }
 
     /// Whether a full mailbox refuses messages, so that none is lost.

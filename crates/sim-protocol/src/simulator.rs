@@ -107,10 +107,20 @@ impl SimEnd {
         let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
         let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
-        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways, units, memory_ps } =
-            *costs;
-        let prices =
-            [call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, tlb_entries, tlb_ways, units, memory_ps];
+        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, units, memory_ps, .. } = *costs;
+        let Costs { tlb_entries, tlb_ways, lock_waiters, .. } = *costs;
+        let prices = [
+            call_ps,
+            look_ps,
+            clock_ps,
+            compute_ppm,
+            copy_ps_per_kib,
+            tlb_entries,
+            tlb_ways,
+            units,
+            memory_ps,
+            lock_waiters,
+        ];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
         page.version.store(VERSION, Relaxed);
         page.turn_line.turn.store(turn::RANK, Relaxed);

@@ -67,6 +67,7 @@ const COSTS: Costs = Costs {
     copy_ps_per_kib: 0,
     tlb_entries: 0,
     tlb_ways: 0,
+    lock_waiters: 0,
     units: 0,
     memory_ps: 0,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_net::{Check, Progress};
 use selvedge_nic::Limits;
-use selvedge_nic::limits::ADDRESS_TABLES_MAX;
+use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
 use selvedge_shm::{Mode, Path};
 
 /// An environment variable.
@@ -64,6 +64,13 @@ pub const VARIABLES: &[Variable] = &[
         default: "wait",
         text: "EXTOLL: what becomes of a message whose mailbox is full. wait: its sender waits for room. discard: the mailbox's NIC discards \
                and counts it, as the hardware does. Simulated machines discard.",
+    },
+    Variable {
+        name: "SELVEDGE_LOCK_WAITERS",
+        values: "a number from 0 to 1024",
+        default: "0",
+        text: "EXTOLL: how many lock requests that fail the NIC of a process keeps, and answers when they succeed. All others are answered \
+               at once. The same for all processes of a job. Simulated machines have limits.lock_waiters.",
     },
     Variable {
         name: "GASNET_MAX_SEGSIZE",
@@ -266,6 +273,8 @@ pub struct Settings {
     pub address_tables: u32,
     /// A full mailbox discards messages.
     pub mailboxes_discard: bool,
+    /// Lock requests that fail and are kept.
+    pub lock_waiters: u32,
     /// The longest segment of GASNet.
     pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
@@ -353,6 +362,9 @@ impl Settings {
                 "wait" => Some(false),
                 "discard" => Some(true),
                 _ => None,
+            }),
+            lock_waiters: read("SELVEDGE_LOCK_WAITERS", 0, |text| {
+                text.parse().ok().filter(|count| (0..=LOCK_WAITERS_MAX).contains(count))
             }),
             gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),

@@ -42,6 +42,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
         "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
         "a number from 1 to 512" => text.parse::<u32>().is_ok_and(|tables| (1..=512).contains(&tables)),
+        "a number from 0 to 1024" => text.parse::<u32>().is_ok_and(|count| count <= 1024),
         "a number" => text.parse::<u32>().is_ok(),
         // An empty value counts as not set.
         "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
@@ -75,6 +76,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
         "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
         "SELVEDGE_FULL_MAILBOX" => if settings.mailboxes_discard { "discard" } else { "wait" }.into(),
+        "SELVEDGE_LOCK_WAITERS" => settings.lock_waiters.to_string(),
         "GASNET_MAX_SEGSIZE" => bytes_text(settings.gasnet_segment_bytes),
         "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
@@ -120,6 +122,7 @@ mod tests {
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
             ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
             ("SELVEDGE_FULL_MAILBOX", "discard", "full"),
+            ("SELVEDGE_LOCK_WAITERS", "16", "1025"),
             ("GASNET_MAX_SEGSIZE", "1G", "many"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),

@@ -46,6 +46,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
                 FullMailbox::Block | FullMailbox::Credits => units::MAILBOXES_REFUSE,
             } | if machine.graph.has_units() { units::HAS_PATHS } else { 0 },
             memory_ps: machine.host.memory_access.0,
+            lock_waiters: machine.limits.lock_waiters.unwrap_or(0).into(),
         },
     });
     let processes = match launched {

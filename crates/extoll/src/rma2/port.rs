@@ -97,7 +97,7 @@ impl Connection {
 
 fn open() -> Outcome<*mut Port> {
     let device = Device::current()?;
-    let id = device.open_port(None, options::IRQ)?;
+    let id = device.open_port(None, options::IRQ | options::KEEP_LOCKS)?;
     let vpid = id.vpid;
     Ok(Port {
         mark: AtomicU64::new(0),

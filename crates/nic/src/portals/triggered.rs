@@ -261,7 +261,7 @@ impl Nic<'_> {
         fired.store(fired.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// Whether the fire queue has operations.
+    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
         self.tables.control.has_fired()

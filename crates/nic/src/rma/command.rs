@@ -59,6 +59,8 @@ pub mod options {
     pub const TE: u32 = 16;
     /// Of a port: physical addresses are permitted.
     pub const PHYSICAL: u32 = 32;
+    /// Of a port: requests for its locks that fail are kept while there is room ([`crate::rma::locks`]).
+    pub const KEEP_LOCKS: u32 = 64;
 }
 
 /// The mode of a command, as notifications show it.

@@ -3,17 +3,37 @@
 //!
 //! `if (*lock <= compare) { *lock += add; return (*lock, true) } else return (*lock, false)`, on signed 32-bit words.
 //!
+//! Requests that fail may be kept, so that programs need not poll a lock:
+//!
+//! ```text
+//! fails ─> WAITS ─ the lock changes ─> CHANGES ─> DUE ─ home ─> SENDING ─> free
+//!             └─── its port or the asker's is closed ───┘
+//! ```
+//!
 //! Invariants
 //! 1. Each VPID has [`LOCKS`] locks, numbered from 0. A number beyond them is an error of the responder.
 //! 2. A request runs under the NIC's lock, so it is atomic. A process changes its own locks by the same command.
-//! 3. A NIC may keep requests that fail ([`Limits::lock_waiters`](crate::Limits::lock_waiters)). After a change of a lock
-//!    the kept requests of that lock are tried again, oldest first, until none succeeds. A full table answers at once,
-//!    with the failure. So a program must always be ready to try again.
+//! 3. A NIC keeps as many requests as it has records ([`Limits::lock_waiters`](crate::Limits::lock_waiters)), for ports with
+//!    [`options::KEEP_LOCKS`], of initiators that the home names ([`Bus::asker`]). All others are answered at once, with the failure.
+//!    So a program must always be ready to try again.
+//! 4. After a change of a lock the kept requests of that lock are tried again, oldest first, until none succeeds. Those of dead
+//!    processes are forgotten.
+//! 5. A kept request succeeds once, and its answer is sent at least once: by the process that has made the change, or, if that
+//!    process has died, by the next one that looks. The home drops an answer that comes a second time.
 //!
-//! Cost: one word; with kept requests, a walk over their table for each request that succeeds.
+//! Cost: one word; with kept requests, a walk over their table for each request that succeeds, and for each that it releases.
 
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::compiler_fence;
+
+use super::command::{code, options, spec};
+use super::notification::{Notification, lock_word};
+use crate::bus::{Asker, Bus, Step};
 use crate::nic::Nic;
-use crate::tables::{LOCKS, LockWaiter};
+use crate::portals::constants::fail;
+use crate::portals::delivery::Delivery;
+use crate::registers::Register;
+use crate::tables::{LOCKS, LockWaiter, Request, lock_waiter};
 
 /// The result of a lock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +41,14 @@ pub struct LockResult {
     /// The value of the lock after the request.
     pub value: i32,
     pub success: bool,
+}
+
+impl LockResult {
+    /// The result as it travels to the initiator.
+    pub(super) fn delivery(self) -> Delivery {
+        let remote_offset = u64::from(self.value as u32) | u64::from(self.success) << 32;
+        Delivery { remote_offset, ..Delivery::failed(fail::OK) }
+    }
 }
 
 /// A lock request.
@@ -44,60 +72,254 @@ pub enum LockVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoLock;
 
-impl Nic<'_> {
-    /// Carries out a request, and answers it at once.
-    pub fn lock_now(&mut self, request: &LockRequest) -> Result<LockResult, NoLock> {
-        let index = self.lock_index(request)?;
-        Ok(attempt(&mut self.tables.locks[index], request.compare, request.add))
-    }
+/// The answer of a kept request, which the home sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateAnswer {
+    /// Its record, for [`Nic::finish_answer`].
+    pub index: u32,
+    pub sequence: u64,
+    pub asker: Asker,
+    pub delivery: Delivery,
+}
 
-    /// Carries out a request. If it fails and there is room, it is kept under the home's name for it, `token`. After a
-    /// success the home calls [`Nic::next_released`] until it returns nothing.
-    pub fn lock_or_keep(&mut self, request: &LockRequest, token: u64) -> Result<LockVerdict, NoLock> {
+impl Nic<'_> {
+    /// Carries out a request, and answers it at once. Kept requests that succeed then are due.
+    pub fn lock_now<B: Bus>(&mut self, bus: &mut B, request: &LockRequest) -> Result<LockResult, NoLock> {
         let index = self.lock_index(request)?;
         let result = attempt(&mut self.tables.locks[index], request.compare, request.add);
         if result.success {
+            self.release_waiters(bus, index as u32, &mut |bus, process| bus.is_alive(process));
+        }
+        Ok(result)
+    }
+
+    /// As [`Nic::lock_now`], for a request that may be kept: if it fails, and there is room. `kept` says who asks.
+    pub fn lock_or_keep<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        request: &LockRequest,
+        kept: LockWaiter,
+    ) -> Result<LockVerdict, NoLock> {
+        let result = self.lock_now(bus, request)?;
+        if result.success {
             return Ok(LockVerdict::Answered(result));
         }
+        let lock = self.lock_index(request)? as u32;
         let newest = self.tables.lock_waiters.iter().map(|waiter| waiter.sequence).max().unwrap_or(0);
         let free = self.tables.lock_waiters.iter_mut().find(|waiter| waiter.sequence == 0);
         // No request has the last number, unless a hostile process wrote it.
-        match (free, newest.checked_add(1)) {
-            (Some(free), Some(sequence)) => {
-                let (compare, add) = (request.compare, request.add);
-                *free = LockWaiter { sequence, lock: index as u32, compare, add, reserved: 0, token };
-                Ok(LockVerdict::Kept)
+        let (Some(free), Some(sequence)) = (free, newest.checked_add(1)) else {
+            return Ok(LockVerdict::Answered(result));
+        };
+        let (compare, add) = (request.compare, request.add);
+        *free = LockWaiter { sequence: 0, lock, compare, add, state: lock_waiter::WAITS, ..kept };
+        // The order matters if the process dies here.
+        compiler_fence(SeqCst);
+        free.sequence = sequence;
+        Ok(LockVerdict::Kept)
+    }
+
+    /// The lock request of a command at its target.
+    pub(super) fn lock_of_command<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        request: &Request,
+        lock: &LockRequest,
+    ) -> Result<LockVerdict, NoLock> {
+        let keeps = self.tables.ports[usize::from(lock.vpid)].options & options::KEEP_LOCKS != 0;
+        let Some(Asker { origin, process, token }) = (if keeps { bus.asker() } else { None }) else {
+            return self.lock_now(bus, lock).map(LockVerdict::Answered);
+        };
+        let (source, operation, mode) = (request.asking_port(), request.operation, request.mode());
+        let kept = LockWaiter { source, origin, process, token, operation, mode, ..LockWaiter::default() };
+        self.lock_or_keep(bus, lock, kept)
+    }
+
+    /// Carries out the kept requests of a lock that succeed now, oldest first.
+    fn release_waiters<B: Bus>(&mut self, bus: &mut B, lock: u32, alive: &mut impl FnMut(&mut B, u64) -> bool) {
+        while let Some(at) = self.oldest_ready(bus, lock) {
+            let waiter = &mut self.tables.lock_waiters[at];
+            if waiter.process != 0 && !alive(bus, waiter.process) {
+                *waiter = LockWaiter::default();
+                continue;
             }
-            _ => Ok(LockVerdict::Answered(result)),
+            let Some(word) = self.tables.locks.get_mut(lock as usize) else { return };
+            // If this process dies between two of these stores, recovery makes the others ([`Nic::recover_locks`]).
+            waiter.value = (*word as i32).wrapping_add(waiter.add);
+            compiler_fence(SeqCst);
+            waiter.state = lock_waiter::CHANGES;
+            compiler_fence(SeqCst);
+            *word = waiter.value as u32;
+            compiler_fence(SeqCst);
+            self.answer_waiter(at, fail::OK);
+            self.inform_of(bus, at);
         }
     }
 
-    /// The oldest kept request of a lock that succeeds now, carried out: its token and its result. It is no longer kept.
-    pub fn next_released(&mut self, vpid: u16, number: u32) -> Option<(u64, LockResult)> {
-        let index = self.lock_index(&LockRequest { vpid, number, compare: 0, add: 0 }).ok()?;
-        let value = self.tables.locks[index] as i32;
-        let waits = |waiter: &&mut LockWaiter| waiter.sequence != 0 && waiter.lock as usize == index;
-        let ready = |waiter: &&mut LockWaiter| value <= waiter.compare;
-        let oldest =
-            self.tables.lock_waiters.iter_mut().filter(waits).filter(ready).min_by_key(|waiter| waiter.sequence)?;
-        let result = attempt(&mut self.tables.locks[index], oldest.compare, oldest.add);
-        let token = oldest.token;
-        *oldest = LockWaiter::default();
-        Some((token, result))
+    /// The oldest kept request of a lock that succeeds now.
+    fn oldest_ready<B: Bus>(&self, bus: &mut B, lock: u32) -> Option<usize> {
+        let value = *self.tables.locks.get(lock as usize)? as i32;
+        let mut oldest: Option<(u64, usize)> = None;
+        for (at, waiter) in self.tables.lock_waiters.iter().enumerate().filter(|(_, waiter)| waiter.waits()) {
+            bus.charge(Step::TableAccess);
+            let is_older = oldest.is_none_or(|(sequence, _)| waiter.sequence < sequence);
+            if waiter.lock == lock && value <= waiter.compare && is_older {
+                oldest = Some((waiter.sequence, at));
+            }
+        }
+        oldest.map(|(_, at)| at)
     }
 
-    /// Forgets kept requests, for example those of a process that has ended.
-    pub fn forget_waiters(&mut self, mut ended: impl FnMut(u64) -> bool) {
+    /// Writes the notification at the target of a kept request that has succeeded.
+    fn inform_of<B: Bus>(&mut self, bus: &mut B, at: usize) {
+        let waiter = self.tables.lock_waiters[at];
+        self.signals.registers.add(Register::ResponderLocks, 1);
+        if waiter.operation & spec::RESPONDER == 0 {
+            return;
+        }
+        let (vpid, number) = (waiter.lock / LOCKS as u32, waiter.lock % LOCKS as u32);
+        let notification = Notification {
+            word0: lock_word(waiter.value, true, number),
+            vpid: waiter.source as u8,
+            node: (waiter.source >> 16) as u16,
+            unit: spec::RESPONDER,
+            code: code::LOCK_REQ,
+            mode: waiter.mode,
+            ..Notification::default()
+        };
+        self.notify(bus, vpid as u16, &notification);
+    }
+
+    /// The answer of a kept request is due.
+    fn answer_waiter(&mut self, at: usize, fail: u8) {
+        let waiter = &mut self.tables.lock_waiters[at];
+        waiter.fail = fail;
+        compiler_fence(SeqCst);
+        waiter.state = lock_waiter::DUE;
+        self.tables.control.answers = self.tables.control.answers.wrapping_add(1);
+        let fired = &self.signals.doorbell.fired;
+        fired.store(fired.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Ends the wait of the kept requests that `ends` picks: they fail, and their answers are due.
+    fn refuse_waiters(&mut self, mut ends: impl FnMut(&LockWaiter) -> bool) {
+        for at in 0..self.tables.lock_waiters.len() {
+            if self.tables.lock_waiters[at].waits() && ends(&self.tables.lock_waiters[at]) {
+                self.answer_waiter(at, fail::UNDELIVERABLE);
+            }
+        }
+    }
+
+    /// A port is closed: its locks are no longer.
+    pub(crate) fn refuse_waiters_of(&mut self, vpid: u16) {
+        self.refuse_waiters(|waiter| waiter.lock / LOCKS as u32 == u32::from(vpid));
+    }
+
+    /// The port that has made this request waits for none of these locks any more ([`Nic::rma_withdrawal`]).
+    pub(super) fn withdraw(&mut self, request: &Request) {
+        let (vpid, source) = (u32::from(request.destination_vpid()), request.asking_port());
+        self.refuse_waiters(|waiter| waiter.source == source && waiter.lock / LOCKS as u32 == vpid);
+    }
+
+    /// Forgets kept requests that still wait, for example those of a process that has ended.
+    pub fn forget_waiters(&mut self, mut ended: impl FnMut(&LockWaiter) -> bool) {
         let waiters = self.tables.lock_waiters.iter_mut();
-        waiters
-            .filter(|waiter| waiter.sequence != 0 && ended(waiter.token))
-            .for_each(|waiter| *waiter = LockWaiter::default());
+        waiters.filter(|waiter| waiter.waits() && ended(waiter)).for_each(|waiter| *waiter = LockWaiter::default());
+    }
+
+    /// The oldest answer that is due, or whose sender has died. `executor` names the process that sends it and then calls
+    /// [`Nic::finish_answer`].
+    pub fn next_answer(&mut self, executor: u64, mut alive: impl FnMut(u64) -> bool) -> Option<LateAnswer> {
+        if self.tables.control.answers == 0 && self.signals.doorbell.fired.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut is_due = |waiter: &LockWaiter| match waiter.state {
+            lock_waiter::DUE => true,
+            lock_waiter::SENDING => !alive(waiter.executor),
+            _ => false,
+        };
+        let answered = self.tables.lock_waiters.iter().enumerate();
+        let answered = answered.filter(|(_, waiter)| waiter.sequence != 0 && is_due(waiter));
+        let oldest = answered.min_by_key(|(_, waiter)| waiter.sequence).map(|(at, _)| at);
+        let Some(at) = oldest else {
+            self.tables.control.answers = 0;
+            return None;
+        };
+        let waiter = &mut self.tables.lock_waiters[at];
+        if waiter.state == lock_waiter::DUE {
+            self.tables.control.answers = self.tables.control.answers.saturating_sub(1);
+        }
+        waiter.executor = executor;
+        compiler_fence(SeqCst);
+        waiter.state = lock_waiter::SENDING;
+        let LockWaiter { sequence, origin, process, token, value, fail, .. } = *waiter;
+        let delivery = match fail {
+            fail::OK => LockResult { value, success: true }.delivery(),
+            other => Delivery::failed(other),
+        };
+        Some(LateAnswer { index: at as u32, sequence, asker: Asker { origin, process, token }, delivery })
+    }
+
+    /// An answer has been sent, or its initiator is gone.
+    pub fn finish_answer(&mut self, index: u32, sequence: u64) {
+        let Some(waiter) = self.tables.lock_waiters.get_mut(index as usize) else { return };
+        if waiter.sequence != sequence || waiter.state != lock_waiter::SENDING {
+            return;
+        }
+        *waiter = LockWaiter::default();
+        let fired = &self.signals.doorbell.fired;
+        fired.store(fired.load(Relaxed).saturating_sub(1), Release);
+    }
+
+    /// Recovers the kept requests after a holder of the NIC's lock has died: what had succeeded succeeds, what may succeed is tried, and
+    /// the answers are due. The Portals unit has been recovered.
+    pub(crate) fn recover_locks<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
+        self.tables.control.answers = 0;
+        for at in 0..self.tables.lock_waiters.len() {
+            let waiter = &mut self.tables.lock_waiters[at];
+            match waiter.state {
+                _ if waiter.sequence == 0 => {}
+                lock_waiter::WAITS => {}
+                lock_waiter::SENDING => {
+                    let fired = &self.signals.doorbell.fired;
+                    fired.store(fired.load(Relaxed).wrapping_add(1), Release);
+                }
+                state => {
+                    let value = waiter.value as u32;
+                    let fail = if state == lock_waiter::DUE { waiter.fail } else { fail::OK };
+                    if let Some(word) = self.tables.locks.get_mut(waiter.lock as usize) {
+                        if state != lock_waiter::DUE {
+                            *word = value;
+                        }
+                    }
+                    self.answer_waiter(at, fail);
+                }
+            }
+        }
+        for at in 0..self.tables.lock_waiters.len() {
+            let waiter = self.tables.lock_waiters[at];
+            if !waiter.waits() {
+                continue;
+            }
+            if self.is_open((waiter.lock / LOCKS as u32) as u16) {
+                self.release_waiters(bus, waiter.lock, &mut |_, process| alive(process));
+            } else {
+                self.answer_waiter(at, fail::UNDELIVERABLE);
+            }
+        }
     }
 
     fn lock_index(&self, request: &LockRequest) -> Result<usize, NoLock> {
         let known = (request.number as usize) < LOCKS && self.is_open(request.vpid);
         let index = usize::from(request.vpid) * LOCKS + request.number as usize;
         if known && index < self.tables.locks.len() { Ok(index) } else { Err(NoLock) }
+    }
+}
+
+impl LockWaiter {
+    /// Whether it waits for a value of its lock.
+    pub fn waits(&self) -> bool {
+        self.sequence != 0 && self.state == lock_waiter::WAITS
     }
 }
 

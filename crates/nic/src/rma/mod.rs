@@ -32,6 +32,6 @@ pub mod target;
 
 pub use command::{code, error, mode, modifier, options, spec};
 pub use descriptor::{Descriptor, DescriptorError, Operation};
-pub use locks::{LockRequest, LockResult, NoLock};
+pub use locks::{LateAnswer, LockRequest, LockResult, NoLock};
 pub use notification::Notification;
 pub use requester::{RequestError, Requester};

@@ -16,7 +16,7 @@
 //! | `header_data` | local address, as the program names it |
 //! | `length` | bytes |
 //! | `operand[0]` | value of an immediate or a notification put; of a lock compare in 63:32 and addend in 31:0 |
-//! | `operand[1]` | class of a notification put |
+//! | `operand[1]` | class of a notification put; of a lock [`WITHDRAWS`] or 0 |
 //! | `source`, `sink` | the translated local memory of a put, of a get |
 //! | `lookups` | of a put: the look-ups of its local pages |
 //! | `user_ptr` | the generation of the source port: what comes back goes to no later port of its VPID |
@@ -44,6 +44,9 @@ pub struct Requester {
     pub target: u64,
     pub uid: u32,
 }
+
+/// Of a lock command: it asks for no lock. Its port waits for no lock of the destination any more.
+const WITHDRAWS: u64 = 1;
 
 /// Why a descriptor became no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +137,20 @@ impl Nic<'_> {
         Ok(command)
     }
 
+    /// A command that takes back what a port has asked of a destination's locks and has no answer to. It writes no notification.
+    pub fn rma_withdrawal<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        from: &Requester,
+        (node, vpid): (u16, u8),
+    ) -> Result<Command, RequestError> {
+        let operation = Operation::Lock { number: 0, compare: 0, add: 0 };
+        let descriptor = Descriptor { code: code::LOCK, node, vpid, spec: 0, modifiers: 0, operation };
+        let mut command = self.rma_request(bus, from, &descriptor)?;
+        (command.request.operation, command.request.operand[1]) = (0, WITHDRAWS);
+        Ok(command)
+    }
+
     /// The local memory of a put or a get, and what was looked up for it.
     fn local_side<B: Bus>(
         &mut self,
@@ -185,6 +202,14 @@ impl Request {
     }
     pub fn destination_node(&self) -> u16 {
         (self.match_bits >> 16) as u16
+    }
+    /// The port that has made the request: VPID in 15:0, node in 31:16.
+    pub(super) fn asking_port(&self) -> u32 {
+        u32::from(self.source_vpid()) | u32::from(self.initiator as u16) << 16
+    }
+    /// Whether it is a lock command that takes requests back.
+    pub(super) fn withdraws(&self) -> bool {
+        self.kind == kind::RMA_LOCK && self.operand[1] == WITHDRAWS
     }
     pub(super) fn mode(&self) -> u8 {
         self.match_bits as u8

@@ -8,7 +8,7 @@
 
 use super::command::{code, mode, spec};
 use super::descriptor::BYTES_MAX;
-use super::locks::LockRequest;
+use super::locks::{LockRequest, LockVerdict};
 use super::notification::lock_word;
 use crate::atu::{Access, TranslationFault};
 use crate::bus::{Bus, Fault};
@@ -50,7 +50,7 @@ impl Nic<'_> {
             kind::RMA_IMMEDIATE_PUT => self.complete_immediate(bus, vpid, request),
             kind::RMA_NOTIFICATION_PUT => {
                 self.completed(bus, vpid, request);
-                Verdict::Done(delivered(0, 0))
+                Verdict::Done(delivered(0))
             }
             kind::RMA_GET => self.respond_to_get(bus, vpid, request),
             _ => self.respond_to_lock(bus, vpid, request),
@@ -67,7 +67,7 @@ impl Nic<'_> {
         }
         self.signals.registers.add(Register::BytesIn, bytes);
         self.completed(bus, vpid, request);
-        Verdict::Done(delivered(bytes, 0))
+        Verdict::Done(delivered(bytes))
     }
 
     fn complete_immediate<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
@@ -82,7 +82,7 @@ impl Nic<'_> {
         }
         self.signals.registers.add(Register::BytesIn, bytes);
         self.completed(bus, vpid, &request);
-        Verdict::Done(delivered(bytes, 0))
+        Verdict::Done(delivered(bytes))
     }
 
     /// Counts a put, and writes its notification at the target.
@@ -104,19 +104,27 @@ impl Nic<'_> {
         if request.operation & spec::RESPONDER != 0 {
             self.notify(bus, vpid, &request.target_notification(spec::RESPONDER, request.datatype));
         }
-        Verdict::Done(delivered(request.length, 0))
+        Verdict::Done(delivered(request.length))
     }
 
     fn respond_to_lock<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
         let Some(lock) = LockRequest::of(request) else { return Verdict::Done(Delivery::failed(fail::SEGV)) };
-        let Ok(result) = self.lock_now(&lock) else { return Verdict::Done(Delivery::failed(fail::SEGV)) };
+        if request.withdraws() {
+            self.withdraw(request);
+            return Verdict::Done(delivered(0));
+        }
+        let result = match self.lock_of_command(bus, request, &lock) {
+            Ok(LockVerdict::Answered(result)) => result,
+            Ok(LockVerdict::Kept) => return Verdict::Kept,
+            Err(_) => return Verdict::Done(Delivery::failed(fail::SEGV)),
+        };
         self.signals.registers.add(Register::ResponderLocks, 1);
         if request.operation & spec::RESPONDER != 0 {
             let word0 = lock_word(result.value, result.success, lock.number);
             let notification = request.target_notification(spec::RESPONDER, code::LOCK_REQ);
             self.notify(bus, vpid, &super::Notification { word0, ..notification });
         }
-        Verdict::Done(delivered(0, u64::from(result.value as u32) | u64::from(result.success) << 32))
+        Verdict::Done(result.delivery())
     }
 
     /// Visits the runs of a request's memory: `visit(bus, offset, address, bytes)`. It first checks all of them.
@@ -194,6 +202,6 @@ fn put_in_order<B: Bus>(bus: &mut B, offset: u64, address: u64, bytes: u64) -> R
     bus.put(offset, address, bytes)
 }
 
-fn delivered(bytes: u64, value: u64) -> Delivery {
-    Delivery { mlength: bytes, remote_offset: value, ..Delivery::failed(fail::OK) }
+fn delivered(bytes: u64) -> Delivery {
+    Delivery { mlength: bytes, ..Delivery::failed(fail::OK) }
 }

@@ -78,10 +78,12 @@ impl Nic<'_> {
         Ok(PortId { vpid, generation })
     }
 
-    /// Closes a port. Messages that it has not read are lost.
+    /// Closes a port. Messages that it has not read are lost. Requests that are kept for its locks are refused: their answers are due
+    /// ([`Nic::has_fired`]).
     pub fn port_close(&mut self, id: PortId) -> Result<(), PortError> {
         let record = self.open_port_mut(id)?;
         record.slot = slot::word(id.generation.wrapping_add(1) & GENERATION_MASK, slot::FREE);
+        self.refuse_waiters_of(id.vpid);
         Ok(())
     }
 

@@ -97,6 +97,7 @@ fn scramble(nic: &mut Nic<'_>, seed: u64) {
     (control.free_triggered, control.free_pending) = (noise.link(), noise.link());
     (control.free_counter, control.free_queue, control.free_descriptor) = (noise.link(), noise.link(), noise.link());
     (control.fire_head, control.fire_tail, control.drainer) = (noise.link(), noise.link(), noise.next());
+    control.answers = noise.link();
     nic.signals.doorbell.fired.store(noise.link(), Relaxed);
     // The tree, not the allocator's four words of header.
     for word in tables.heap_map.iter_mut().skip(4) {

@@ -18,6 +18,7 @@ use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::prototype;
 use selvedge_nic::rma::{Descriptor, LockRequest, RequestError, Requester, mode, options, spec};
 use selvedge_nic::tables::{Command, LockWaiter, PAGES, Request, Side, TlbEntry, kind, port, slot};
+use selvedge_nic::velo::PortId;
 
 const VPIDS: u32 = 3;
 const NLA_PAGES: u64 = 8;
@@ -138,7 +139,25 @@ fn home(tables: &Tables, sound: bool) -> Home {
         }
         for (waiter, &(sequence, lock, compare, add, token)) in nic.tables.lock_waiters.iter_mut().zip(&tables.waiters)
         {
-            *waiter = LockWaiter { sequence, lock, compare, add, reserved: 0, token };
+            let [state, fail, operation, mode, ..] = token.to_le_bytes();
+            let state = if token % 2 == 0 { state % 5 } else { 0 };
+            let (source, process) = (lock, token % 3);
+            *waiter = LockWaiter {
+                sequence,
+                lock,
+                compare,
+                add,
+                source,
+                origin: token,
+                process,
+                token,
+                executor: token % 3,
+                value: add,
+                state,
+                fail,
+                operation,
+                mode,
+            };
         }
         nic.tables.locks[..8].copy_from_slice(&tables.locks);
     }
@@ -267,12 +286,24 @@ proptest! {
         for (vpid, number, compare, add, token) in calls {
             let number = if number == 8 { token as u32 } else { number };
             let request = LockRequest { vpid, number, compare, add };
-            let _ = nic.lock_or_keep(&request, token);
+            let kept = LockWaiter { source: number, process: token % 3, token, ..LockWaiter::default() };
+            let _ = nic.lock_or_keep(&mut NoMemory, &request, kept);
             // As many as there may be kept.
-            let released = (0..=4).take_while(|_| nic.next_released(vpid, number).is_some()).count();
-            prop_assert!(released <= 4);
-            let _ = nic.lock_now(&request);
-            nic.forget_waiters(|other| other == token);
+            let mut answered = 0;
+            while let Some(answer) = nic.next_answer(7, |process| process % 2 == 0) {
+                nic.finish_answer(answer.index, answer.sequence);
+                answered += 1;
+            }
+            prop_assert!(answered <= 4);
+            let _ = nic.lock_now(&mut NoMemory, &request);
+            nic.forget_waiters(|waiter| waiter.token == token);
+            if token % 4 == 0 {
+                nic.recover(&mut NoMemory, |process| process % 2 == 0);
+            }
+            if token % 5 == 0 {
+                let generation = slot::generation(nic.tables.ports[usize::from(vpid) % VPIDS as usize].slot);
+                let _ = nic.port_close(PortId { vpid, generation });
+            }
         }
     }
 }

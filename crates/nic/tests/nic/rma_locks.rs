@@ -5,19 +5,45 @@
 //! 2. Kept requests against a plain list that is tried again, oldest first.
 //! 3. The protocols of tables 7-3 to 7-6: what they guarantee, and what they do not.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::common::rma::{fresh, lasting_words, limits};
 use crate::common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::locks::LockVerdict;
-use selvedge_nic::rma::{LockRequest, LockResult, NoLock, code, spec};
-use selvedge_nic::tables::{LOCKS, Request, kind};
-use selvedge_nic::{Nic, Register};
+use selvedge_nic::rma::{LockRequest, LockResult, NoLock, Notification, code, options, spec};
+use selvedge_nic::tables::{LOCKS, LockWaiter, Request, kind, lock_waiter, slot};
+use selvedge_nic::velo::PortId;
+use selvedge_nic::{Asker, Bus, Nic, NoMemory, Register};
 
 fn home(lock_waiters: u32) -> Home {
     let mut home = fresh(&limits(3, 2, 0, lock_waiters));
     (0..2).for_each(|vpid| _ = home.nic().port_open(Some(vpid), 0).expect("it is free"));
     home
+}
+
+/// A request that may be kept, of port 0 of node 3.
+fn keep(nic: &mut Nic<'_>, request: &LockRequest, token: u64) -> Result<LockVerdict, NoLock> {
+    nic.lock_or_keep(&mut NoMemory, request, LockWaiter { source: 3 << 16, token, ..LockWaiter::default() })
+}
+
+/// The answers that are due, by token.
+fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
+    let mut taken = Vec::new();
+    assert_eq!(nic.has_fired(), nic.tables.control.answers != 0);
+    while let Some(answer) = nic.next_answer(1, |_| true) {
+        nic.finish_answer(answer.index, answer.sequence);
+        taken.push((answer.asker.token, answer.delivery));
+    }
+    assert!(!nic.has_fired() && nic.signals.doorbell.fired.load(Relaxed) == 0);
+    taken.sort_by_key(|(token, _)| *token);
+    taken
+}
+
+/// The answer of a request that has succeeded.
+fn success(value: i32) -> Delivery {
+    Delivery { remote_offset: u64::from(value as u32) | 1 << 32, ..Delivery::failed(fail::OK) }
 }
 
 fn request(number: u32, compare: i32, add: i32) -> LockRequest {
@@ -47,7 +73,11 @@ fn all_boundary_values() {
                 // By a call, and by a command.
                 nic.tables.locks[LOCKS] = value as u32;
                 nic.tables.locks[2 * LOCKS - 1] = value as u32;
-                assert_eq!(nic.lock_now(&request(0, compare, add)), Ok(expected), "{value} {compare} {add}");
+                assert_eq!(
+                    nic.lock_now(&mut NoMemory, &request(0, compare, add)),
+                    Ok(expected),
+                    "{value} {compare} {add}"
+                );
                 let command = Request {
                     kind: kind::RMA_LOCK,
                     datatype: code::LOCK,
@@ -73,9 +103,9 @@ fn what_is_no_lock_is_refused() {
     let before = lasting_words(&mut home);
     for (vpid, number) in [(1, LOCKS as u32), (1, u32::MAX), (2, 0), (3, 0), (u16::MAX, 0)] {
         let request = LockRequest { vpid, number, compare: 0, add: 1 };
-        assert_eq!(home.nic().lock_now(&request), Err(NoLock));
-        assert_eq!(home.nic().lock_or_keep(&request, 1), Err(NoLock));
-        assert_eq!(home.nic().next_released(vpid, number), None);
+        assert_eq!(home.nic().lock_now(&mut NoMemory, &request), Err(NoLock));
+        assert_eq!(keep(&mut home.nic(), &request, 1), Err(NoLock));
+        assert_eq!(home.nic().next_answer(1, |_| true), None);
     }
     for remote_offset in [LOCKS as u64, 1 << 24, 1 << 32, u64::MAX] {
         let command = Request { kind: kind::RMA_LOCK, portal: 1, remote_offset, ..Request::default() };
@@ -116,7 +146,7 @@ proptest! {
             let request = match op {
                 Op::Request(request) => request,
                 Op::Forget(rest) => {
-                    nic.forget_waiters(|token| token % 3 == *rest);
+                    nic.forget_waiters(|waiter| waiter.token % 3 == *rest);
                     kept.retain(|(_, token)| token % 3 != *rest);
                     continue;
                 }
@@ -129,20 +159,16 @@ proptest! {
                 kept.push((*request, token));
                 LockVerdict::Kept
             };
-            prop_assert_eq!(nic.lock_or_keep(request, token), Ok(expected));
-            // The same lock only: no other has changed. Bounded, because requests that add less than 1 to each other end.
-            loop {
-                let same = |other: &LockRequest| (other.vpid, other.number) == (request.vpid, request.number);
-                let oldest = kept.iter().position(|(other, _)| same(other) && *lock <= other.compare);
-                let expected = oldest.map(|at| {
-                    let (released, token) = kept.remove(at);
-                    (token, defined(lock, released.compare, released.add))
-                });
-                prop_assert_eq!(nic.next_released(request.vpid, request.number), expected);
-                if expected.is_none() {
-                    break;
-                }
+            prop_assert_eq!(keep(&mut nic, request, token), Ok(expected));
+            // The same lock only: no other has changed. A request that has just been kept does not succeed.
+            let mut released = Vec::new();
+            let same = |other: &LockRequest| (other.vpid, other.number) == (request.vpid, request.number);
+            while let Some(at) = kept.iter().position(|(other, _)| same(other) && *lock <= other.compare) {
+                let (released_now, token) = kept.remove(at);
+                released.push((token, success(defined(lock, released_now.compare, released_now.add).value)));
             }
+            released.sort_by_key(|(token, _)| *token);
+            prop_assert_eq!(answers(&mut nic), released);
             for (vpid, of_port) in locks.iter().enumerate() {
                 for (number, lock) in of_port.iter().enumerate() {
                     prop_assert_eq!(nic.tables.locks[vpid * LOCKS + number] as i32, *lock);
@@ -158,16 +184,18 @@ fn a_full_table_answers_at_once() {
     let mut home = home(2);
     let failing = request(5, -1, 1);
     for token in 0..2 {
-        assert_eq!(home.nic().lock_or_keep(&failing, token), Ok(LockVerdict::Kept));
+        assert_eq!(keep(&mut home.nic(), &failing, token), Ok(LockVerdict::Kept));
     }
     let before = lasting_words(&mut home);
     let failed = LockResult { value: 0, success: false };
-    assert_eq!(home.nic().lock_or_keep(&failing, 2), Ok(LockVerdict::Answered(failed)));
+    assert_eq!(keep(&mut home.nic(), &failing, 2), Ok(LockVerdict::Answered(failed)));
     assert!(lasting_words(&mut home) == before);
-    home.nic().forget_waiters(|token| token == 0);
-    assert_eq!(home.nic().lock_or_keep(&failing, 3), Ok(LockVerdict::Kept));
-    home.nic().lock_now(&request(5, 0, -1)).expect("it exists");
-    assert_eq!(home.nic().next_released(1, 5).map(|(token, _)| token), Some(1), "the oldest, not the first record");
+    home.nic().forget_waiters(|waiter| waiter.token == 0);
+    assert_eq!(keep(&mut home.nic(), &failing, 3), Ok(LockVerdict::Kept));
+    home.nic().lock_now(&mut NoMemory, &request(5, 0, -1)).expect("it exists");
+    assert_eq!(home.nic().tables.locks[LOCKS + 5] as i32, 0, "one of the two has succeeded");
+    let first = home.nic().next_answer(1, |_| true).expect("both succeed");
+    assert_eq!((first.asker.token, first.delivery), (1, success(0)), "the oldest, not the first record");
 }
 
 /// A hostile process gave a kept request the last number: no later one is kept, and nothing panics.
@@ -177,7 +205,7 @@ fn numbers_of_kept_requests_run_out() {
     let mut nic = home.nic();
     nic.tables.lock_waiters[1].sequence = u64::MAX;
     let answered = LockVerdict::Answered(LockResult { value: 0, success: false });
-    assert_eq!(nic.lock_or_keep(&request(0, -1, 0), 7), Ok(answered));
+    assert_eq!(keep(&mut nic, &request(0, -1, 0), 7), Ok(answered));
 }
 
 // ---- MPI_Lock and MPI_Unlock: tables 7-3 and 7-4 ----
@@ -227,7 +255,7 @@ proptest! {
         for (number, exclusive) in steps {
             match processes[number] {
                 Process::Idle => {
-                    let verdict = nic.lock_or_keep(&lock_request(exclusive), number as u64).expect("it exists");
+                    let verdict = keep(&mut nic, &lock_request(exclusive), number as u64).expect("it exists");
                     processes[number] = match verdict {
                         LockVerdict::Answered(LockResult { success: true, .. }) => Process::Holds { exclusive },
                         LockVerdict::Answered(_) => Process::Idle,
@@ -236,18 +264,17 @@ proptest! {
                 }
                 Process::Waits { .. } => continue,
                 Process::Holds { exclusive } => {
-                    let result = nic.lock_now(&unlock_request(exclusive)).expect("it exists");
+                    let result = nic.lock_now(&mut NoMemory, &unlock_request(exclusive)).expect("it exists");
                     prop_assert!(result.success, "an unlock always succeeds");
                     processes[number] = Process::Idle;
                 }
             }
-            check(&nic, &processes);
-            while let Some((token, result)) = nic.next_released(1, 0) {
+            for (token, delivery) in answers(&mut nic) {
                 let Process::Waits { exclusive } = processes[token as usize] else { panic!("it does not wait") };
-                prop_assert!(result.success);
+                prop_assert_eq!((delivery.fail, delivery.remote_offset >> 32), (fail::OK, 1));
                 processes[token as usize] = Process::Holds { exclusive };
-                check(&nic, &processes);
             }
+            check(&nic, &processes);
             // A free lock has no waiters.
             let waits = processes.iter().any(|process| matches!(process, Process::Waits { .. }));
             prop_assert!(!waits || nic.tables.locks[LOCKS] != 0);
@@ -282,7 +309,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
     for (_, state, _) in CALLS {
         for (call, right, request) in CALLS {
             nic.tables.locks[LOCKS] = state as u32;
-            let result = nic.lock_now(&request).expect("it exists");
+            let result = nic.lock_now(&mut NoMemory, &request).expect("it exists");
             assert_eq!(result.success, state <= right, "{call:?} in state {state}");
             if state > right {
                 assert_eq!(nic.tables.locks[LOCKS] as i32, state);
@@ -293,7 +320,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
     for round in 0..3 {
         for (call, state, request) in CALLS {
             assert_eq!(nic.tables.locks[LOCKS] as i32, state, "round {round}, before {call:?}");
-            assert!(nic.lock_now(&request).expect("it exists").success);
+            assert!(nic.lock_now(&mut NoMemory, &request).expect("it exists").success);
         }
     }
 }
@@ -305,7 +332,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
 fn a_start_before_the_wait_is_not_prevented() {
     let mut home = home(0);
     let mut nic = home.nic();
-    let mut call = |at: usize| nic.lock_now(&CALLS[at].2).expect("it exists");
+    let mut call = |at: usize| nic.lock_now(&mut NoMemory, &CALLS[at].2).expect("it exists");
     let (post, start, complete, wait) = (0, 1, 2, 3);
     nic_sets_idle(&mut call);
     for at in [post, start, complete] {
@@ -323,4 +350,164 @@ fn a_start_before_the_wait_is_not_prevented() {
 /// The variable is 0 at first, which is the state after complete: wait makes it idle.
 fn nic_sets_idle(call: &mut impl FnMut(usize) -> LockResult) {
     assert_eq!(call(3), LockResult { value: 3, success: true });
+}
+
+// ---- kept requests as commands ----
+
+/// A bus that names the initiator of a request. Process 9 is dead.
+#[derive(Default)]
+struct Named {
+    token: u64,
+    process: u64,
+}
+
+impl Bus for Named {
+    fn asker(&mut self) -> Option<Asker> {
+        Some(Asker { origin: 40, process: self.process, token: self.token })
+    }
+    fn is_alive(&mut self, process: u64) -> bool {
+        process != 9
+    }
+}
+
+fn named(token: u64, process: u64) -> Named {
+    Named { token, process }
+}
+
+fn lock_command(node: u64, compare: i32, add: i32, operation: u8) -> Request {
+    let operands = u64::from(compare as u32) << 32 | u64::from(add as u32);
+    let (kind, portal) = (kind::RMA_LOCK, 1);
+    let operand = [operands, 0, 0, 0];
+    Request { kind, datatype: code::LOCK, operation, portal, initiator: node, operand, ..Request::default() }
+}
+
+/// Port 1 keeps requests, if it has the option.
+fn keeping(records: u32, options: u32) -> Home {
+    let mut home = fresh(&limits(3, 4, 0, records));
+    home.nic().port_open(Some(1), options).expect("it is free");
+    home
+}
+
+#[test]
+fn a_request_is_kept_by_a_port_with_the_option_for_a_home_that_names_its_initiator() {
+    let request = lock_command(5, -1, 1, spec::COMPLETER);
+    let failed = Verdict::Done(Delivery::failed(fail::OK));
+    for (records, option, is_kept) in [(1, options::KEEP_LOCKS, true), (1, 0, false), (0, options::KEEP_LOCKS, false)] {
+        let mut home = keeping(records, option);
+        let verdict = home.nic().deliver(&mut named(7, 0), &request);
+        assert_eq!(verdict, if is_kept { Verdict::Kept } else { failed }, "{records} {option}");
+        assert_eq!(keeping(records, option).nic().deliver(&mut NoMemory, &request), failed);
+    }
+}
+
+#[test]
+fn an_answer_is_sent_once_by_a_living_process() {
+    let mut home = keeping(2, options::KEEP_LOCKS);
+    let mut nic = home.nic();
+    assert_eq!(nic.deliver(&mut named(7, 3), &lock_command(5, -1, 10, spec::ALL)), Verdict::Kept);
+    assert!(!nic.has_fired() && nic.next_answer(1, |_| true).is_none());
+    assert_eq!(nic.deliver(&mut named(8, 3), &lock_command(6, 0, -1, 0)), Verdict::Done(success(-1)));
+    assert!(nic.has_fired());
+    let told = nic.signals.take_notification(1, &mut 0).map(Notification::decode).expect("the target is informed");
+    assert_eq!((told.unit, told.code, told.node, told.vpid), (spec::RESPONDER, code::LOCK_REQ, 5, 0));
+    assert_eq!((told.word0 >> 32, told.word0 >> 24 & 1), (9, 1));
+    let answer = nic.next_answer(1, |_| true).expect("it is due");
+    assert_eq!((answer.asker, answer.delivery), (Asker { origin: 40, process: 3, token: 7 }, success(9)));
+    assert_eq!(nic.next_answer(2, |process| process == 1), None, "process 1 sends it");
+    let again = nic.next_answer(2, |process| process == 2).expect("process 1 has died");
+    assert_eq!((again.asker, again.delivery), (answer.asker, answer.delivery));
+    nic.finish_answer(again.index, again.sequence + 1);
+    assert_eq!(nic.next_answer(3, |_| false).map(|same| same.sequence), Some(again.sequence));
+    nic.finish_answer(again.index, again.sequence);
+    assert_eq!(nic.next_answer(3, |_| false), None);
+    assert!(nic.tables.lock_waiters.iter().all(|waiter| waiter.sequence == 0) && !nic.has_fired());
+}
+
+#[test]
+fn the_dead_are_passed_over() {
+    let mut home = keeping(3, options::KEEP_LOCKS);
+    let mut nic = home.nic();
+    for (token, process) in [(1, 9), (2, 3), (3, 9)] {
+        assert_eq!(nic.deliver(&mut named(token, process), &lock_command(5, -1, 10, 0)), Verdict::Kept);
+    }
+    nic.deliver(&mut named(4, 3), &lock_command(6, 0, -1, 0));
+    assert_eq!(answers(&mut nic), [(2, success(9))]);
+    nic.deliver(&mut named(4, 3), &lock_command(6, i32::MAX, -20, 0));
+    assert_eq!(answers(&mut nic), []);
+    assert_eq!(nic.tables.locks[LOCKS] as i32, -11, "no dead process has it");
+}
+
+/// Those of a closed port, and those that an asking port takes back, are refused; others wait on.
+#[test]
+fn closing_a_port_ends_its_waits() {
+    let mut home = keeping(4, options::KEEP_LOCKS);
+    let mut nic = home.nic();
+    let refused = Delivery::failed(fail::UNDELIVERABLE);
+    let of_port = |node, port: u32| Request { portal: 1 | port << 16, ..lock_command(node, -1, 10, 0) };
+    for (token, request) in [(1, of_port(5, 2)), (2, of_port(5, 3)), (3, of_port(6, 2)), (4, of_port(5, 2))] {
+        assert_eq!(nic.deliver(&mut named(token, 3), &request), Verdict::Kept);
+    }
+    let withdrawal = Request { operand: [0, 1, 0, 0], ..of_port(5, 2) };
+    assert_eq!(nic.deliver(&mut named(5, 3), &withdrawal), Verdict::Done(Delivery::failed(fail::OK)));
+    assert_eq!(answers(&mut nic), [(1, refused), (4, refused)]);
+    let generation = slot::generation(nic.tables.ports[1].slot);
+    nic.port_close(PortId { vpid: 1, generation }).expect("it is open");
+    assert_eq!(answers(&mut nic), [(2, refused), (3, refused)]);
+    nic.port_open(Some(1), options::KEEP_LOCKS).expect("it is free");
+    nic.deliver(&mut named(6, 3), &lock_command(6, 0, -1, 0));
+    assert_eq!(answers(&mut nic), []);
+}
+
+/// A process that dies between any two stores of a change leaves a request that succeeds once, and is answered.
+#[test]
+fn recovery_finishes_what_a_dead_process_has_begun() {
+    for (state, lock, token_of_answer) in [
+        // The lock was changed, and nothing was tried.
+        (lock_waiter::WAITS, 0, Some(20)),
+        (lock_waiter::WAITS, 5, None),
+        // Before the lock's store, and after it.
+        (lock_waiter::CHANGES, 0, Some(20)),
+        (lock_waiter::CHANGES, 20, Some(20)),
+        (lock_waiter::DUE, 20, Some(20)),
+        // Another request has changed it since.
+        (lock_waiter::DUE, 35, Some(20)),
+        (lock_waiter::SENDING, 35, Some(20)),
+    ] {
+        let mut home = keeping(2, options::KEEP_LOCKS);
+        let mut nic = home.nic();
+        let kept = LockWaiter {
+            sequence: 1,
+            lock: LOCKS as u32,
+            compare: 0,
+            add: 20,
+            value: if state == lock_waiter::WAITS { 0 } else { 20 },
+            token: 7,
+            executor: 2,
+            state,
+            ..LockWaiter::default()
+        };
+        nic.tables.lock_waiters[1] = kept;
+        nic.tables.locks[LOCKS] = lock;
+        nic.tables.control.answers = 77;
+        nic.recover(&mut NoMemory, |process| process == 1);
+        let expected: Vec<_> = token_of_answer.map(|value| (7, success(value))).into_iter().collect();
+        let mut found = Vec::new();
+        while let Some(answer) = nic.next_answer(1, |process| process == 1) {
+            nic.finish_answer(answer.index, answer.sequence);
+            found.push((answer.asker.token, answer.delivery));
+        }
+        assert_eq!(found, expected, "state {state}, lock {lock}");
+        assert_eq!(nic.tables.locks[LOCKS], if lock == 0 { 20 } else { lock }, "state {state}, lock {lock}");
+    }
+}
+
+/// A request whose port was closed by a process that died then.
+#[test]
+fn recovery_refuses_what_waits_for_a_closed_port() {
+    let mut home = keeping(2, options::KEEP_LOCKS);
+    let mut nic = home.nic();
+    assert_eq!(nic.deliver(&mut named(7, 3), &lock_command(5, -1, 10, 0)), Verdict::Kept);
+    nic.tables.ports[1].slot = slot::word(1, slot::FREE);
+    nic.recover(&mut NoMemory, |_| true);
+    assert_eq!(answers(&mut nic), [(7, Delivery::failed(fail::UNDELIVERABLE))]);
 }

@@ -247,6 +247,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
         tlb_ways: 0,
         units: 0,
         memory_ps: 0,
+        lock_waiters: 5,
     };
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("0.clock");
@@ -257,6 +258,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
     let configured = simulated.configure(config(Mode::Host, Path::Bounce, &directory));
     assert_eq!((configured.mode, configured.path), (Mode::Nic, Path::Auto), "the machine decides");
     assert_eq!(simulated.size(&SMALL), Limits { short_list: 1, ..SMALL });
+    assert_eq!(simulated.size(&Limits::EXTOLL).lock_waiters, 5, "the machine's");
     let offers = Offers { admits_attach: true, charges_calls: true, is_simulated: true, ..NONE };
     assert_eq!(simulated.offers(&configured), offers);
     // None of these calls hands the turn over: no simulator runs here.

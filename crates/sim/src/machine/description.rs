@@ -341,6 +341,8 @@ pub struct LimitsTable {
     /// Entries of the TLB, and entries that an address may be in.
     pub tlb_entries: Option<Figure>,
     pub tlb_ways: Option<Figure>,
+    /// Lock requests of the RMA unit that fail and that a NIC keeps until they succeed; 0: none.
+    pub lock_waiters: Option<Figure>,
 }
 
 fn one() -> Figure {

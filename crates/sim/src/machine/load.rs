@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use selvedge_nic::limits::LOCK_WAITERS_MAX;
+
 use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError};
 
 use super::base;
@@ -416,7 +418,13 @@ impl Reader<'_> {
             mailbox_slots: limit("mailbox_slots", &table.mailbox_slots)?,
             tlb_entries: limit("tlb_entries", &table.tlb_entries)?,
             tlb_ways: limit("tlb_ways", &table.tlb_ways)?,
+            lock_waiters: self.lock_waiters(&table.lock_waiters)?,
         })
+    }
+
+    fn lock_waiters(&self, figure: &Option<Figure>) -> Result<Option<u32>, MachineError> {
+        let Some(figure) = figure else { return Ok(None) };
+        self.whole("limits", "lock_waiters", figure, 0, LOCK_WAITERS_MAX.into()).map(|count| Some(count as u32))
     }
 
     // ---- Values --------------------------------------------------------------------------------------------------

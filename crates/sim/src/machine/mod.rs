@@ -187,6 +187,8 @@ pub struct TableLimits {
     pub mailbox_slots: Option<u32>,
     pub tlb_entries: Option<u32>,
     pub tlb_ways: Option<u32>,
+    /// None: no lock request is kept.
+    pub lock_waiters: Option<u32>,
 }
 
 impl Machine {

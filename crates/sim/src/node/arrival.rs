@@ -22,9 +22,10 @@ use crate::network::{Arrival, Delivery as Packet};
 use crate::time::Time;
 
 use super::fabric::AnyNetwork;
+use super::kept::token_of;
 use super::list_search::{self, ListSearch};
 use super::message::{INDEX_SHIFT, Message, Phase};
-use super::ranks::{Bytes, Meter, Ranks};
+use super::ranks::{Bytes, Incoming, Meter, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::trace::Unit;
 
@@ -354,8 +355,13 @@ impl<R: Ranks> Simulation<R> {
         let delivery = if found.is_none() {
             Delivery::failed(fail::UNDELIVERABLE)
         } else {
-            match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut steps) {
+            let incoming = Incoming { request, payload: &payload, token: token_of(index, message) };
+            match self.ranks.deliver(to, ni, &incoming, &mut reply, &mut steps) {
                 Verdict::Done(delivery) => delivery,
+                Verdict::Kept => {
+                    message.phase = Phase::Kept;
+                    Delivery::failed(fail::OK)
+                }
                 Verdict::Full if self.blocks_for(to) => return self.block(now, index, payload),
                 Verdict::Unreachable | Verdict::Full => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
@@ -384,6 +390,9 @@ impl<R: Ranks> Simulation<R> {
             fail::DROPPED if message_class == Class::Velo => self.statistics.velo_discarded += 1,
             _ => {}
         }
+        if self.messages[index as usize].phase == Phase::Kept {
+            return self.statistics.note(&[4100]);
+        }
         self.schedule_fired(to, ni, finish);
         // The library reads a line of memory for each further item of the message.
         let lines = machine.host.memory_access * (path.items(payload.len() as u64) - 1);
@@ -404,7 +413,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// Sends the response.
-    fn respond(&mut self, at: Time, index: u32) {
+    pub(super) fn respond(&mut self, at: Time, index: u32) {
         self.statistics.responses += 1;
         let machine = self.machine.clone();
         let message = &self.messages[index as usize];
@@ -437,7 +446,7 @@ const LOST: u32 = u32::MAX;
 
 fn name_of(phase: Phase) -> &'static str {
     match phase {
-        Phase::Free | Phase::Request => "request",
+        Phase::Free | Phase::Request | Phase::Kept => "request",
         Phase::Response => "response",
         Phase::Refusal => "refusal",
         Phase::Credit => "credits",

@@ -34,6 +34,8 @@ use super::units::Way;
 pub(super) enum Phase {
     Free,
     Request,
+    /// A request that its target's NIC keeps, and answers later.
+    Kept,
     /// An acknowledgement or a reply, on its way back.
     Response,
     /// The notification of a refusal, on its way back.
@@ -450,8 +452,8 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- Triggered operations ------------------------------------------------------------------------------------
 
-    /// Starts the triggered operations that are due, without their program: by the NIC, or in host mode by the
-    /// processor.
+    /// Starts the triggered operations that are due, and sends the answers that are, without their program: by the NIC, or in host mode
+    /// by the processor.
     pub(super) fn fire(&mut self, now: Time, rank: u32, ni: u32) {
         let machine = self.machine.clone();
         loop {
@@ -482,6 +484,7 @@ impl<R: Ranks> Simulation<R> {
             }
             self.queue.schedule(at, Event::Issue(index));
         }
+        self.send_answers(now, rank, ni);
         self.wake(rank, now);
     }
 
@@ -502,7 +505,7 @@ impl<R: Ranks> Simulation<R> {
         match message.phase {
             Phase::Refusal | Phase::Credit => Class::Response,
             Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
-            Phase::Free | Phase::Request => Class::of_request(&message.command),
+            Phase::Free | Phase::Request | Phase::Kept => Class::of_request(&message.command),
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `commands` | commands on their way to the NIC, by the node's host interface |
 //! | `credits` | credits of mailboxes |
 //! | `arrival` | the steps at the target node |
+//! | `kept` | lock requests that a NIC keeps, and their answers |
 //! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
 //! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
 //! | `units` | the units of a node: until when each is busy, and what waits before it |
@@ -36,6 +37,7 @@ mod commands;
 mod credits;
 mod fabric;
 mod hardware;
+mod kept;
 mod list_search;
 mod livelock;
 mod mailboxes;
@@ -58,5 +60,5 @@ pub use livelock::{Operation, Repeated, Repetition};
 pub use options::{Death, Fault, Options, SimulationError};
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use pace::Variation;
-pub use ranks::{Ask, Bytes, KILLED, Meter, Ranks, RegisterSums, Turn};
+pub use ranks::{Ask, Bytes, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
 pub use run::{Simulation, View};

@@ -107,6 +107,15 @@ pub trait Meter {
     fn charge(&mut self, step: Step);
 }
 
+/// A request at its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    pub request: &'a Request,
+    pub payload: &'a [u8],
+    /// What a unit that keeps the request gives back with the answer.
+    pub token: u64,
+}
+
 /// The ranks of a job, 0 to `size() - 1`.
 pub trait Ranks {
     fn size(&self) -> u32;
@@ -180,13 +189,12 @@ pub trait Ranks {
     /// Takes a command that has been carried out; its box may be reused.
     fn recycle(&mut self, _: Box<Command>) {}
 
-    /// Delivers a request to a rank's NIC, with its payload. Fetched bytes are appended to `reply`.
+    /// Delivers a request to a rank's NIC. Fetched bytes are appended to `reply`.
     fn deliver(
         &mut self,
         rank: u32,
         ni: u32,
-        request: &Request,
-        payload: &[u8],
+        incoming: &Incoming<'_>,
         reply: &mut Vec<u8>,
         meter: &mut dyn Meter,
     ) -> Verdict;

@@ -645,6 +645,7 @@ impl<R: Ranks> Simulation<R> {
         rank_state.code = Some(code);
         self.ended += 1;
         self.mailboxes_ended(rank, at);
+        self.kept_ended(rank, at);
     }
 
     /// A rank does something else than repeat its operations.

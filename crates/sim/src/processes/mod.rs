@@ -21,14 +21,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
 use selvedge_shm::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
 use crate::node::ranks::MailboxState;
-use crate::node::{Ask, Meter, Ranks, RegisterSums, Turn, Wish};
+use crate::node::{Ask, Incoming, Meter, Ranks, RegisterSums, Turn, Wish};
 use crate::time::Time;
 
 /// How a turn of a rank ended.
@@ -288,14 +288,14 @@ impl<L: Launcher> Ranks for Processes<L> {
         &mut self,
         rank: u32,
         ni: u32,
-        request: &Request,
-        payload: &[u8],
+        incoming: &Incoming<'_>,
         reply: &mut Vec<u8>,
         meter: &mut dyn Meter,
     ) -> Verdict {
         self.changed.insert(rank);
         let Some(nic) = self.nic(rank, ni) else { return Verdict::Initiator(Fault::Gone) };
-        nic.deliver(request, payload, reply, &mut |step: Step| meter.charge(step))
+        let Incoming { request, payload, token } = *incoming;
+        nic.deliver(request, payload, token, reply, &mut |step: Step| meter.charge(step))
     }
 
     fn publish(&mut self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {

@@ -45,7 +45,7 @@ impl Port {
         let mut nic = tables.nic();
         let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
         let when_full = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
-        nic.port_open(Some(VPID), options::PHYSICAL | when_full).ok()?;
+        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
             nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use selvedge_nic::{Bus, Fault, Step};
+use selvedge_nic::{Asker, Bus, Fault, Step};
 
 use crate::node::{Bytes, Meter};
 
@@ -120,6 +120,8 @@ fn place(address: u64) -> Option<(usize, usize)> {
 pub(super) struct MemoryBus<'a> {
     pub memory: &'a mut Memory,
     pub payload: &'a [u8],
+    /// What a unit that keeps the request gives back with the answer.
+    pub token: u64,
     pub reply: &'a mut Vec<u8>,
     pub meter: &'a mut dyn Meter,
 }
@@ -179,6 +181,10 @@ impl Bus for MemoryBus<'_> {
     fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
         self.reply_space(reply_offset, from.len())?.copy_from_slice(from);
         Ok(())
+    }
+
+    fn asker(&mut self) -> Option<Asker> {
+        Some(Asker { token: self.token, ..Asker::default() })
     }
 
     fn charge(&mut self, step: Step) {

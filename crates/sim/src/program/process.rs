@@ -526,6 +526,7 @@ fn units(machine: &Machine, memory_bytes: usize) -> Limits {
         address_tables: (memory_bytes as u64).div_ceil(1 << 30).max(1) as u32,
         tlb_entries: sized.tlb_entries.unwrap_or(0),
         tlb_ways: sized.tlb_ways.unwrap_or(1),
+        lock_waiters: sized.lock_waiters.unwrap_or(0),
         ..Limits::NONE
     }
 }

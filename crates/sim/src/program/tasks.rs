@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Ask, KILLED, Meter, Ranks, RegisterSums, Turn};
+use crate::node::{Ask, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
@@ -156,14 +156,14 @@ impl Ranks for Tasks {
         &mut self,
         rank: u32,
         _: u32,
-        request: &Request,
-        payload: &[u8],
+        incoming: &Incoming<'_>,
         reply: &mut Vec<u8>,
         meter: &mut dyn Meter,
     ) -> Verdict {
+        let Incoming { request, payload, token } = *incoming;
         let core = Rc::clone(&self.tasks[rank as usize].process.core);
         let core = &mut *core.borrow_mut();
-        let mut bus = MemoryBus { memory: &mut core.memory, payload, reply, meter };
+        let mut bus = MemoryBus { memory: &mut core.memory, payload, token, reply, meter };
         core.tables.nic().deliver(&mut bus, request)
     }
 

@@ -199,6 +199,7 @@ impl Sheet {
                 mailbox_slots,
                 tlb_entries,
                 tlb_ways,
+                lock_waiters,
             }
         );
         sheet

@@ -4,6 +4,7 @@
 mod common;
 mod deaths;
 mod host_interfaces;
+mod kept_locks;
 mod machines;
 mod models;
 mod process;

@@ -7,12 +7,12 @@ use crate::common;
 use std::sync::Arc;
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::Side;
 use selvedge_nic::{Fault, Nic};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Network;
-use selvedge_sim::node::{End, Meter, Model, Options, Outcome, Ranks, Simulation, Turn};
+use selvedge_sim::node::{End, Incoming, Meter, Model, Options, Outcome, Ranks, Simulation, Turn};
 use selvedge_sim::program::ready::{self, ProgramError};
 use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::time::Time;
@@ -167,11 +167,11 @@ impl Ranks for Flipping {
         &mut self,
         rank: u32,
         ni: u32,
-        request: &Request,
-        payload: &[u8],
+        incoming: &Incoming<'_>,
         reply: &mut Vec<u8>,
         meter: &mut dyn Meter,
     ) -> Verdict {
+        let Incoming { request, payload, .. } = *incoming;
         let mut changed = payload.to_vec();
         // The announcement of a long message has no payload of the program: a wrong length is limited by the receive.
         let is_word = request.portal == 0 && request.match_bits >> 63 != 0;
@@ -179,7 +179,7 @@ impl Ranks for Flipping {
             *byte ^= u8::from(self.seen == self.at);
             self.seen += 1;
         }
-        let verdict = self.tasks.deliver(rank, ni, request, &changed, reply, meter);
+        let verdict = self.tasks.deliver(rank, ni, &Incoming { payload: &changed, ..*incoming }, reply, meter);
         if payload.is_empty() && !reply.is_empty() {
             let last = reply.len() - 1;
             reply[last] ^= u8::from(self.seen == self.at);

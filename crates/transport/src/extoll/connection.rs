@@ -10,12 +10,14 @@
 //! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
 //!    ring was closed with its port. So they keep their order ([`super::messages`]).
 
+use std::collections::BTreeSet;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::rma::descriptor::BYTES_MAX;
-use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
+use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier, options};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_shm::direct::ForPort;
 use selvedge_shm::os::copy;
@@ -66,16 +68,16 @@ impl Device {
         }
     }
 
+    fn requester(&self, vpid: u16, options: u32, node: u16) -> Requester {
+        Requester { node: self.node(), vpid, options, prototype: false, target: self.target_of(node), uid: 0 }
+    }
+
     /// Posts a command of a port. `options` are those of the connection.
     pub fn post(&self, vpid: u16, options: u32, descriptor: &Descriptor) -> Result<Posted, PostError> {
-        let from = Requester {
-            node: self.node(),
-            vpid,
-            options,
-            prototype: false,
-            target: self.target_of(descriptor.node),
-            uid: 0,
-        };
+        let from = self.requester(vpid, options, descriptor.node);
+        if matches!(descriptor.operation, Operation::Lock { .. }) && self.interface().limits().lock_waiters != 0 {
+            self.asked().insert((vpid, (descriptor.node, descriptor.vpid)));
+        }
         let mut rest = *descriptor;
         loop {
             let made = if is_too_long(&rest) {
@@ -102,6 +104,25 @@ impl Device {
                 StartError::Memory => PostError::Memory,
             });
         }
+    }
+
+    /// Takes back what an open port has asked of locks and has no answer to. The answers that come then go to no port.
+    pub(super) fn withdraw_lock_requests(&self, vpid: u16) {
+        let of_port = (vpid, (0, 0))..=(vpid, (u16::MAX, u8::MAX));
+        let asked: Vec<(u16, (u16, u8))> = self.asked().range(of_port).copied().collect();
+        for (_, (node, there)) in asked {
+            self.asked().remove(&(vpid, (node, there)));
+            let from = self.requester(vpid, options::TE, node);
+            let made = self.interface().lock_to_post().rma_withdrawal(&mut NoMemory, &from, (node, there));
+            // A NIC without room waits; one that is gone keeps nothing.
+            if let Ok(command) = made {
+                let _ = self.until_room(|| self.interface().start(&command).map_err(|_| PostError::Full));
+            }
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeSet<(u16, (u16, u8))>> {
+        self.asked.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 }
 

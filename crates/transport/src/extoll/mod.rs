@@ -25,6 +25,7 @@ pub mod notifications;
 pub mod pages;
 pub mod staging;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
@@ -75,6 +76,8 @@ pub struct Device {
     /// The home's address of node 0.
     first: u64,
     free: Mutex<FreePages>,
+    /// Whose locks each open port has asked for, where requests may be kept: VPID here; node and VPID there.
+    asked: Mutex<BTreeSet<(u16, (u16, u8))>>,
 }
 
 /// The home's address of node 0 among the nodes of libraries.
@@ -103,6 +106,7 @@ impl Device {
             address_tables: process.settings.address_tables,
             mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots).max(SLOTS_MAX * process.size()),
             notifications: Limits::EXTOLL.notifications.max(notifications),
+            lock_waiters: process.settings.lock_waiters,
             ..Limits::EXTOLL
         }
         .clamped();
@@ -112,6 +116,7 @@ impl Device {
             interface: opened.interface.clone(),
             _opened: Some(opened),
             first: FIRST_OF_LIBRARIES,
+            asked: Mutex::default(),
         });
         *device = Some(made.clone());
         Ok(made)
@@ -119,7 +124,7 @@ impl Device {
 
     /// The units of a NIC that its caller has opened. A node's id is its id in the home.
     pub fn over(interface: Arc<Interface>) -> Device {
-        Device { free: free_pages_of(&interface), interface, _opened: None, first: 0 }
+        Device { free: free_pages_of(&interface), interface, _opened: None, first: 0, asked: Mutex::default() }
     }
 
     pub fn interface(&self) -> &Interface {
@@ -188,11 +193,18 @@ impl Device {
         nic.signals.registers.add(Register::VeloDiscarded, lost);
     }
 
-    /// Closes a port, and takes its regions out of the tables.
+    /// Closes a port, and takes its regions out of the tables. It waits for no lock any more, and requests that are kept for its own
+    /// locks fail.
     pub fn close_port(&self, port: PortId) -> Result<(), DeviceError> {
+        self.withdraw_lock_requests(port.vpid);
         // Another thread that opens this VPID registers nothing before the regions are gone.
         let mut free = self.free_pages();
-        self.interface().lock().port_close(port).map_err(|_| DeviceError::NotOpen)?;
+        let fired = {
+            let mut nic = self.interface().lock();
+            nic.port_close(port).map_err(|_| DeviceError::NotOpen)?;
+            nic.has_fired()
+        };
+        self.interface().settle(fired);
         for (first, pages) in free.regions_of(port.vpid) {
             self.clear(&mut free, first, pages);
         }

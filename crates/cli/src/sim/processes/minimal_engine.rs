@@ -4,7 +4,7 @@
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Step};
-use selvedge_sim::node::{Ask, Meter, Ranks};
+use selvedge_sim::node::{Ask, Incoming, Meter, Ranks};
 use selvedge_sim::processes::Processes;
 use selvedge_sim::time::Time;
 
@@ -170,11 +170,13 @@ impl Engine {
         let now = self.clocks[from as usize];
         let mut reply = Vec::new();
         let to = self.ranks.find(command.target, ni);
+        let incoming = Incoming { request: &command.request, payload, token: 0 };
         let delivery = match to {
             None => Delivery::failed(fail::UNDELIVERABLE),
-            Some((to, ni)) => match self.ranks.deliver(to, ni, &command.request, payload, &mut reply, &mut Free) {
+            Some((to, ni)) => match self.ranks.deliver(to, ni, &incoming, &mut reply, &mut Free) {
                 Verdict::Done(delivery) => delivery,
-                Verdict::Unreachable | Verdict::Full => Delivery::failed(fail::DROPPED),
+                // No NIC of its tests keeps requests.
+                Verdict::Unreachable | Verdict::Full | Verdict::Kept => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
             },

@@ -15,6 +15,7 @@
 
 use std::time::{Duration, Instant};
 
+use selvedge_nic::NoMemory;
 use selvedge_nic::atu::PAGE_BYTES;
 use selvedge_nic::rma::{Descriptor, LockRequest, LockResult, Notification, Operation, code, options, spec};
 use selvedge_nic::velo::Endpoint;
@@ -107,7 +108,7 @@ impl Ask {
 
 /// Sets a lock of an own port.
 fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
-    let mut change = |compare, add| nic.lock_now(&LockRequest { vpid, number, compare, add });
+    let mut change = |compare, add| nic.lock_now(&mut NoMemory, &LockRequest { vpid, number, compare, add });
     if let Ok(now) = change(NEVER, 0) {
         let _ = change(i32::MAX, value.wrapping_sub(now.value));
     }
