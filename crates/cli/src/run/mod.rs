@@ -14,9 +14,11 @@
 //!    the next run sweeps it.
 
 pub(crate) mod connection;
+mod messages;
 pub(crate) mod output;
 pub(crate) mod pmi_server;
 mod program;
+mod ranks;
 pub(crate) mod report;
 pub(crate) mod signals;
 pub(crate) mod spawn;
@@ -161,12 +163,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
     };
     let signals = signals::Signals::block().context("cannot block and read signals")?;
     let (parent, directory) = make_directory(&args)?;
-    let plan = spawn::SpawnPlan::new(&args, executable, &directory, &parent)?;
-    let ended = supervise::supervise(&plan, signals, &directory, &supervise::Rules::from(&args));
-    if let Err(error) = directory.remove() {
-        report::say(&error.to_string());
-    }
-    ended.map(ExitCode::from)
+    let (name, share) = (directory.name().to_owned(), spawn::Share::whole(&args));
+    let plan = spawn::SpawnPlan::new(&args, share, executable, &directory, &parent)?;
+    let ranks = ranks::Ranks::new(directory, plan, signals.mask_before());
+    supervise::supervise(ranks, &name, signals, &args).map(ExitCode::from)
 }
 
 /// Makes the job's directory. Returns its parent, and the directory.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--tag-output`: the ranks' output in whole lines, each marked with its rank.
+//! The ranks' output: read from their pipes, and printed; with `--tag-output` in whole lines, each marked with its rank.
 //!
 //! Invariants
 //! 1. Lines of different ranks are never mixed, and each is written in one piece.
@@ -61,62 +61,35 @@ pub(crate) enum StandardStream {
     Stderr,
 }
 
-/// A rank's standard output or error.
-pub(crate) struct Stream {
-    pipe: OwnedFd,
+/// A rank's streams, in the order in which arrays hold them.
+pub(crate) const STANDARD_STREAMS: [StandardStream; 2] = [StandardStream::Stdout, StandardStream::Stderr];
+
+/// Prints a rank's stream on ours: in marked lines, or as it comes.
+pub(crate) struct Printer {
     target: StandardStream,
-    tagger: Tagger,
+    tagger: Option<Tagger>,
 }
 
-impl Stream {
-    pub(crate) fn new(pipe: OwnedFd, target: StandardStream, rank: usize) -> Stream {
-        let _ = rustix::io::ioctl_fionbio(&pipe, true);
-        Stream { pipe, target, tagger: Tagger::new(rank) }
+impl Printer {
+    /// `tag`: the rank to mark lines with.
+    pub(crate) fn new(target: StandardStream, tag: Option<usize>) -> Printer {
+        Printer { target, tagger: tag.map(Tagger::new) }
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
-    }
-
-    /// Passes on bytes that have arrived. False: the stream has ended, or ours is closed. Then the pipe is to be closed, which the
-    /// rank notices as with any pipe.
-    pub(crate) fn pass_on(&mut self) -> bool {
-        let mut chunk = [0u8; 16 << 10];
+    /// Prints bytes of the stream. False: ours is closed. Then the rank's pipe is to be closed, which the rank notices as with any pipe.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
+        let Some(tagger) = &mut self.tagger else { return self.write(bytes) };
         let mut out = Vec::new();
-        // One read for each poll, so that a rank that writes without pause does not delay the others.
-        let open = loop {
-            match rustix::io::read(&self.pipe, &mut chunk[..]) {
-                Ok(0) => break false,
-                Ok(count) => {
-                    self.tagger.take(&chunk[..count], &mut out);
-                    break true;
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => break true,
-                Err(_) => break false,
-            }
-        };
-        if !open {
-            self.tagger.end(&mut out);
-        }
-        self.write(&out) && open
+        tagger.take(bytes, &mut out);
+        self.write(&out)
     }
 
-    /// Passes on all bytes that have arrived. False: as for [`Stream::pass_on`].
-    pub(crate) fn pass_all_on(&mut self) -> bool {
-        loop {
-            match rustix::io::ioctl_fionread(&self.pipe) {
-                Ok(0) => return true,
-                Ok(_) if self.pass_on() => {}
-                _ => return false,
-            }
-        }
-    }
-
-    /// Writes the last line, if it is not whole.
-    pub(crate) fn close(mut self) {
+    /// Prints the last line, if it is not whole.
+    pub(crate) fn end(&mut self) {
         let mut out = Vec::new();
-        self.tagger.end(&mut out);
+        if let Some(tagger) = &mut self.tagger {
+            tagger.end(&mut out);
+        }
         self.write(&out);
     }
 
@@ -132,6 +105,81 @@ impl Stream {
             StandardStream::Stderr => std::io::stderr().lock().write_all(out),
         };
         written.is_ok()
+    }
+}
+
+/// The pipe from a rank's standard output or error.
+pub(crate) struct Stream {
+    pipe: OwnedFd,
+}
+
+impl Stream {
+    pub(crate) fn new(pipe: OwnedFd) -> Stream {
+        let _ = rustix::io::ioctl_fionbio(&pipe, true);
+        Stream { pipe }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Reads bytes that have arrived, none if there are none. `None`: the stream has ended.
+    ///
+    /// One read for each poll, so that a rank that writes without pause does not delay the others.
+    pub(crate) fn read(&self) -> Option<Vec<u8>> {
+        let mut chunk = [0u8; 16 << 10];
+        loop {
+            match rustix::io::read(&self.pipe, &mut chunk[..]) {
+                Ok(0) => return None,
+                Ok(count) => return Some(chunk[..count].to_vec()),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Some(Vec::new()),
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// A rank's stream that this process prints itself.
+pub(crate) struct PrintedStream {
+    stream: Stream,
+    printer: Printer,
+}
+
+impl PrintedStream {
+    pub(crate) fn new(stream: Stream, printer: Printer) -> PrintedStream {
+        PrintedStream { stream, printer }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.fd()
+    }
+
+    /// Prints bytes that have arrived. False: the stream has ended, or ours is closed. Then the pipe is to be closed.
+    fn pass_on(&mut self) -> bool {
+        match self.stream.read() {
+            Some(bytes) => self.printer.take(&bytes),
+            None => {
+                self.printer.end();
+                false
+            }
+        }
+    }
+
+    /// Prints all bytes that have arrived. False: as for [`PrintedStream::pass_on`].
+    pub(crate) fn pass_all_on(&mut self) -> bool {
+        loop {
+            match rustix::io::ioctl_fionread(&self.stream.pipe) {
+                Ok(0) => return true,
+                Ok(_) if self.pass_on() => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Prints the last line, if it is not whole.
+    pub(crate) fn close(mut self) {
+        self.printer.end();
     }
 }
 

@@ -22,18 +22,35 @@ use rustix::thread::CpuSet;
 use selvedge_job::{Identity, JobDirectory};
 
 use super::connection::Connection;
-use super::output::{StandardStream, Stream};
+use super::output::Stream;
 use super::{Args, Binding};
 
-/// The settings that are the same for all ranks.
+/// The part of a job that runs on this host.
+pub(crate) struct Share {
+    /// In ascending order.
+    pub(crate) ranks: Vec<usize>,
+}
+
+impl Share {
+    /// All ranks.
+    pub(crate) fn whole(args: &Args) -> Share {
+        Share { ranks: (0..args.ranks as usize).collect() }
+    }
+}
+
+/// The settings that are the same for all ranks of this host.
 pub(crate) struct SpawnPlan {
     executable: PathBuf,
     name: OsString,
     args: Vec<OsString>,
+    /// The number of ranks of the job.
     pub(crate) size: usize,
+    /// The ranks of this host.
+    pub(crate) ranks: Vec<usize>,
     set: BTreeMap<OsString, OsString>,
     unset: Vec<OsString>,
-    tag_output: bool,
+    /// The ranks' output goes through pipes.
+    pub(crate) capture_output: bool,
     /// Standard input is a terminal, so the launcher forwards it: a rank is in another process group and may not read it.
     pub(crate) forward_stdin: bool,
     /// The cores to pin ranks to; empty: ranks are not pinned.
@@ -52,19 +69,26 @@ pub(crate) struct Started {
 }
 
 impl SpawnPlan {
-    pub(crate) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<SpawnPlan> {
-        let size = args.ranks as usize;
+    pub(crate) fn new(
+        args: &Args,
+        share: Share,
+        executable: PathBuf,
+        directory: &JobDirectory,
+        parent: &Path,
+    ) -> Result<SpawnPlan> {
+        let here = share.ranks.len();
         Ok(SpawnPlan {
             executable,
             name: args.program().to_owned(),
             args: args.command.iter().skip(1).cloned().collect(),
-            size,
+            size: args.ranks as usize,
+            ranks: share.ranks,
             set: environment(args, directory, parent),
             unset: variables_of_outer_launchers(),
-            tag_output: args.tag_output,
+            capture_output: args.tag_output,
             forward_stdin: io::stdin().is_terminal(),
-            cores: cores(args.bind, size),
-            open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * size + 64)?,
+            cores: cores(args.bind, here),
+            open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * here + 64)?,
             simulated: false,
         })
     }
@@ -87,8 +111,14 @@ impl SpawnPlan {
         self.name.to_string_lossy().into_owned()
     }
 
-    /// Starts one rank.
-    pub(crate) fn start(&self, rank: usize, mask: libc::sigset_t, own: &[(&str, &OsStr)]) -> io::Result<Started> {
+    /// Starts one rank, the `nth_here` of this host.
+    pub(crate) fn start(
+        &self,
+        rank: usize,
+        nth_here: usize,
+        mask: libc::sigset_t,
+        own: &[(&str, &OsStr)],
+    ) -> io::Result<Started> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let mut command = Command::new(&self.executable);
@@ -109,7 +139,7 @@ impl SpawnPlan {
             0 => Stdio::inherit(),
             _ => Stdio::null(),
         });
-        if self.tag_output {
+        if self.capture_output {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let preparation = Preparation {
@@ -118,7 +148,7 @@ impl SpawnPlan {
             mask,
             open_files: self.open_files,
             simulated: self.simulated,
-            core: self.cores.get(rank % self.cores.len().max(1)).map(|&core| {
+            core: self.cores.get(nth_here % self.cores.len().max(1)).map(|&core| {
                 let mut set = CpuSet::new();
                 set.set(core);
                 set
@@ -132,8 +162,8 @@ impl SpawnPlan {
             who,
             connection: Connection::new(ours),
             streams: [
-                child.stdout.take().map(|pipe| Stream::new(pipe.into(), StandardStream::Stdout, rank)),
-                child.stderr.take().map(|pipe| Stream::new(pipe.into(), StandardStream::Stderr, rank)),
+                child.stdout.take().map(|pipe| Stream::new(pipe.into())),
+                child.stderr.take().map(|pipe| Stream::new(pipe.into())),
             ],
             stdin: child.stdin.take().map(OwnedFd::from),
         })

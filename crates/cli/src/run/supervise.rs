@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Supervises the ranks: one thread, one `poll`.
+//! Supervises a job: PMI, output, input, signals, the time limit, the exit code. One thread, one `poll`.
+//!
+//! The ranks themselves are behind a [`Host`]: this process's own, or those of an agent on another host.
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are handled before its death.
-//! 2. The tombstone of a rank that ended early is written, and its NICs are marked dead, before its death has any other
-//!    effect.
-//! 3. A rank's process group is signalled only while the rank is not reaped, so the kernel cannot have given its number to
-//!    another process.
-//! 4. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
+//! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are marked dead.
+//! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -17,16 +16,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
-use selvedge_shm::segment::mark_dead;
 
 use super::Args;
-use super::connection::{Connection, ConnectionState};
-use super::output::Stream;
+use super::messages::{Event, Order};
+use super::output::{Printer, STANDARD_STREAMS};
 use super::pmi_server::{Abort, Replies, Server};
-use super::report::{exit_code, how, say, signal_name, start_code};
-use super::signals::{Signals, signal_rank, stop_self};
-use super::spawn::SpawnPlan;
+use super::ranks::{self, Ranks};
+use super::report::{exit_code, how, say, signal_name};
+use super::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -34,26 +31,70 @@ const GRACE: Duration = Duration::from_secs(1);
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// How often the launcher checks whether it is in the terminal's foreground again and may read from it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
+/// The most input that is on its way to rank 0.
+const INPUT_BYTES_MAX: usize = 64 << 10;
 
 const EXIT_TIMEOUT: u8 = 124;
 
-/// How failures are treated, as the user has chosen.
-pub(super) struct Rules {
-    timeout: Option<Duration>,
-    keep_going: bool,
+/// Where ranks are, and who watches them.
+pub(super) enum Host {
+    Here(Box<Ranks>),
 }
 
-impl From<&Args> for Rules {
-    fn from(args: &Args) -> Rules {
-        Rules { timeout: args.timeout, keep_going: args.keep_going }
+/// What a poll entry of a host belongs to.
+#[derive(Clone, Copy)]
+enum Part {
+    Ranks(ranks::Part),
+}
+
+impl Host {
+    fn start(&mut self, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.start(events),
+        }
+    }
+
+    fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
+        match self {
+            Host::Here(ranks) => ranks.poll_with(true, &mut |part, fd, flags| add(Part::Ranks(part), fd, flags)),
+        }
+    }
+
+    fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
+        match (self, part) {
+            (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
+        }
+    }
+
+    /// A child of this process has ended.
+    fn child_ended(&mut self, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.find_dead(events),
+        }
+    }
+
+    fn obey(&mut self, order: Order, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.obey(order, events),
+        }
     }
 }
 
-struct Rank {
-    who: Identity,
-    alive: bool,
-    connection: Option<Connection>,
-    streams: [Option<Stream>; 2],
+/// What the supervisor knows of a rank.
+struct Member {
+    host: usize,
+    state: State,
+    pid: u32,
+    /// Where its output goes; `None` when it has ended, or does not come this way.
+    printers: [Option<Printer>; 2],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Is being started.
+    Expected,
+    Alive,
+    Gone,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,30 +107,23 @@ enum Phase {
     Killed,
 }
 
-/// Forwards the terminal's input to rank 0.
-struct StdinForward {
-    pipe: OwnedFd,
-    pending: Vec<u8>,
-}
-
 /// What a poll entry belongs to.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
     Stdin,
-    StdinPipe,
-    Connection(usize),
-    Stream(usize, usize),
+    Host(usize, Part),
 }
 
 struct Supervisor<'a> {
-    directory: &'a JobDirectory,
-    rules: &'a Rules,
+    args: &'a Args,
     signals: Signals,
     program: String,
     server: Server,
-    ranks: Vec<Rank>,
-    stdin_forward: Option<StdinForward>,
+    hosts: Vec<Host>,
+    members: Vec<Member>,
+    /// Bytes of input on their way to rank 0; `None` when it takes no input from here.
+    input: Option<usize>,
     phase: Phase,
     deadline: Option<Instant>,
     interrupted: bool,
@@ -97,54 +131,47 @@ struct Supervisor<'a> {
     failure: Option<u8>,
 }
 
-/// Starts all ranks, and returns the job's exit code when all have ended.
-pub(super) fn supervise(plan: &SpawnPlan, signals: Signals, directory: &JobDirectory, rules: &Rules) -> Result<u8> {
+/// Starts the ranks, all on this host, and returns the job's exit code when all have ended. Then the job's directory is removed.
+pub(super) fn supervise(ranks: Ranks, job: &str, signals: Signals, args: &Args) -> Result<u8> {
+    let plan = ranks.plan();
+    let (captured, forward_stdin) = (plan.capture_output, plan.forward_stdin);
+    let member = |rank| {
+        let tag = args.tag_output.then_some(rank);
+        let printers = STANDARD_STREAMS.map(|stream| captured.then(|| Printer::new(stream, tag)));
+        Member { host: 0, state: State::Expected, pid: 0, printers }
+    };
     let mut supervisor = Supervisor {
-        directory,
-        rules,
+        args,
         signals,
-        program: plan.program(),
-        server: Server::new(directory.name(), plan.size),
-        ranks: Vec::with_capacity(plan.size),
-        stdin_forward: None,
+        program: args.program().to_string_lossy().into_owned(),
+        server: Server::new(job, args.ranks as usize),
+        members: (0..args.ranks as usize).map(member).collect(),
+        hosts: vec![Host::Here(Box::new(ranks))],
+        input: forward_stdin.then_some(0),
         phase: Phase::Running,
-        deadline: rules.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        deadline: args.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         interrupted: false,
         failure: None,
     };
-    supervisor.start_all(plan);
-    while supervisor.ranks.iter().any(|rank| rank.alive) {
-        supervisor.turn(None)?;
+    let ended = supervisor.run();
+    for host in supervisor.hosts {
+        match host {
+            Host::Here(ranks) => ranks.remove_directory(),
+        }
     }
-    supervisor.take_last_output()?;
-    Ok(supervisor.failure.unwrap_or(0))
+    ended.map(|()| supervisor.failure.unwrap_or(0))
 }
 
 impl Supervisor<'_> {
-    fn start_all(&mut self, plan: &SpawnPlan) {
-        let mask = self.signals.mask_before();
-        for rank in 0..plan.size {
-            match plan.start(rank, mask, &[]) {
-                Ok(started) => {
-                    if let Some(pipe) = started.stdin {
-                        let _ = rustix::io::ioctl_fionbio(&pipe, true);
-                        self.stdin_forward = Some(StdinForward { pipe, pending: Vec::new() });
-                    }
-                    self.ranks.push(Rank {
-                        who: started.who,
-                        alive: true,
-                        connection: Some(started.connection),
-                        streams: started.streams,
-                    });
-                }
-                Err(error) => {
-                    say(&format!("cannot start rank {rank} ({}): {error}", self.program));
-                    self.failure = Some(start_code(&error));
-                    self.end();
-                    return;
-                }
-            }
+    /// Runs the job to its end.
+    fn run(&mut self) -> Result<()> {
+        for host in 0..self.hosts.len() {
+            self.with_host(host, |host, events| host.start(events));
         }
+        while self.members.iter().any(|member| member.state != State::Gone) {
+            self.turn(None)?;
+        }
+        self.take_last_output()
     }
 
     /// Waits for an event, and handles it.
@@ -154,9 +181,9 @@ impl Supervisor<'_> {
             match source {
                 Source::Signals => self.take_signals(),
                 Source::Stdin => self.read_stdin(),
-                Source::StdinPipe => self.feed_rank_0(flags),
-                Source::Connection(rank) => self.serve(rank, flags),
-                Source::Stream(rank, which) => self.pass_output(rank, which),
+                Source::Host(host, part) => {
+                    self.with_host(host, |host, events| host.serve(part, flags, events));
+                }
             }
         }
         self.check_clock();
@@ -164,38 +191,20 @@ impl Supervisor<'_> {
     }
 
     fn wait(&self, until: Option<Instant>) -> Result<Vec<(Source, PollFlags)>> {
-        let stdin = rustix::stdio::stdin();
         let mut sources = vec![Source::Signals];
-        let signals = self.signals.fd();
-        let mut polled = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
+        let mut polled = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
         let mut add = |source, fd, flags| {
             sources.push(source);
             polled.push(PollFd::from_borrowed_fd(fd, flags));
         };
-        let in_foreground = self.stdin_forward.is_none() || may_read_terminal();
-        if let Some(stdin_forward) = &self.stdin_forward {
-            let blocked = !stdin_forward.pending.is_empty();
-            // Poll even without anything to write, to detect that rank 0 has closed the pipe.
-            add(
-                Source::StdinPipe,
-                stdin_forward.pipe.as_fd(),
-                if blocked { PollFlags::OUT } else { PollFlags::empty() },
-            );
-            if !blocked && in_foreground {
-                add(Source::Stdin, stdin, PollFlags::IN);
-            }
+        let may_read = self.input.is_none() || may_read_stdin();
+        if may_read && self.input.is_some_and(|under_way| under_way < INPUT_BYTES_MAX) {
+            add(Source::Stdin, rustix::stdio::stdin(), PollFlags::IN);
         }
-        for (number, rank) in self.ranks.iter().enumerate() {
-            if let Some(connection) = &rank.connection {
-                add(Source::Connection(number), connection.fd(), connection.interest());
-            }
-            for (which, stream) in rank.streams.iter().enumerate() {
-                if let Some(stream) = stream {
-                    add(Source::Stream(number, which), stream.fd(), PollFlags::IN);
-                }
-            }
+        for (number, host) in self.hosts.iter().enumerate() {
+            host.poll_with(&mut |part, fd, flags| add(Source::Host(number, part), fd, flags));
         }
-        let check_again = (!in_foreground).then(|| Instant::now() + FOREGROUND_CHECK);
+        let check_again = (!may_read).then(|| Instant::now() + FOREGROUND_CHECK);
         let timeout = [until, check_again, self.next_deadline()].into_iter().flatten().min().map(time_until);
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -204,6 +213,8 @@ impl Supervisor<'_> {
         let ready = sources.into_iter().zip(polled.iter().map(PollFd::revents));
         Ok(ready.filter(|(_, flags)| !flags.is_empty()).collect())
     }
+
+    // ---- time and signals ----
 
     fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
@@ -216,7 +227,7 @@ impl Supervisor<'_> {
     fn check_clock(&mut self) {
         let Some(deadline) = self.next_deadline().filter(|&deadline| Instant::now() >= deadline) else { return };
         if self.phase == Phase::Running {
-            let limit = self.rules.timeout.unwrap_or_default();
+            let limit = self.args.timeout.unwrap_or_default();
             say(&format!("the job has reached its time limit of {} s", limit.as_secs_f64()));
             self.failure.get_or_insert(EXIT_TIMEOUT);
             self.end();
@@ -229,7 +240,11 @@ impl Supervisor<'_> {
     fn take_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
             match signal {
-                libc::SIGCHLD => self.reap(),
+                libc::SIGCHLD => {
+                    for host in 0..self.hosts.len() {
+                        self.with_host(host, Host::child_ended);
+                    }
+                }
                 libc::SIGCONT => self.signal_all(libc::SIGCONT),
                 libc::SIGTSTP => {
                     self.signal_all(libc::SIGTSTP);
@@ -265,120 +280,101 @@ impl Supervisor<'_> {
         self.signal_all(libc::SIGKILL);
     }
 
-    fn signal_all(&self, signal: i32) {
-        for rank in self.ranks.iter().filter(|rank| rank.alive) {
-            signal_rank(rank.who.pid, signal);
+    fn signal_all(&mut self, signal: i32) {
+        for host in 0..self.hosts.len() {
+            self.order(host, Order::Signal(signal));
         }
     }
 
-    /// Handles and reaps every rank that has died.
-    fn reap(&mut self) {
-        while let Some((pid, status)) = next_dead() {
-            if let Some(rank) = self.ranks.iter().position(|rank| rank.alive && rank.who.pid == pid) {
-                self.rank_ended(rank, status);
+    // ---- events and orders ----
+
+    /// Lets a host do something, and handles what happens.
+    fn with_host(&mut self, host: usize, act: impl FnOnce(&mut Host, &mut Vec<Event>)) {
+        let mut events = Vec::new();
+        act(&mut self.hosts[host], &mut events);
+        for event in events {
+            self.handle(host, event);
+        }
+    }
+
+    fn order(&mut self, host: usize, order: Order) {
+        self.with_host(host, |host, events| host.obey(order, events));
+    }
+
+    fn order_for(&mut self, rank: usize, order: Order) {
+        self.order(self.members[rank].host, order);
+    }
+
+    fn handle(&mut self, host: usize, event: Event) {
+        match event {
+            Event::Started { rank, pid } => {
+                self.members[rank].pid = pid;
+                self.members[rank].state = State::Alive;
             }
-            // SAFETY: a null status pointer is allowed; `pid` is a dead child that only this code reaps.
-            unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), 0) };
+            Event::NotStarted { rank, code, why } => self.not_started(host, rank, code, &why),
+            Event::Line { rank, line } => self.line(rank, &line),
+            Event::Endless { rank } => {
+                say(&format!("{} sent an endless line on its PMI socket, which is now closed", self.describe(rank)));
+            }
+            Event::Ended { rank, status } => self.rank_ended(rank, status.0),
+            Event::Output { rank, which, bytes } => {
+                let printer = &mut self.members[rank].printers[which];
+                if printer.as_mut().is_some_and(|printer| !printer.take(&bytes)) {
+                    *printer = None;
+                    self.order_for(rank, Order::CloseOutput { rank, which });
+                }
+            }
+            Event::OutputEnded { rank, which } => self.end_output(rank, which),
+            Event::InputTaken(count) => {
+                self.input = self.input.map(|under_way| under_way.saturating_sub(count));
+            }
+            Event::InputClosed => self.input = None,
         }
     }
 
-    /// Handles the death of a rank that is not reaped yet.
+    fn not_started(&mut self, host: usize, rank: usize, code: u8, why: &str) {
+        say(&format!("cannot start rank {rank} ({}): {why}", self.program));
+        for rank in 0..self.members.len() {
+            if self.members[rank].host == host && self.members[rank].state == State::Expected {
+                self.members[rank].state = State::Gone;
+                (0..2).for_each(|which| self.end_output(rank, which));
+            }
+        }
+        self.failure.get_or_insert(code);
+        self.end();
+    }
+
+    /// Handles the death of a rank.
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
-        self.receive_requests(rank);
         let orderly = status.success() && self.server.has_left(rank);
-        if orderly {
-            self.mark_open_nics(rank);
-        } else {
-            self.write_tombstones(rank, status);
-        }
-        if !status.success() {
-            signal_rank(self.ranks[rank].who.pid, libc::SIGKILL);
-        }
-        self.ranks[rank].alive = false;
-        self.ranks[rank].connection = None;
-        if rank == 0 {
-            self.stdin_forward = None;
-        }
+        let job_goes_on = self.phase == Phase::Running;
+        self.order_for(rank, Order::Bury { rank, orderly, job_goes_on });
+        self.members[rank].state = State::Gone;
         let mut replies = Replies::new();
         self.server.rank_ended(rank, &mut replies);
         self.deliver(replies);
         if !status.success() && self.phase == Phase::Running {
             say(&format!("{} {}", self.describe(rank), how(status)));
             self.failure.get_or_insert(exit_code(status));
-            if !self.rules.keep_going {
+            if !self.args.keep_going {
                 self.end();
             }
         }
     }
 
-    fn write_tombstones(&self, rank: usize, status: ExitStatus) {
-        let number = u32::try_from(rank).unwrap_or(u32::MAX);
-        let who = self.ranks[rank].who;
-        // The process that joined the job may have been a child of the rank (the program of a script).
-        let claimants = self.directory.claimants().into_iter().map(|(_, who)| who);
-        let mut dead: Vec<u32> = claimants
-            .filter(|&who| !who.is_alive() && self.directory.tombstone_of(who).is_none())
-            .map(|who| who.pid)
-            .collect();
-        dead.push(who.pid);
-        dead.sort_unstable();
-        dead.dedup();
-        let stone = Tombstone { who, rank: number, how: how(status) };
-        if let Err(error) = stone.write(self.directory) {
-            say(&error.to_string());
-        }
-        write_missing_tombstones(self.directory, number);
-        // Marking the NICs notifies peers that use them or wait for them at once, before they check by themselves. When the whole job
-        // is ending, no peer needs it.
-        if self.phase == Phase::Running {
-            dead.iter().for_each(|&os_pid| mark_dead(self.directory.path(), os_pid));
-        }
-    }
-
-    /// Marks the NICs of a rank that has finalized and has ended without closing them. A rank that has closed them has also
-    /// released its Portals process id, so a normal end needs no search through all segments.
-    fn mark_open_nics(&self, rank: usize) {
-        let claimed = u16::try_from(rank).is_ok_and(|pid| self.directory.claim_file(pid).exists());
-        if claimed && self.phase == Phase::Running {
-            mark_dead(self.directory.path(), self.ranks[rank].who.pid);
-        }
-    }
-
     fn describe(&self, rank: usize) -> String {
-        format!("rank {rank} (pid {}, {})", self.ranks[rank].who.pid, self.program)
+        format!("rank {rank} (pid {}, {})", self.members[rank].pid, self.program)
     }
 
-    fn serve(&mut self, rank: usize, flags: PollFlags) {
-        if flags.contains(PollFlags::OUT) {
-            if let Some(connection) = &mut self.ranks[rank].connection {
-                connection.flush();
-            }
-        }
-        if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            self.receive_requests(rank);
-        }
-    }
-
-    /// Handles the requests that the rank has sent over PMI.
-    fn receive_requests(&mut self, rank: usize) {
-        let Some(connection) = &mut self.ranks[rank].connection else { return };
-        let mut lines = Vec::new();
-        let state = connection.receive(&mut lines);
-        for line in lines {
-            let mut replies = Replies::new();
-            let abort = self.server.line(rank, &line, &mut replies);
-            self.deliver(replies);
-            match abort {
-                Some(Abort { code, finished: true }) => self.finish(code),
-                Some(Abort { code, finished: false }) => self.aborted(rank, code),
-                None => {}
-            }
-        }
-        if state == ConnectionState::TooLong {
-            say(&format!("{} sent an endless line on its PMI socket, which is now closed", self.describe(rank)));
-        }
-        if state != ConnectionState::Open {
-            self.ranks[rank].connection = None;
+    /// Handles a line that a rank has sent over PMI.
+    fn line(&mut self, rank: usize, line: &str) {
+        let mut replies = Replies::new();
+        let abort = self.server.line(rank, line, &mut replies);
+        self.deliver(replies);
+        match abort {
+            Some(Abort { code, finished: true }) => self.finish(code),
+            Some(Abort { code, finished: false }) => self.aborted(rank, code),
+            None => {}
         }
     }
 
@@ -401,89 +397,53 @@ impl Supervisor<'_> {
 
     fn deliver(&mut self, replies: Replies) {
         for (rank, line) in replies {
-            if let Some(connection) = &mut self.ranks[rank].connection {
-                // A closed connection is detected at the next read.
-                connection.send(&line);
-            }
+            self.order_for(rank, Order::Answer { rank, line });
         }
     }
 
-    fn pass_output(&mut self, rank: usize, which: usize) {
-        let stream = &mut self.ranks[rank].streams[which];
-        if stream.as_mut().is_some_and(|stream| !stream.pass_on()) {
-            *stream = None;
+    // ---- output and input ----
+
+    fn end_output(&mut self, rank: usize, which: usize) {
+        if let Some(mut printer) = self.members[rank].printers[which].take() {
+            printer.end();
         }
     }
 
-    /// Passes on output that is still in the pipes after all ranks have ended.
+    /// Prints output that is still in the pipes after all ranks have ended.
     fn take_last_output(&mut self) -> Result<()> {
         let until = Instant::now() + LAST_OUTPUT;
-        while self.ranks.iter().any(|rank| rank.streams.iter().any(Option::is_some)) && Instant::now() < until {
+        let open = |member: &Member| member.printers.iter().any(Option::is_some);
+        while self.members.iter().any(open) && Instant::now() < until {
             self.turn(Some(until))?;
         }
-        self.ranks.iter_mut().flat_map(|rank| &mut rank.streams).filter_map(Option::take).for_each(Stream::close);
+        for rank in 0..self.members.len() {
+            (0..2).for_each(|which| self.end_output(rank, which));
+        }
         Ok(())
     }
 
     fn read_stdin(&mut self) {
-        let Some(stdin_forward) = &mut self.stdin_forward else { return };
         let mut chunk = [0u8; 4096];
         match rustix::io::read(rustix::stdio::stdin(), &mut chunk[..]) {
-            Ok(0) => self.stdin_forward = None,
-            Ok(count) => {
-                stdin_forward.pending.extend_from_slice(&chunk[..count]);
-                self.feed_rank_0(PollFlags::OUT);
+            Ok(count) if count > 0 => {
+                self.input = self.input.map(|under_way| under_way + count);
+                self.order_for(0, Order::Input(chunk[..count].to_vec()));
             }
             Err(Errno::INTR | Errno::WOULDBLOCK) => {}
-            Err(_) => self.stdin_forward = None,
-        }
-    }
-
-    fn feed_rank_0(&mut self, flags: PollFlags) {
-        let Some(stdin_forward) = &mut self.stdin_forward else { return };
-        if flags.contains(PollFlags::ERR) {
-            self.stdin_forward = None;
-            return;
-        }
-        while !stdin_forward.pending.is_empty() {
-            match rustix::io::write(&stdin_forward.pipe, &stdin_forward.pending) {
-                Ok(count) => drop(stdin_forward.pending.drain(..count)),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return,
-                Err(_) => {
-                    self.stdin_forward = None;
-                    return;
-                }
+            Ok(_) | Err(_) => {
+                self.input = None;
+                self.order_for(0, Order::InputEnded);
             }
         }
     }
 }
 
-/// A child that has ended and is not reaped yet.
-fn next_dead() -> Option<(u32, ExitStatus)> {
-    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged when no child has ended. `si_pid` is then
-    // the pid, or 0.
-    let info = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        if libc::waitid(libc::P_ALL, 0, &mut info, flags) != 0 || info.si_pid() == 0 {
-            return None;
-        }
-        info
-    };
-    // SAFETY: waitid filled the structure for a child, so these are the fields that are set.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
-    let raw = match info.si_code {
-        libc::CLD_EXITED => (status & 0xff) << 8,
-        libc::CLD_DUMPED => status | 0x80,
-        _ => status,
-    };
-    Some((u32::try_from(pid).ok()?, ExitStatus::from_raw(raw)))
-}
-
-/// Whether this command is in the terminal's foreground. The kernel would stop it if it read from the terminal in the background.
-fn may_read_terminal() -> bool {
-    rustix::termios::tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
+/// Whether this command may read its standard input: if it is a terminal, only in its foreground. In the background the kernel would
+/// stop a process that reads.
+fn may_read_stdin() -> bool {
+    let stdin = rustix::stdio::stdin();
+    !rustix::termios::isatty(stdin)
+        || rustix::termios::tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 fn time_until(when: Instant) -> Timespec {

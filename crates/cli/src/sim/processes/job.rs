@@ -18,7 +18,7 @@ use super::rank::{RankProcess, Standing};
 use super::spin;
 use super::watchdog::{Activity, Watchdog};
 use crate::run::connection::ConnectionState;
-use crate::run::output::Stream;
+use crate::run::output::PrintedStream;
 use crate::run::pmi_server::{Abort, Replies, Server};
 use crate::run::report::{exit_code, how, signal_name, start_code};
 use crate::run::signals::{Signals, signal_rank, stop_self};
@@ -134,7 +134,7 @@ impl SimulatedJob {
         self.end_all();
         for rank in self.ranks.iter_mut().flatten() {
             rank.pass_output();
-            rank.streams.iter_mut().filter_map(Option::take).for_each(Stream::close);
+            rank.streams.iter_mut().filter_map(Option::take).for_each(PrintedStream::close);
         }
         self.ranks.clear();
         if let Some(Err(error)) = self.directory.take().map(JobDirectory::remove) {
@@ -192,9 +192,9 @@ impl SimulatedJob {
         let mut page = SimEnd::create(&path, &self.costs)?;
         page.set_time(now.0);
         let own = [(VARIABLE, page.path().as_os_str())];
-        let started = self.plan.start(number as usize, self.signals.mask_before(), &own)?;
+        let started = self.plan.start(number as usize, number as usize, self.signals.mask_before(), &own)?;
         page.reserve_for(started.who.pid);
-        Ok(RankProcess::new(started.who, page, started.connection, started.streams)?)
+        Ok(RankProcess::new(number, started.who, page, started.connection, started.streams)?)
     }
 
     /// Serves a rank that has the turn, until it hands the turn back, blocks, or ends.

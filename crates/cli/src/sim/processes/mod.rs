@@ -34,7 +34,7 @@ use selvedge_sim_protocol::Costs;
 
 use crate::mpirun::Family;
 use crate::run::signals::Signals;
-use crate::run::spawn::{SpawnPlan, library_folder};
+use crate::run::spawn::{Share, SpawnPlan, library_folder};
 use crate::run::{self, ProgramError};
 
 /// The job to start.
@@ -102,7 +102,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
     let signals = Signals::block().context("cannot block and read signals")?;
     let (parent, directory) = run::make_directory(&args)?;
-    let plan = SpawnPlan::new(&args, executable, &directory, &parent).and_then(|mut plan| {
+    let plan = SpawnPlan::new(&args, Share::whole(&args), executable, &directory, &parent).and_then(|mut plan| {
         plan.simulate(&preloads)?;
         Ok(plan)
     });

@@ -11,7 +11,7 @@ use selvedge_job::Identity;
 use selvedge_sim_protocol::SimEnd;
 
 use crate::run::connection::{Connection, ConnectionState};
-use crate::run::output::Stream;
+use crate::run::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
 
 /// The process of a rank that has been started.
 pub(super) struct RankProcess {
@@ -20,7 +20,7 @@ pub(super) struct RankProcess {
     /// A descriptor of the process, readable when it has ended.
     process: OwnedFd,
     pub connection: Option<Connection>,
-    pub streams: [Option<Stream>; 2],
+    pub streams: [Option<PrintedStream>; 2],
     /// Lines to send to it at its next turn.
     pub held_lines: Vec<String>,
     pub standing: Standing,
@@ -48,7 +48,9 @@ pub(super) struct Ready {
 }
 
 impl RankProcess {
+    /// The streams are printed, with marks of this rank.
     pub fn new(
+        number: u32,
         who: Identity,
         page: SimEnd,
         connection: Connection,
@@ -63,6 +65,11 @@ impl RankProcess {
             OwnedFd::from_raw_fd(fd)
         };
         let (connection, held_lines) = (Some(connection), Vec::new());
+        let mut targets = STANDARD_STREAMS.into_iter();
+        let streams = streams.map(|stream| {
+            let printer = Printer::new(targets.next()?, Some(number as usize));
+            Some(PrintedStream::new(stream?, printer))
+        });
         Ok(RankProcess { who, page, process, connection, streams, held_lines, standing: Standing::Turns })
     }
 
