@@ -38,6 +38,8 @@ enum Command {
     Registers(registers::Args),
     Info(info::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Agent(run::AgentArgs),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Registers(args) => registers::main(args),
         Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("selvedge: {error:#}");

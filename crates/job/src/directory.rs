@@ -6,6 +6,7 @@
 //! | name | what | made by |
 //! |---|---|---|
 //! | `job` | [`JobRecord`], one line of JSON | the launcher |
+//! | `host` | nothing; there with several hosts, so that no two of them take the same directory | the agent of the host |
 //! | `<pid>.claim` | the process that has a Portals process id ([`crate::Claim`]) | the claimant |
 //! | `<pid>.<ni>.nic` | a NIC's segment | the claimant |
 //! | `<pid>.<ni>.rings` | the rings into a NIC | the claimant |

@@ -16,15 +16,30 @@ use serde::{Deserialize, Serialize};
 /// What has happened to a rank. Ranks are numbered in the job.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
-    Started { rank: usize, pid: u32 },
+    Started {
+        rank: usize,
+        pid: u32,
+    },
     /// No further rank is started on this host. The code is the job's exit code.
-    NotStarted { rank: usize, code: u8, why: String },
+    NotStarted {
+        rank: usize,
+        code: u8,
+        why: String,
+    },
     /// A line on its PMI socket, without the newline.
-    Line { rank: usize, line: String },
+    Line {
+        rank: usize,
+        line: String,
+    },
     /// It has sent a line that is too long, and its PMI socket is closed.
-    Endless { rank: usize },
+    Endless {
+        rank: usize,
+    },
     /// It has ended, and waits for [`Order::Bury`].
-    Ended { rank: usize, status: Status },
+    Ended {
+        rank: usize,
+        status: Status,
+    },
     /// Bytes of its standard output (0) or error (1).
     Output {
         rank: usize,
@@ -32,18 +47,42 @@ pub(crate) enum Event {
         #[serde(skip)]
         bytes: Vec<u8>,
     },
-    OutputEnded { rank: usize, which: usize },
+    OutputEnded {
+        rank: usize,
+        which: usize,
+    },
     /// Rank 0 has taken so many bytes of its input.
     InputTaken(usize),
     /// Rank 0 takes no more input.
     InputClosed,
+    /// The host is lost with all its ranks. Why, in words that follow its name. The launcher finds this; it never travels.
+    #[serde(skip)]
+    HostLost(String),
+}
+
+impl Event {
+    /// The rank and the stream that it is about.
+    pub(crate) fn about(&self) -> Option<(usize, usize)> {
+        match *self {
+            Event::Started { rank, .. }
+            | Event::NotStarted { rank, .. }
+            | Event::Line { rank, .. }
+            | Event::Endless { rank }
+            | Event::Ended { rank, .. } => Some((rank, 0)),
+            Event::Output { rank, which, .. } | Event::OutputEnded { rank, which } => Some((rank, which)),
+            Event::InputTaken(_) | Event::InputClosed | Event::HostLost(_) => None,
+        }
+    }
 }
 
 /// What is to be done with ranks.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Send a line on its PMI socket.
-    Answer { rank: usize, line: String },
+    Answer {
+        rank: usize,
+        line: String,
+    },
     /// Record the end of a rank that has ended, end the processes that it has left if it failed, and reap it.
     Bury {
         rank: usize,
@@ -58,7 +97,10 @@ pub(crate) enum Order {
     Input(#[serde(skip)] Vec<u8>),
     InputEnded,
     /// Nobody reads this stream any more.
-    CloseOutput { rank: usize, which: usize },
+    CloseOutput {
+        rank: usize,
+        which: usize,
+    },
 }
 
 /// How a process ended, as `wait` gives it.

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run`: starts a job of N processes on this machine and supervises it to its end.
+//! `selvedge run`: starts a job of N processes and supervises it to its end.
 //!
-//! DESIGN.md, "Live": a job starts on one machine with nothing installed, and its launcher speaks PMI-1.
+//! The launcher has the ranks of this host itself ([`ranks`]). With `--hosts` or `--hostfile` it starts an agent on each host
+//! ([`agents`], [`link`], [`agent`]), which has the ranks there. In both cases [`supervise`] decides.
 //!
 //! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if
 //! a signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
 //! started or found; 2 for an invalid command line; 1 when the job could not be set up.
 //!
 //! Invariants
-//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output and signals
+//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output, agents and signals
 //!    all arrive there, in [`supervise`].
-//! 2. When the launcher ends, for any reason, no rank stays behind. The directory stays only after a SIGKILL, and
-//!    the next run sweeps it.
+//! 2. When the launcher ends, for any reason, no rank stays behind, on no host. The directory stays only after a SIGKILL of the
+//!    process that has the ranks, and the next run sweeps it.
 
+mod agent;
+mod agents;
+mod channel;
 pub(crate) mod connection;
+mod host;
+mod hosts;
+mod link;
 mod messages;
 pub(crate) mod output;
 pub(crate) mod pmi_server;
@@ -24,25 +31,35 @@ pub(crate) mod signals;
 pub(crate) mod spawn;
 mod supervise;
 
+pub use agent::{AgentArgs, main as agent_main};
 pub use program::{ProgramError, find as find_program};
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
+use serde::{Deserialize, Serialize};
 
-/// Start a job of N processes on this machine.
-#[derive(clap::Args)]
+/// Start a job of N processes, on this machine or on several hosts.
+#[derive(Clone, clap::Args, Serialize, Deserialize)]
 #[command(after_help = AFTER_HELP, override_usage = "selvedge run [OPTIONS] PROGRAM [ARGS]...")]
 pub struct Args {
     /// Number of processes
     #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
     ranks: u32,
+
+    /// Hosts to run on, as `a,b:2,c`, each with its slots; they are reached by ssh
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
+
+    /// A file with a host on each line: `name`, `name:2` or `name slots=2`
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
 
     /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]
     #[arg(long, value_enum)]
@@ -79,6 +96,15 @@ pub struct Args {
 }
 
 impl Args {
+    /// The hosts that the user has named; empty: this one.
+    fn host_entries(&self) -> Result<Vec<hosts::HostEntry>, hosts::HostsError> {
+        match (&self.hosts, &self.hostfile) {
+            (Some(list), _) => hosts::from_list(list),
+            (None, Some(file)) => hosts::from_file(file),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
     fn program(&self) -> &OsStr {
         self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
@@ -92,7 +118,8 @@ impl Args {
         keep_going: bool,
     ) -> Args {
         let bind = Some(Binding::None);
-        Args { ranks, bind, mode: None, path: None, env, timeout: None, tag_output, keep_going, command }
+        let (hosts, hostfile, mode, path, timeout) = (None, None, None, None, None);
+        Args { ranks, hosts, hostfile, bind, mode, path, env, timeout, tag_output, keep_going, command }
     }
 
     /// Finds the program's file.
@@ -103,14 +130,21 @@ impl Args {
     }
 }
 
+/// The exit code for an invalid command line.
+const EXIT_USAGE: u8 = 2;
+
 const AFTER_HELP: &str = "\
 Standard input goes to rank 0. Each rank finds SELVEDGE_RANK, SELVEDGE_SIZE, SELVEDGE_JOB and SELVEDGE_DIR in its \
 environment, and PMI-1 for programs that know it.
 
+Hosts get ranks in blocks: one after the other, as many as a host has slots, in rounds if there are more ranks than slots; \
+evenly if no slots are given. Every host needs this selvedge at the same path (or where SELVEDGE_AGENT says) and the working \
+folder, and is reached by ssh without a password (or by the program that SELVEDGE_RSH names).
+
 Exit code: that of the first rank that failed (128 + signal number if killed), 124 after the time limit, \
 126 or 127 if the program cannot be started or found.";
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 enum Binding {
     /// Rank i on the i-th core that this command may use, starting again after the last core
     Core,
@@ -118,7 +152,7 @@ enum Binding {
     None,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, Serialize, Deserialize)]
 enum NicMode {
     /// A sender runs the target's NIC itself
     Nic,
@@ -126,7 +160,7 @@ enum NicMode {
     Host,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, Serialize, Deserialize)]
 enum MemoryPath {
     /// The fastest path that works
     Auto,
@@ -154,30 +188,59 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the job, and returns its exit code.
 pub fn main(args: Args) -> Result<ExitCode> {
+    let entries = match args.host_entries() {
+        Ok(entries) => entries,
+        Err(error) => {
+            report::say(&error.to_string());
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    let code = if entries.is_empty() { run_here(&args) } else { run_on(&entries, &args) };
+    code.map(ExitCode::from)
+}
+
+/// Runs the job on this host.
+fn run_here(args: &Args) -> Result<u8> {
     let executable = match args.executable() {
         Ok(path) => path,
         Err(error) => {
             report::say(&error.to_string());
-            return Ok(ExitCode::from(error.exit_code()));
+            return Ok(error.exit_code());
         }
     };
-    let signals = signals::Signals::block().context("cannot block and read signals")?;
-    let (parent, directory) = make_directory(&args)?;
-    let (name, share) = (directory.name().to_owned(), spawn::Share::whole(&args));
-    let plan = spawn::SpawnPlan::new(&args, share, executable, &directory, &parent)?;
+    let signals = block_signals()?;
+    let (parent, directory) = make_directory(args, None)?;
+    let name = directory.name().to_owned();
+    let plan = spawn::SpawnPlan::new(args, spawn::Share::whole(args), executable, &directory, &parent)?;
     let ranks = ranks::Ranks::new(directory, plan, signals.mask_before());
-    supervise::supervise(ranks, &name, signals, &args).map(ExitCode::from)
+    supervise::here(ranks, &name, signals, args)
+}
+
+/// Runs the job on these hosts.
+fn run_on(entries: &[hosts::HostEntry], args: &Args) -> Result<u8> {
+    let signals = block_signals()?;
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    match agents::prepare(args, entries, &signals, deadline)? {
+        Ok(agents) => supervise::on_hosts(agents, signals, deadline, args),
+        Err(code) => Ok(code),
+    }
+}
+
+fn block_signals() -> Result<signals::Signals> {
+    signals::Signals::block().context("cannot block and read signals")
 }
 
 /// Makes the job's directory. Returns its parent, and the directory.
-pub(crate) fn make_directory(args: &Args) -> Result<(PathBuf, JobDirectory)> {
+///
+/// `name`: the job's, if its launcher has named it.
+pub(crate) fn make_directory(args: &Args, name: Option<String>) -> Result<(PathBuf, JobDirectory)> {
     let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
     for name in sweep_stale(&parent) {
         log::info!("removed the files of job {name}, whose launcher is dead");
     }
     let launcher = Identity::own();
     // The name is readable, and unique until the machine restarts.
-    let name = format!("run-{}-{}", launcher.pid, launcher.start);
+    let name = name.unwrap_or_else(|| format!("run-{}-{}", launcher.pid, launcher.start));
     let directory = JobDirectory::create_in(&parent, &name).context("cannot make the job's directory")?;
     let program = args.program().to_string_lossy().into_owned();
     let record = JobRecord { launcher, name, size: args.ranks, program };

@@ -25,8 +25,8 @@ pub(crate) struct Server {
     name: String,
     members: Vec<Member>,
     keys: BTreeMap<(u32, String), String>,
-    /// Each rank is on a node of its own.
-    separate_nodes: bool,
+    /// Which ranks share a node; `None`: programs find out by themselves.
+    mapping: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,13 +76,24 @@ impl Server {
             name: name.to_owned(),
             members: (0..size).map(|_| member()).collect(),
             keys: BTreeMap::new(),
-            separate_nodes: false,
+            // All ranks are on one node, so that MPICH uses shared memory.
+            mapping: Some(format!("(vector,(0,1,{size}))")),
         }
     }
 
     /// Reports every rank as alone on its node, so that they share no memory.
     pub(crate) fn set_separate_nodes(&mut self) {
-        self.separate_nodes = true;
+        self.set_mapping(Some(format!("(vector,(0,{},1))", self.members.len())));
+    }
+
+    /// Sets which ranks share a node, as `PMI_process_mapping` tells it.
+    pub(crate) fn set_mapping(&mut self, mapping: Option<String>) {
+        self.mapping = mapping;
+    }
+
+    /// The job's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether the rank has finalized.
@@ -251,11 +262,9 @@ impl Server {
         if let Some(value) = self.keys.get(&(self.members[rank].generation, key.to_owned())) {
             return format!("cmd=get_result rc=0 msg=success value={value}");
         }
-        match key {
-            // All ranks are on one node, so that MPICH uses shared memory, unless each is on a node of its own.
-            "PMI_process_mapping" => {
-                let (nodes, each) = if self.separate_nodes { (self.members.len(), 1) } else { (1, self.members.len()) };
-                format!("cmd=get_result rc=0 msg=success value=(vector,(0,{nodes},{each}))")
+        match &self.mapping {
+            Some(mapping) if key == "PMI_process_mapping" => {
+                format!("cmd=get_result rc=0 msg=success value={mapping}")
             }
             _ => "cmd=get_result rc=-1 msg=key_not_found".to_owned(),
         }

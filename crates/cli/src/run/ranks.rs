@@ -112,17 +112,8 @@ impl Ranks {
         }
     }
 
-    /// Whether a rank has not ended, or is not buried.
-    pub(crate) fn any_left(&self) -> bool {
-        self.ranks.iter().any(|rank| rank.state != State::Buried)
-    }
-
     /// Adds what is to be polled. `with_output` false: the ranks' output waits in its pipes.
-    pub(crate) fn poll_with<'a>(
-        &'a self,
-        with_output: bool,
-        add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags),
-    ) {
+    pub(crate) fn poll_with<'a>(&'a self, with_output: bool, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
         if let Some(input) = &self.input {
             // Poll even without anything to write, to detect that rank 0 has closed the pipe.
             let flags = if input.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };

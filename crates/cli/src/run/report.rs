@@ -5,6 +5,9 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+/// The exit code of a job that has reached its time limit.
+pub(crate) const EXIT_TIMEOUT: u8 = 124;
+
 /// Prints one line on standard error. Failures are ignored, because the stream may be closed.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");

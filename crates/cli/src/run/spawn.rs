@@ -29,12 +29,16 @@ use super::{Args, Binding};
 pub(crate) struct Share {
     /// In ascending order.
     pub(crate) ranks: Vec<usize>,
+    /// Variables that tell them of this host.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
+    /// Input and output go through pipes, because the launcher is elsewhere.
+    pub(crate) through_pipes: bool,
 }
 
 impl Share {
     /// All ranks.
     pub(crate) fn whole(args: &Args) -> Share {
-        Share { ranks: (0..args.ranks as usize).collect() }
+        Share { ranks: (0..args.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
     }
 }
 
@@ -51,7 +55,7 @@ pub(crate) struct SpawnPlan {
     unset: Vec<OsString>,
     /// The ranks' output goes through pipes.
     pub(crate) capture_output: bool,
-    /// Standard input is a terminal, so the launcher forwards it: a rank is in another process group and may not read it.
+    /// Standard input comes through a pipe: it is elsewhere, or a terminal, which a rank may not read, being in another process group.
     pub(crate) forward_stdin: bool,
     /// The cores to pin ranks to; empty: ranks are not pinned.
     cores: Vec<usize>,
@@ -77,18 +81,19 @@ impl SpawnPlan {
         parent: &Path,
     ) -> Result<SpawnPlan> {
         let here = share.ranks.len();
+        let capture_output = args.tag_output || share.through_pipes;
         Ok(SpawnPlan {
             executable,
             name: args.program().to_owned(),
             args: args.command.iter().skip(1).cloned().collect(),
             size: args.ranks as usize,
             ranks: share.ranks,
-            set: environment(args, directory, parent),
+            set: environment(args, share.variables, directory, parent),
             unset: variables_of_outer_launchers(),
-            capture_output: args.tag_output,
-            forward_stdin: io::stdin().is_terminal(),
+            capture_output,
+            forward_stdin: share.through_pipes || io::stdin().is_terminal(),
             cores: cores(args.bind, here),
-            open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * here + 64)?,
+            open_files: allow_open_files(if capture_output { 3 } else { 1 } * here + 64)?,
             simulated: false,
         })
     }
@@ -205,8 +210,13 @@ impl Preparation {
     }
 }
 
-fn environment(args: &Args, directory: &JobDirectory, parent: &Path) -> BTreeMap<OsString, OsString> {
-    let mut set: BTreeMap<OsString, OsString> = BTreeMap::new();
+fn environment(
+    args: &Args,
+    of_host: Vec<(&'static str, OsString)>,
+    directory: &JobDirectory,
+    parent: &Path,
+) -> BTreeMap<OsString, OsString> {
+    let mut set: BTreeMap<OsString, OsString> = of_host.into_iter().map(|(name, value)| (name.into(), value)).collect();
     let size = args.ranks.to_string();
     for (name, value) in [
         ("SELVEDGE_JOB", OsStr::new(directory.name())),
@@ -257,8 +267,18 @@ fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
 /// Variables of an outer launcher, by which ranks would take it for their own.
 fn variables_of_outer_launchers() -> Vec<OsString> {
     let foreign = |name: &str| {
-        ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_NAMESPACE", "PMIX_RANK"].contains(&name)
-            || name.starts_with("PMIX_SERVER_URI")
+        const NAMES: [&str; 9] = [
+            "PMI_PORT",
+            "PMI_ID",
+            "PMI_SPAWNED",
+            "PMIX_NAMESPACE",
+            "PMIX_RANK",
+            "SELVEDGE_HOST",
+            "SELVEDGE_HOSTS",
+            "SELVEDGE_NET_ADDRESS",
+            "SELVEDGE_SECRET",
+        ];
+        NAMES.contains(&name) || name.starts_with("PMIX_SERVER_URI")
     };
     std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(foreign)).collect()
 }
@@ -277,7 +297,7 @@ fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
 }
 
 /// Raises the limit of open files to at least `needed`, if allowed. Returns the limit before, for the ranks.
-fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
+pub(super) fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit fills `before`, which lives across the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {

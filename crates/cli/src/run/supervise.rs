@@ -8,7 +8,6 @@
 //! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are marked dead.
 //! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
-use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -18,67 +17,28 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::Args;
+use super::agents::{self, Agents};
+use super::host::{Host, Part};
+use super::hosts::process_mapping;
 use super::messages::{Event, Order};
 use super::output::{Printer, STANDARD_STREAMS};
 use super::pmi_server::{Abort, Replies, Server};
-use super::ranks::{self, Ranks};
-use super::report::{exit_code, how, say, signal_name};
+use super::ranks::Ranks;
+use super::report::{EXIT_TIMEOUT, exit_code, how, say, signal_name};
 use super::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the launcher waits for output after all ranks have ended, while another process holds the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// The same for other hosts, as long as some arrives.
+const LAST_OUTPUT_FROM_HOSTS: Duration = Duration::from_secs(30);
 /// How often the launcher checks whether it is in the terminal's foreground again and may read from it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
 /// The most input that is on its way to rank 0.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-
-const EXIT_TIMEOUT: u8 = 124;
-
-/// Where ranks are, and who watches them.
-pub(super) enum Host {
-    Here(Box<Ranks>),
-}
-
-/// What a poll entry of a host belongs to.
-#[derive(Clone, Copy)]
-enum Part {
-    Ranks(ranks::Part),
-}
-
-impl Host {
-    fn start(&mut self, events: &mut Vec<Event>) {
-        match self {
-            Host::Here(ranks) => ranks.start(events),
-        }
-    }
-
-    fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
-        match self {
-            Host::Here(ranks) => ranks.poll_with(true, &mut |part, fd, flags| add(Part::Ranks(part), fd, flags)),
-        }
-    }
-
-    fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
-        match (self, part) {
-            (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
-        }
-    }
-
-    /// A child of this process has ended.
-    fn child_ended(&mut self, events: &mut Vec<Event>) {
-        match self {
-            Host::Here(ranks) => ranks.find_dead(events),
-        }
-    }
-
-    fn obey(&mut self, order: Order, events: &mut Vec<Event>) {
-        match self {
-            Host::Here(ranks) => ranks.obey(order, events),
-        }
-    }
-}
+/// How long other hosts may take to report the ends of killed ranks.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the supervisor knows of a rank.
 struct Member {
@@ -104,7 +64,10 @@ enum Phase {
     Ending {
         kill_at: Instant,
     },
-    Killed,
+    /// They got SIGKILL. Other hosts count as lost at this time.
+    Killed {
+        lost_at: Option<Instant>,
+    },
 }
 
 /// What a poll entry belongs to.
@@ -118,6 +81,7 @@ enum Source {
 struct Supervisor<'a> {
     args: &'a Args,
     signals: Signals,
+    job: String,
     program: String,
     server: Server,
     hosts: Vec<Host>,
@@ -127,42 +91,87 @@ struct Supervisor<'a> {
     phase: Phase,
     deadline: Option<Instant>,
     interrupted: bool,
+    /// When output came last.
+    output_at: Instant,
+    /// Hosts whose agents were lost while they had ranks.
+    lost: Vec<String>,
     /// The exit code, once something has failed.
     failure: Option<u8>,
 }
 
-/// Starts the ranks, all on this host, and returns the job's exit code when all have ended. Then the job's directory is removed.
-pub(super) fn supervise(ranks: Ranks, job: &str, signals: Signals, args: &Args) -> Result<u8> {
+/// Runs a job whose ranks are all here, and returns its exit code when all have ended. Then the job's directory is removed.
+pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, args: &Args) -> Result<u8> {
+    let server = Server::new(job, args.ranks as usize);
     let plan = ranks.plan();
     let (captured, forward_stdin) = (plan.capture_output, plan.forward_stdin);
-    let member = |rank| {
-        let tag = args.tag_output.then_some(rank);
-        let printers = STANDARD_STREAMS.map(|stream| captured.then(|| Printer::new(stream, tag)));
-        Member { host: 0, state: State::Expected, pid: 0, printers }
-    };
-    let mut supervisor = Supervisor {
-        args,
-        signals,
-        program: args.program().to_string_lossy().into_owned(),
-        server: Server::new(job, args.ranks as usize),
-        members: (0..args.ranks as usize).map(member).collect(),
-        hosts: vec![Host::Here(Box::new(ranks))],
-        input: forward_stdin.then_some(0),
-        phase: Phase::Running,
-        deadline: args.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-        interrupted: false,
-        failure: None,
-    };
-    let ended = supervisor.run();
-    for host in supervisor.hosts {
-        match host {
-            Host::Here(ranks) => ranks.remove_directory(),
-        }
-    }
-    ended.map(|()| supervisor.failure.unwrap_or(0))
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let hosts = vec![Host::Here(Box::new(ranks))];
+    let host_of = vec![0; args.ranks as usize];
+    let mut supervisor = Supervisor::new(args, signals, server, hosts, &host_of, captured, deadline);
+    supervisor.input = forward_stdin.then_some(0);
+    supervisor.run_and_clean_up()
 }
 
-impl Supervisor<'_> {
+/// Runs a job whose ranks are on other hosts, and returns its exit code when all have ended. Then the agents are ended.
+pub(super) fn on_hosts(agents: Agents, signals: Signals, deadline: Option<Instant>, args: &Args) -> Result<u8> {
+    let Agents { links, host_of, job } = agents;
+    let mut server = Server::new(&job, args.ranks as usize);
+    server.set_mapping(process_mapping(&host_of));
+    let hosts = links.into_iter().map(|link| Host::Agent(Box::new(link))).collect();
+    let mut supervisor = Supervisor::new(args, signals, server, hosts, &host_of, true, deadline);
+    supervisor.input = Some(0);
+    supervisor.run_and_clean_up()
+}
+
+impl<'a> Supervisor<'a> {
+    /// `captured`: the ranks' output comes to the supervisor.
+    fn new(
+        args: &'a Args,
+        signals: Signals,
+        server: Server,
+        hosts: Vec<Host>,
+        host_of: &[usize],
+        captured: bool,
+        deadline: Option<Instant>,
+    ) -> Supervisor<'a> {
+        let member = |(rank, &host): (usize, &usize)| {
+            let tag = args.tag_output.then_some(rank);
+            let printers = STANDARD_STREAMS.map(|stream| captured.then(|| Printer::new(stream, tag)));
+            Member { host, state: State::Expected, pid: 0, printers }
+        };
+        Supervisor {
+            args,
+            signals,
+            job: server.name().to_owned(),
+            program: args.program().to_string_lossy().into_owned(),
+            server,
+            hosts,
+            members: host_of.iter().enumerate().map(member).collect(),
+            input: None,
+            phase: Phase::Running,
+            deadline,
+            interrupted: false,
+            output_at: Instant::now(),
+            lost: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Returns the job's exit code.
+    fn run_and_clean_up(mut self) -> Result<u8> {
+        let ended = self.run();
+        let mut links = Vec::new();
+        for host in self.hosts {
+            match host {
+                Host::Here(ranks) => ranks.remove_directory(),
+                Host::Agent(link) => links.push(*link),
+            }
+        }
+        agents::finish(&mut links);
+        agents::clean(&self.lost, &self.job, &self.signals);
+        ended.map(|()| self.failure.unwrap_or(0))
+    }
+
     /// Runs the job to its end.
     fn run(&mut self) -> Result<()> {
         for host in 0..self.hosts.len() {
@@ -220,13 +229,15 @@ impl Supervisor<'_> {
         match self.phase {
             Phase::Running => self.deadline,
             Phase::Ending { kill_at } => Some(kill_at),
-            Phase::Killed => None,
+            Phase::Killed { lost_at } => lost_at,
         }
     }
 
     fn check_clock(&mut self) {
         let Some(deadline) = self.next_deadline().filter(|&deadline| Instant::now() >= deadline) else { return };
-        if self.phase == Phase::Running {
+        if let Phase::Killed { .. } = self.phase {
+            self.give_up_hosts();
+        } else if self.phase == Phase::Running {
             let limit = self.args.timeout.unwrap_or_default();
             say(&format!("the job has reached its time limit of {} s", limit.as_secs_f64()));
             self.failure.get_or_insert(EXIT_TIMEOUT);
@@ -276,8 +287,22 @@ impl Supervisor<'_> {
     }
 
     fn kill(&mut self) {
-        self.phase = Phase::Killed;
+        self.phase = Phase::Killed { lost_at: self.has_agents().then(|| Instant::now() + KILL_LIMIT) };
         self.signal_all(libc::SIGKILL);
+    }
+
+    fn has_agents(&self) -> bool {
+        self.hosts.iter().any(|host| host.name().is_some())
+    }
+
+    /// Hosts that have not reported the ends of killed ranks do not answer any more.
+    fn give_up_hosts(&mut self) {
+        self.phase = Phase::Killed { lost_at: None };
+        for host in 0..self.hosts.len() {
+            if self.ranks_left(host).next().is_some() {
+                self.host_lost(host, "its agent does not answer");
+            }
+        }
     }
 
     fn signal_all(&mut self, signal: i32) {
@@ -306,6 +331,13 @@ impl Supervisor<'_> {
     }
 
     fn handle(&mut self, host: usize, event: Event) {
+        let own = |(rank, which): (usize, usize)| {
+            which < 2 && self.members.get(rank).is_some_and(|member| member.host == host)
+        };
+        if !event.about().is_none_or(own) {
+            log::error!("an agent reports what is not of its host");
+            return;
+        }
         match event {
             Event::Started { rank, pid } => {
                 self.members[rank].pid = pid;
@@ -318,6 +350,7 @@ impl Supervisor<'_> {
             }
             Event::Ended { rank, status } => self.rank_ended(rank, status.0),
             Event::Output { rank, which, bytes } => {
+                self.output_at = Instant::now();
                 let printer = &mut self.members[rank].printers[which];
                 if printer.as_mut().is_some_and(|printer| !printer.take(&bytes)) {
                     *printer = None;
@@ -329,16 +362,53 @@ impl Supervisor<'_> {
                 self.input = self.input.map(|under_way| under_way.saturating_sub(count));
             }
             Event::InputClosed => self.input = None,
+            Event::HostLost(why) => self.host_lost(host, &why),
+        }
+    }
+
+    /// The ranks of a host that have not ended.
+    fn ranks_left(&self, host: usize) -> impl Iterator<Item = usize> {
+        let left = move |(_, member): &(usize, &Member)| member.host == host && member.state != State::Gone;
+        self.members.iter().enumerate().filter(left).map(|(rank, _)| rank)
+    }
+
+    /// A host is lost, and with it the ranks that it still had.
+    fn host_lost(&mut self, host: usize, why: &str) {
+        let lost: Vec<usize> = self.ranks_left(host).collect();
+        for rank in 0..self.members.len() {
+            if self.members[rank].host == host {
+                (0..2).for_each(|which| self.end_output(rank, which));
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        let name = self.hosts[host].name().unwrap_or_default().to_owned();
+        say(&format!("host {name} is lost: {why}"));
+        self.lost.push(name);
+        let mut replies = Replies::new();
+        for rank in lost {
+            self.members[rank].state = State::Gone;
+            self.server.rank_ended(rank, &mut replies);
+            if rank == 0 {
+                self.input = None;
+            }
+        }
+        self.deliver(replies);
+        self.failure.get_or_insert(1);
+        if !self.args.keep_going {
+            self.end();
         }
     }
 
     fn not_started(&mut self, host: usize, rank: usize, code: u8, why: &str) {
-        say(&format!("cannot start rank {rank} ({}): {why}", self.program));
-        for rank in 0..self.members.len() {
-            if self.members[rank].host == host && self.members[rank].state == State::Expected {
-                self.members[rank].state = State::Gone;
-                (0..2).for_each(|which| self.end_output(rank, which));
-            }
+        let at = self.hosts[host].name().map(|name| format!("{name}, ")).unwrap_or_default();
+        say(&format!("cannot start rank {rank} ({at}{}): {why}", self.program));
+        let never_started: Vec<usize> =
+            self.ranks_left(host).filter(|&rank| self.members[rank].state == State::Expected).collect();
+        for rank in never_started {
+            self.members[rank].state = State::Gone;
+            (0..2).for_each(|which| self.end_output(rank, which));
         }
         self.failure.get_or_insert(code);
         self.end();
@@ -363,7 +433,9 @@ impl Supervisor<'_> {
     }
 
     fn describe(&self, rank: usize) -> String {
-        format!("rank {rank} (pid {}, {})", self.members[rank].pid, self.program)
+        let Member { host, pid, .. } = self.members[rank];
+        let at = self.hosts[host].name().map(|name| format!(" on {name}")).unwrap_or_default();
+        format!("rank {rank} (pid {pid}{at}, {})", self.program)
     }
 
     /// Handles a line that a rank has sent over PMI.
@@ -411,9 +483,14 @@ impl Supervisor<'_> {
 
     /// Prints output that is still in the pipes after all ranks have ended.
     fn take_last_output(&mut self) -> Result<()> {
-        let until = Instant::now() + LAST_OUTPUT;
+        let limit = Instant::now() + if self.has_agents() { LAST_OUTPUT_FROM_HOSTS } else { LAST_OUTPUT };
         let open = |member: &Member| member.printers.iter().any(Option::is_some);
-        while self.members.iter().any(open) && Instant::now() < until {
+        self.output_at = Instant::now();
+        while self.members.iter().any(open) {
+            let until = limit.min(self.output_at + LAST_OUTPUT);
+            if Instant::now() >= until {
+                break;
+            }
             self.turn(Some(until))?;
         }
         for rank in 0..self.members.len() {
@@ -446,7 +523,7 @@ fn may_read_stdin() -> bool {
         || rustix::termios::tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-fn time_until(when: Instant) -> Timespec {
+pub(super) fn time_until(when: Instant) -> Timespec {
     // Rounded up to a millisecond, because waking too early would only mean waiting again.
     let wait = when.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
     Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(wait.subsec_nanos()) }

@@ -101,7 +101,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     }
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
     let signals = Signals::block().context("cannot block and read signals")?;
-    let (parent, directory) = run::make_directory(&args)?;
+    let (parent, directory) = run::make_directory(&args, None)?;
     let plan = SpawnPlan::new(&args, Share::whole(&args), executable, &directory, &parent).and_then(|mut plan| {
         plan.simulate(&preloads)?;
         Ok(plan)
