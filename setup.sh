@@ -9,6 +9,7 @@
 #   make                                         runs the build
 #   libfabric's headers, and libclang             the provider for stock MPI: its types are generated from the headers
 #   Rust (cargo), as new as Cargo.toml says       everything else
+#   iproute2, util-linux                         test hosts (tests/hosts), which only root can make
 #
 # It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
 # message. Where that is not possible, it prints what to install and fails.
@@ -98,6 +99,10 @@ cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
 fabric_works || packages="$packages libfabric-dev"
 clang_works || packages="$packages libclang-dev"
+if [ "$(id -u)" -eq 0 ]; then
+    command -v ip >/dev/null 2>&1 || packages="$packages iproute2"
+    { command -v unshare && command -v nsenter && command -v setpriv; } >/dev/null 2>&1 || packages="$packages util-linux"
+fi
 # shellcheck disable=SC2086  # one word is one package
 [ -z "$packages" ] || install_packages $packages
 fabric_works || fail "<rdma/fabric.h> cannot be included: libfabric's headers are missing (Debian: libfabric-dev)"

@@ -8,6 +8,7 @@ mod common;
 mod atollrun;
 mod bench_mpi;
 mod bench_smoke;
+mod hosts;
 mod info_top;
 mod mpirun;
 mod pmi;

@@ -38,6 +38,9 @@ for turn in range(3):
         got = ok(f"cmd=get kvsname={name} key=k-{turn}-{other}", "get_result")["value"]
         assert got == f"v={other * 10}", got
 
+if "MAPPING" in os.environ:
+    mapping = ok(f"cmd=get kvsname={name} key=PMI_process_mapping", "get_result")["value"]
+    assert mapping == os.environ["MAPPING"], mapping
 assert ask(f"cmd=get kvsname={name} key=absent", "get_result")["rc"] == "-1"
 seen, index = 0, 0
 while True:
