@@ -165,7 +165,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_DIR",
         values: "a directory",
         default: "/dev/shm, else $TMPDIR or /tmp",
-        text: "The parent of the job directories.",
+        text: "The parent of the job directories. With several hosts, each has its own directory of this path; they cannot share one.",
     },
     Variable {
         name: "SELVEDGE_JOB",
@@ -246,6 +246,18 @@ pub const VARIABLES: &[Variable] = &[
         values: "seconds",
         default: "5",
         text: "Several hosts: a host that is silent for so long is lost, and requests to it fail. A process that ends is found at once.",
+    },
+    Variable {
+        name: "SELVEDGE_RSH",
+        values: "a command",
+        default: "ssh",
+        text: "selvedge run: the program that runs a command on another host, perhaps with options. It gets the host and the command, as ssh does.",
+    },
+    Variable {
+        name: "SELVEDGE_AGENT",
+        values: "a file on the hosts",
+        default: "the path of this selvedge command",
+        text: "selvedge run: the selvedge command on the hosts, of the same version as this one.",
     },
     Variable {
         name: "SELVEDGE_PMIX_LIB",

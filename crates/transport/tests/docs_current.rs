@@ -60,7 +60,11 @@ fn environment_variables() {
     }
     page.push_str(
         "\n`selvedge run` sets `SELVEDGE_DIR`, `SELVEDGE_JOB`, `SELVEDGE_RANK` and `SELVEDGE_SIZE` for its ranks, and \
-         `SELVEDGE_MODE` and `SELVEDGE_PATH` where `--mode` and `--path` are given.\n",
+         `SELVEDGE_MODE` and `SELVEDGE_PATH` where `--mode` and `--path` are given.\n\n\
+         With `--hosts` or `--hostfile` ranks have the environment of the launcher on every host, and `--env` adds to it. Of their own host \
+         they have only what says something of a host or of the session there: `HOSTNAME`, `HOST`, `TMPDIR`, `USER`, `LOGNAME`, `MAIL`, `SSH_*`, \
+         `DISPLAY`, `XAUTHORITY`, `WAYLAND_DISPLAY`, `WINDOWID`, `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`, `XDG_SEAT`, `XDG_VTNR`, \
+         `XDG_SESSION_*`. A variable that a host does not have is not set there.\n",
     );
     check("docs/environment.md", &page);
 }

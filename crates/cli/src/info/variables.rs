@@ -11,6 +11,7 @@ use selvedge_transport::settings::{Settings, VARIABLES, Variable, parse_bytes, p
 use serde_json::{Value, json};
 
 use super::{bytes_text, plain};
+use crate::run::find_program;
 
 pub fn value() -> Value {
     let settings = Settings::from_environment();
@@ -20,6 +21,8 @@ pub fn value() -> Value {
 fn one(variable: &Variable, settings: &Settings) -> Value {
     let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
     let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
+    // A secret is not for pages and logs.
+    let set = set.map(|text| if variable.name == "SELVEDGE_SECRET" { "(not shown)".to_owned() } else { text });
     let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
     json!({
         "name": variable.name,
@@ -47,6 +50,14 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         // An empty value counts as not set.
         "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
         "a file" => text.is_empty() || FilePath::new(text).is_file(),
+        "a command" => {
+            let program = text.split_ascii_whitespace().next().unwrap_or("ssh");
+            find_program(program.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).is_ok()
+        }
+        // What is there can only be seen there.
+        "a file on the hosts" => !text.contains(char::is_control),
+        "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
+        "64 hexadecimal digits" => text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
         "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, and several of them separated by commas.
@@ -139,6 +150,12 @@ mod tests {
             ("SELVEDGE_RANK", "7", "-1"),
             ("SELVEDGE_SIZE", "8", "many"),
             ("SELVEDGE_CORES", "2", "0"),
+            ("SELVEDGE_HOST", "0", "first"),
+            ("SELVEDGE_HOSTS", "3", "many"),
+            ("SELVEDGE_NET_ADDRESS", "10.0.0.1", "two words"),
+            ("SELVEDGE_SECRET", &"0f".repeat(32), "0f"),
+            ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
+            ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),
             ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
             ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
         ];
