@@ -50,7 +50,7 @@ enclosed() {
     outer=$!
     tries=0
     until inner=$(cat "/proc/$outer/task/$outer/children" 2>/dev/null) && [ -n "$inner" ]; do
-        kill -0 "$outer" 2>/dev/null && [ $tries -lt 500 ] || fail "namespaces cannot be made"
+        kill -0 "$outer" 2>/dev/null && [ $tries -lt 6000 ] || fail "namespaces cannot be made"
         tries=$((tries + 1))
         sleep 0.01
     done
@@ -61,7 +61,7 @@ enclosed() {
 await() {
     tries=0
     until [ -e "$1" ]; do
-        [ $tries -lt 500 ] || fail "$1 is missing: a host did not start"
+        [ $tries -lt 6000 ] || fail "$1 is missing: a host did not start"
         tries=$((tries + 1))
         sleep 0.01
     done
@@ -129,7 +129,7 @@ up)
     setsid sh -c 'sleep 2147483647 | "$0" hold "$1"' "$self" "${2:-}" </dev/null >"$folder" 2>"$folder.errors" &
     tries=0
     until [ -s "$folder" ]; do
-        [ ! -s "$folder.errors" ] && [ $tries -lt 1500 ] || {
+        [ ! -s "$folder.errors" ] && [ $tries -lt 12000 ] || {
             cat "$folder.errors" >&2
             rm -f "$folder.errors"
             kill -s TERM -- "-$!"

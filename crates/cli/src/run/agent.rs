@@ -27,10 +27,13 @@ use super::channel::{Channel, Ended, Hello, Report, Request, greeting};
 use super::ranks::{self, Ranks};
 use super::signals::{Signals, signal_rank};
 use super::spawn::{Share, SpawnPlan};
+use super::supervise::time_until;
 use super::{Args, make_directory};
 
 /// The ranks' output waits in their pipes while the launcher has not taken so many bytes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+/// How long the agent is silent at most, so that the remote shell's end here finds that the launcher's host has gone.
+const SILENCE: Duration = Duration::from_secs(10);
 /// How long the agent tries to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -172,7 +175,11 @@ enum Source {
 impl Agent {
     /// Waits for an event, and handles it.
     fn turn(&mut self) -> Result<()> {
-        for (source, flags) in self.wait()? {
+        let ready = self.wait()?;
+        if ready.is_empty() && self.ranks.is_some() {
+            self.channel.send(Report::Alive);
+        }
+        for (source, flags) in ready {
             match source {
                 Source::Signals => self.take_signals(),
                 Source::Input => self.read(),
@@ -198,7 +205,7 @@ impl Agent {
             let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
             ranks.poll_with(with_output, &mut |part, fd, flags| add(Source::Ranks(part), fd, flags));
         }
-        match poll(&mut polled, None) {
+        match poll(&mut polled, Some(&time_until(Instant::now() + SILENCE))) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -33,6 +33,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// How long agents may take to end.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
+/// How long a remote shell may take to end that has not brought an agent.
+const UNANSWERED_END_LIMIT: Duration = Duration::from_millis(200);
+
 /// Agents that are ready to start the ranks of a job.
 pub(super) struct Agents {
     pub(super) links: Vec<Link>,
@@ -265,16 +268,22 @@ pub(super) fn clean(lost: &[String], job: &str, signals: &Signals) {
     let parent = std::env::var("SELVEDGE_DIR").unwrap_or_default();
     let words = ["--end", job, "--directory", &parent];
     let words = if parent.is_empty() { &words[..2] } else { &words[..] };
-    let mut links: Vec<Link> = lost.iter().filter_map(|name| Link::start(name, &shell, words).ok()).collect();
-    end(&mut links);
+    let links: Vec<Link> = lost.iter().filter_map(|name| Link::start(name, &shell, words).ok()).collect();
+    let until = Instant::now() + END_LIMIT;
+    for mut link in links {
+        // That a lost host cannot be reached is no news.
+        link.wait(until);
+    }
 }
 
 /// Ends agents, whatever they are doing.
 pub(super) fn end(links: &mut [Link]) {
     links.iter_mut().for_each(Link::close);
-    let until = Instant::now() + END_LIMIT;
+    let now = Instant::now();
     for link in links {
-        if !link.wait(until) {
+        // Where no agent has answered there is nothing to wait for.
+        let has_agent = link.hello.is_some();
+        if !link.wait(now + if has_agent { END_LIMIT } else { UNANSWERED_END_LIMIT }) && has_agent {
             say(&format!(
                 "host {}: the connection to its agent did not end within {} s",
                 link.name,

@@ -37,6 +37,8 @@ pub(super) enum Report {
         why: String,
     },
     Event(Event),
+    /// Nothing else was to be said for some time.
+    Alive,
     /// The job's directory is removed.
     Done,
 }

@@ -57,7 +57,7 @@ fn environment_of_ranks() {
     let mut command = hosts.run(&place, &args);
     command.env("B", "'quoted \"\u{e9}").env("HOSTNAME", "launcher").env("USER", "me").current_dir(&folder);
     let ended = Ended::from(command.output().expect("starts"));
-    let rest = format!("64 host b=c 'quoted \"\u{e9}");
+    let rest = "64 host b=c 'quoted \"\u{e9}";
     let folder = folder.to_string_lossy();
     assert_eq!(
         ended.lines(),
@@ -371,6 +371,23 @@ fn hosts_that_cannot_be_used() {
     let (code, said) = run(&two, &[("SELVEDGE_AGENT", &silent)]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("host host1: its name has no address here"), "{said}");
+
+    // A remote shell that hangs.
+    let hangs = script(&place, "hangs", "echo $$ >> $PLACE/hanging; exec sleep 1003");
+    let limited = [&["--timeout", "0.3"], &two[..]].concat();
+    let (code, said) = run(&limited, &[("SELVEDGE_RSH", &hangs)]);
+    assert_eq!((code, said.as_str()), (Some(124), "selvedge run: the job has reached its time limit of 0.3 s\n"));
+    let child = hosts.run(&place, &two).env("SELVEDGE_RSH", &hangs).stderr(Stdio::piped()).spawn().expect("starts");
+    let hanging = || fs::read_to_string(place.file("hanging")).unwrap_or_default();
+    wait_until("two more hang", || hanging().lines().count() == 4);
+    kill(&child.id().to_string(), "INT");
+    let ended = Ended::from(child.wait_with_output().expect("ends"));
+    assert_eq!(
+        (ended.code, ended.reports()),
+        (Some(130), vec!["selvedge run: SIGINT; the job is not started"]),
+        "{ended:?}"
+    );
+    assert!(hanging().lines().all(|pid| !common::runs(pid)));
 
     // The program, and the folder, on one host only.
     let here = only_on(&hosts, &place, 1);
