@@ -22,7 +22,7 @@ use super::Args;
 use super::agent::{Among, Start, environment_to_forward};
 use super::channel::{Report, Request};
 use super::hosts::{HostEntry, place};
-use super::link::{Heard, Link, RemoteShell};
+use super::link::{Heard, Link, RemoteShell, is_this_host};
 use super::report::{EXIT_TIMEOUT, say, signal_name};
 use super::signals::{Signals, stop_self};
 use super::spawn::allow_open_files;
@@ -295,8 +295,8 @@ pub(super) fn end(links: &mut [Link]) {
 
 /// Where processes of other hosts reach those of each host; empty with one host. `Err`: the host that has no such address, and why.
 ///
-/// It is the address by which the remote shell has reached the host, or that of its name. The launcher's own host may be known by a
-/// loopback address: then it is the address from which this host reaches the others.
+/// It is the address by which the remote shell has reached the host, or that of its name. For the launcher's own host it is the address
+/// from which that reaches the others.
 fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
     if links.len() == 1 {
         return Ok(Vec::new());
@@ -305,6 +305,9 @@ fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
     let found: Vec<Result<Option<IpAddr>, String>> = links
         .iter()
         .map(|link| {
+            if is_this_host(&link.name) {
+                return Ok(None);
+            }
             let reached = link.hello.as_ref().and_then(|hello| hello.reached).filter(is_usable);
             if reached.is_some() {
                 return Ok(reached);

@@ -2,7 +2,8 @@
 //! The launcher's end of an agent: the remote shell that started it, the channel, and what it prints on standard error.
 //!
 //! The remote shell is `ssh`, or what `SELVEDGE_RSH` names; it gets the host and a command line for that host's shell. The agent is
-//! this same executable, or what `SELVEDGE_AGENT` names.
+//! this same executable, or what `SELVEDGE_AGENT` names. On the launcher's own host (`localhost`, or its name) it starts without a remote
+//! shell.
 //!
 //! Invariants
 //! 1. The remote shell has no terminal: Ctrl-C does not reach it, and it cannot ask for passwords.
@@ -63,14 +64,25 @@ impl RemoteShell {
         Ok(RemoteShell { words, agent, mask })
     }
 
+    /// The program that starts an agent on a host.
+    fn program_for(&self, host: &str) -> String {
+        if is_this_host(host) { self.agent.display().to_string() } else { self.name().to_owned() }
+    }
+
     fn name(&self) -> &str {
         self.words.first().map_or("ssh", String::as_str)
     }
 
     fn command(&self, host: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(self.name());
-        command.args(&self.words[1..]).arg(host).arg(quoted(&self.agent.to_string_lossy())).arg("agent");
-        command.args(words.iter().map(|word| quoted(word)));
+        let mut command;
+        if is_this_host(host) {
+            command = Command::new(&self.agent);
+            command.arg("agent").args(words);
+        } else {
+            command = Command::new(self.name());
+            command.args(&self.words[1..]).arg(host).arg(quoted(&self.agent.to_string_lossy())).arg("agent");
+            command.args(words.iter().map(|word| quoted(word)));
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mask = self.mask;
         // SAFETY: `setsid` and `sigprocmask` are system calls, which are allowed between fork and exec; the mask is a value of the
@@ -84,6 +96,13 @@ impl RemoteShell {
         }
         command
     }
+}
+
+/// Whether a name is that of this host, so that its agent needs no remote shell.
+pub(super) fn is_this_host(name: &str) -> bool {
+    let own = rustix::system::uname();
+    let own = own.nodename().to_string_lossy();
+    name == "localhost" || name == own || own.split_once('.').is_some_and(|(short, _)| name == short)
 }
 
 /// A word for a shell.
@@ -130,8 +149,10 @@ pub(super) struct Link {
 impl Link {
     /// Starts an agent, with these arguments. `Err`: why, in words that follow the host's name.
     pub(super) fn start(name: &str, shell: &RemoteShell, words: &[&str]) -> Result<Link, String> {
+        let program = shell.program_for(name);
         let mut child = shell.command(name, words).spawn().map_err(|error| {
-            format!("`{}` cannot be started: {error}; SELVEDGE_RSH names the program that reaches hosts", shell.name())
+            let variable = if is_this_host(name) { "SELVEDGE_AGENT" } else { "SELVEDGE_RSH" };
+            format!("`{program}` cannot be started: {error}; {variable} names another program")
         })?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -142,7 +163,7 @@ impl Link {
         Ok(Link {
             name: name.to_owned(),
             hello: None,
-            shell: shell.name().to_owned(),
+            shell: program,
             agent: shell.agent.display().to_string(),
             child,
             exited: None,

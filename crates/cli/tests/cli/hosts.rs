@@ -24,6 +24,35 @@ fn kill(pid: &str, signal: &str) {
     assert!(status.expect("kill starts").success());
 }
 
+/// Needs no test hosts, and no ssh.
+#[test]
+fn this_host_needs_no_remote_shell() {
+    let place = Place::new("hosts-here");
+    let own = rustix::system::uname();
+    let names = format!("localhost:1,{}:1", own.nodename().to_string_lossy());
+    let run = |args: &[&str]| {
+        let mut command = place.run(&[&["--hosts", &names][..], args].concat());
+        command.env("SELVEDGE_RSH", "/nowhere/rsh").env("TMPDIR", "/tmp/mine");
+        command
+    };
+    let script = "echo $SELVEDGE_RANK $TMPDIR $SELVEDGE_HOSTS; test -d $SELVEDGE_DIR/selvedge-$(id -u)/$SELVEDGE_JOB; exit $SELVEDGE_RANK";
+    let ended = Ended::from(run(&["-n", "2", "--keep-going", "sh", "-c", script]).output().expect("starts"));
+    assert_eq!((ended.code, ended.lines()), (Some(1), vec!["0 /tmp/mine", "1 /tmp/mine"]), "{ended:?}");
+    assert_eq!(ended.reports().len(), 1, "{ended:?}");
+    assert!(place.jobs().is_empty());
+    let ended = Ended::from(run(&["-n", "4", &example("rank"), "hello"]).output().expect("starts"));
+    assert_eq!((ended.code, ended.lines().len()), (Some(0), 4), "{ended:?}");
+    let script = "echo $$ > $PLACE/$SELVEDGE_RANK; exec sleep 1000";
+    let mut child = run(&["-n", "3", "sh", "-c", script]).spawn().expect("starts");
+    let pids = ["0", "1", "2"].map(|rank| place.wait_for_line(rank));
+    kill(&child.id().to_string(), "KILL");
+    child.wait().expect("ends");
+    for pid in pids {
+        wait_until("the rank is gone", || !common::runs(&pid));
+    }
+    wait_until("the agent has removed the directory", || place.jobs().is_empty());
+}
+
 #[test]
 fn ranks_are_placed_by_slots() {
     let (hosts, place) = hosts!(3, "placement");
@@ -353,6 +382,12 @@ fn hosts_that_cannot_be_used() {
     let (code, said) = run(&two, &[("SELVEDGE_RSH", "/nowhere/rsh -x")]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("host host1: `/nowhere/rsh` cannot be started") && said.contains("SELVEDGE_RSH"), "{said}");
+    // A launcher on one of the hosts.
+    let selvedge = env!("CARGO_BIN_EXE_selvedge");
+    let inner = format!("SELVEDGE_RSH=/nowhere/rsh {selvedge} run -n 2 --hosts host1,host2 true");
+    let (code, said) = run(&["--hosts", "host1", "sh", "-c", &inner], &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("host host2: `/nowhere/rsh` cannot be started") && !said.contains("host host1: `"), "{said}");
     let talks = script(&place, "talks", "echo welcome; echo; exit 3");
     let (code, said) = run(&two, &[("SELVEDGE_AGENT", &talks)]);
     assert_eq!(code, Some(1), "{said}");
