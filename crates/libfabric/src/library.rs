@@ -49,6 +49,7 @@ impl Library {
         if let Some(library) = Library::of_process() {
             return Ok(library);
         }
+        let _handlers = SignalHandlers::save();
         // SAFETY: the name is a C string. The handle is never closed, so what is found in it stays valid. dlerror returns a C string or
         // null, which no other thread changes, because the message belongs to this thread.
         unsafe {
@@ -90,6 +91,45 @@ impl Library {
     pub fn error_text(&self, code: i32) -> String {
         // SAFETY: fi_strerror(3) returns a static C string for every number.
         unsafe { CStr::from_ptr((self.strerror)(code.wrapping_abs())) }.to_string_lossy().into_owned()
+    }
+}
+
+/// The handlers of the signals that end a process, put back when this value is dropped. Some libraries beneath libfabric install their
+/// own when they are loaded, and a program that crashes would end in another way.
+struct SignalHandlers([Option<libc::sigaction>; SIGNALS.len()]);
+
+const SIGNALS: [c_int; 9] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGHUP,
+    libc::SIGILL,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGSEGV,
+    libc::SIGTERM,
+];
+
+impl SignalHandlers {
+    fn save() -> SignalHandlers {
+        SignalHandlers(SIGNALS.map(|signal| {
+            // SAFETY: all bytes 0 are a valid `sigaction`, and the call fills it and changes nothing.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                (libc::sigaction(signal, std::ptr::null(), &mut action) == 0).then_some(action)
+            }
+        }))
+    }
+}
+
+impl Drop for SignalHandlers {
+    fn drop(&mut self) {
+        for (signal, action) in SIGNALS.into_iter().zip(&self.0) {
+            if let Some(action) = action {
+                // SAFETY: the action was in force before, and lives across the call.
+                unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+            }
+        }
     }
 }
 
