@@ -8,6 +8,7 @@
 //! - `shared`: other processes map the program's memory, and a sender writes each message that finds a posted receive there.
 //! - `bounce` and `host`: everything travels as packets, because no memory can be reached, or because each NIC is run by its
 //!   owner alone.
+//! - `hosts`: each process is as if it were on a host of its own, so everything travels over links.
 //! - `simulated`: virtual time; the processes of a case are the ranks of `selvedge sim`, each on a node of its own, or in
 //!   `simulated-node` all on one.
 //! - `units`: the same on a machine where messages go over VELO and RMA, and reads and writes over RMA.
@@ -131,6 +132,7 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         program("shared", &shared),
         Variant { long: true, without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
         Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
+        Variant { long: true, without: &[NOT_ANSWERED], ..program("hosts", &[("FI_TEST_APART", "1".into())]) },
         Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator("cluster", false), &[]) },
         Variant {
             long: true,

@@ -44,11 +44,17 @@ pub enum EndpointError {
     Library(String),
     #[error(
         "libfabric has no provider{} with reliable datagrams at address {node}; `fi_info -t FI_EP_RDM` lists those it \
-         has, SELVEDGE_NET_PROVIDER chooses one, SELVEDGE_NET_INTERFACE the address", named(.wanted)
+         has, SELVEDGE_NET_PROVIDER chooses one, SELVEDGE_NET_INTERFACE the address{}", named(.wanted), hidden()
     )]
     NoProvider { wanted: Option<String>, node: IpAddr },
     #[error("libfabric's provider {provider} failed to {doing}: {why}")]
     Call { provider: String, doing: &'static str, why: String },
+}
+
+/// What hides providers.
+fn hidden() -> String {
+    let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
+    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
 }
 
 fn named(provider: &Option<String>) -> String {

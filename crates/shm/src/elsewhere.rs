@@ -22,10 +22,12 @@ use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::fail;
 
 use crate::config::Path;
+use crate::direct::take_in;
 use crate::endpoint::Endpoint;
 use crate::engine::Due;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
+use crate::lock::Guard;
 use crate::owner::Handled;
 use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
@@ -145,7 +147,8 @@ impl Interface {
     fn take_in_packet(&self, packet: &Packet, payload: &[u8]) {
         let mut due = Due::new();
         let own = self.from_outside();
-        let guard = self.own.segment.lock(self.word);
+        let mut guard = self.own.segment.lock(self.word);
+        self.take_in_own_ring(own, &mut guard);
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
         let mut held = Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
@@ -154,6 +157,19 @@ impl Interface {
         }
         if !due.is_empty() {
             self.drain_all(due);
+        }
+    }
+
+    /// Delivers what this process has sent to itself and has not dequeued: it may have come before what a packet carries.
+    fn take_in_own_ring(&self, own: &Endpoint, guard: &mut Guard<'_>) {
+        let mut left = self.rings.claimed();
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.rings.sender(index) == self.own.id {
+                // What finds no room stays in the ring, and is overtaken.
+                let _ = take_in(guard, own, (&self.rings, index), self.config.path, &mut |_| {});
+            }
         }
     }
 

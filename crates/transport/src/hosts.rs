@@ -86,9 +86,10 @@ impl Hosts {
             if !is_wanted || selvedge_shm::simulated::is_simulated() {
                 return None;
             }
-            // Who is alone on its host most likely gets no link, and should have no thread.
+            // Without a launcher a process most likely gets no link, and should have no thread.
+            let is_sure = settings.reach == Some(true) || spans_hosts == Some(true);
             let progress = match settings.progress {
-                Progress::Thread if spans_hosts != Some(true) => Progress::ThreadLater,
+                Progress::Thread if !is_sure => Progress::ThreadLater,
                 progress => progress,
             };
             let opened = Hosts::open(&settings, None, progress, Names::AsMet);

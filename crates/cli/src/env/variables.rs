@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The variables for each MPI, and the reasons for them.
 //!
-//! libfabric: `FI_PROVIDER_PATH` is the directory of providers, and `FI_PROVIDER` hides all providers but one.
+//! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, which is the MPI's, and those that
+//! carry our links to other hosts: tcp with ofi_rxm, or what `SELVEDGE_NET_PROVIDER` names.
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set
@@ -73,10 +74,19 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     };
     let mut all = vec![
         Variable { name: "FI_PROVIDER_PATH", value: provider_directory.into() },
-        Variable { name: "FI_PROVIDER", value: PROVIDER.into() },
+        Variable {
+            name: "FI_PROVIDER",
+            value: providers(std::env::var("SELVEDGE_NET_PROVIDER").ok().as_deref()).into(),
+        },
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
     Ok(all)
+}
+
+/// The providers that libfabric offers: ours, and those that carry links.
+fn providers(of_links: Option<&str>) -> String {
+    let of_links = of_links.filter(|given| !given.is_empty()).unwrap_or("tcp;ofi_rxm");
+    format!("{PROVIDER},{}", of_links.replace(';', ","))
 }
 
 /// The libraries that are loaded before the C library and before the MPI.
@@ -135,9 +145,15 @@ mod tests {
         for target in [Target::Openmpi, Target::Mpich, Target::Ofi] {
             let found = variables(target, Path::new("/opt/lib/libselvedge")).unwrap();
             assert_eq!((found[0].name, found[0].value.to_str()), ("FI_PROVIDER_PATH", Some("/opt/lib/libselvedge")));
-            assert_eq!((found[1].name, found[1].value.to_str()), ("FI_PROVIDER", Some("selvedge")));
+            assert_eq!((found[1].name, found[1].value.to_str()), ("FI_PROVIDER", Some("selvedge,tcp,ofi_rxm")));
         }
         assert_eq!(names(Target::Ofi).len(), 2);
+    }
+
+    #[test]
+    fn the_provider_of_links_can_be_chosen() {
+        assert_eq!(providers(Some("verbs;ofi_rxm")), "selvedge,verbs,ofi_rxm");
+        assert_eq!(providers(Some("")), providers(None));
     }
 
     #[test]
