@@ -26,5 +26,5 @@ pub mod settings;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
 pub use frame::NicName;
-pub use links::{Links, OpenError, PeerId, SendError, Sink};
+pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who};
 pub use settings::{Check, Progress, Settings};

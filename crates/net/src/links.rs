@@ -49,10 +49,28 @@ const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 
+/// Who makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The program, in a call.
+    Program,
+    /// The progress thread, while the program does what it likes.
+    Thread,
+}
+
+/// When a packet leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// As soon as it can.
+    Now,
+    /// With the next packet to the same peer, or at the next poll that has nothing else to do.
+    WithNext,
+}
+
 /// Takes what comes.
 pub trait Sink: Send + Sync {
-    /// A packet of a peer for a NIC of this process.
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
+    /// A packet of a peer for a NIC of this process. `who` makes progress.
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8], who: Who);
 
     /// A peer was lost: requests to it fail, and waiters should look.
     fn lost(&self, peer: PeerId);
@@ -252,6 +270,7 @@ impl Links {
         to: NicName,
         packet: &[u8; PACKET_BYTES],
         payload: &[u8],
+        when: When,
     ) -> Result<(), SendError> {
         let mut state = self.lock();
         let index = peer.0 as usize;
@@ -271,15 +290,17 @@ impl Links {
         let outgoing = &mut peers[index].outgoing;
         outgoing.push(endpoint.as_mut(), to, packet, payload);
         let flushed = match endpoint {
-            Some(endpoint) => outgoing.flush(endpoint, false, self.settings.check),
-            None => Ok(()),
+            Some(endpoint) if when == When::Now => outgoing.flush(endpoint, false, self.settings.check),
+            _ => Ok(()),
         };
         match flushed {
             Ok(()) => {
                 if outgoing.has_to_send() {
                     state.note_busy(peer);
                     drop(state);
-                    self.nudge();
+                    if when == When::Now {
+                        self.nudge();
+                    }
                 }
                 Ok(())
             }
@@ -356,7 +377,7 @@ impl Links {
             self.advance_control(&mut turn);
             self.is_greeting.store(self.waits_for_time(&turn), Relaxed);
         }
-        self.step(&mut turn);
+        self.step(&mut turn, Who::Program);
     }
 
     /// Takes the turn, for the thread.
@@ -364,13 +385,15 @@ impl Links {
         lock(&self.turn)
     }
 
-    /// Sends what waits, and hands over what has come. Returns whether there may be more.
-    pub(crate) fn step(&self, turn: &mut Turn) -> bool {
+    /// Hands over what has come. If nothing has, sends what waits. Returns whether there may be more.
+    pub(crate) fn step(&self, turn: &mut Turn, who: Who) -> bool {
         self.nudged.store(false, SeqCst);
         let mut failed = Vec::new();
         let more = {
             let mut state = self.lock();
-            for peer in std::mem::take(&mut state.busy) {
+            let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
+            let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_)));
+            for peer in if is_idle { std::mem::take(&mut state.busy) } else { Vec::new() } {
                 let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
                 let target = &mut peers[peer.0 as usize];
                 target.is_busy = false;
@@ -380,14 +403,14 @@ impl Links {
                     Err(error) => failed.push((peer, error)),
                 }
             }
-            state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events))
+            more
         };
         let found = more || !turn.events.is_empty();
         let mut frames = Vec::new();
         for event in std::mem::take(&mut turn.events) {
             match event {
                 Event::Arrived(frame) => {
-                    self.take_frame(turn, &frame);
+                    self.take_frame(turn, &frame, who);
                     frames.push(frame);
                 }
                 Event::Sent => {}
@@ -419,7 +442,7 @@ impl Links {
     }
 
     /// Hands a frame's packets over.
-    fn take_frame(&self, turn: &mut Turn, frame: &[u8]) {
+    fn take_frame(&self, turn: &mut Turn, frame: &[u8], who: Who) {
         let link = frame.get(4..8).and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
         let incoming = link.and_then(|link| turn.incoming.get_mut(link as usize)?.as_mut());
         let Some(incoming) = incoming else {
@@ -427,7 +450,7 @@ impl Links {
             return;
         };
         let taken = incoming.take(frame, self.settings.check, |peer, to, packet, payload| {
-            self.sink.packet(peer, to, packet, payload);
+            self.sink.packet(peer, to, packet, payload, who);
         });
         if let Err(why) = taken {
             log::warn!("a frame was dropped: {why}");
@@ -618,7 +641,7 @@ impl Links {
             {
                 let mut turn = self.take_turn();
                 self.advance_control(&mut turn);
-                self.step(&mut turn);
+                self.step(&mut turn, Who::Program);
                 let state = self.lock();
                 let on_the_way = state.endpoint.as_ref().is_some_and(|endpoint| endpoint.on_the_way() != 0);
                 if !on_the_way && state.peers.iter().all(|peer| !peer.outgoing.has_to_send()) {

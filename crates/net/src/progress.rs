@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::links::{EndpointSleep, Links};
+use crate::links::{EndpointSleep, Links, Who};
 
 /// How long the thread leaves the endpoint to a program that polls, before it checks again.
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
@@ -37,7 +37,7 @@ fn run(links: &Links) {
         let (found, waits) = {
             let mut turn = links.take_turn();
             links.advance_control(&mut turn);
-            let found = !program_polls && links.step(&mut turn);
+            let found = !program_polls && links.step(&mut turn, Who::Thread);
             (found, links.waits_for_time(&turn))
         };
         if found {

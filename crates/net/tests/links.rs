@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use selvedge_net::{Check, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink};
+use selvedge_net::{Check, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
 
 /// Keeps what comes.
@@ -16,7 +16,7 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
         let packet = Packet::decode(packet).expect("as it was sent");
         self.packets.lock().expect("no panic").push((from, to, packet.match_bits, payload.to_vec()));
     }
@@ -84,11 +84,16 @@ fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// Now and then a packet may wait for the next.
+fn when(number: u64) -> When {
+    if number % 5 == 3 { When::WithNext } else { When::Now }
+}
+
 /// Sends a packet, however full the link is.
 fn send(links: &Links, peer: PeerId, number: u64, bytes: usize) {
     let since = Instant::now();
     loop {
-        match links.send(peer, NIC, &packet(number, bytes), &payload(number, bytes)) {
+        match links.send(peer, NIC, &packet(number, bytes), &payload(number, bytes), when(number)) {
             Ok(()) => return,
             Err(SendError::Full) => links.poll(),
             Err(SendError::Gone) => panic!("the peer is lost"),
@@ -160,7 +165,7 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
     let peer = at_a.lost.lock().expect("no panic")[0];
     check_all(&at_a, peer, 200);
     assert!(a.is_lost(peer));
-    assert_eq!(a.send(peer, NIC, &packet(0, 0), &[]), Err(SendError::Gone));
+    assert_eq!(a.send(peer, NIC, &packet(0, 0), &[], When::Now), Err(SendError::Gone));
     a.close();
 }
 
@@ -171,7 +176,7 @@ fn nobody_is_there() {
     let to_b = a.peer(b.address());
     b.close();
     drop(b);
-    let _ = a.send(to_b, NIC, &packet(0, 0), &[]);
+    let _ = a.send(to_b, NIC, &packet(0, 0), &[], When::Now);
     poll_until(&[&a], "the refusal is seen", || *at_a.lost.lock().expect("no panic") == [to_b]);
     a.close();
 }
@@ -184,7 +189,7 @@ fn another_secret_or_another_token_opens_no_link() {
     let forged = LinkAddress::new(c.address().socket(), c.address().token() ^ 1);
     let strangers = [a.peer(b.address()), a.peer(forged)];
     for peer in strangers {
-        let _ = a.send(peer, NIC, &packet(0, 0), &[]);
+        let _ = a.send(peer, NIC, &packet(0, 0), &[], When::Now);
     }
     poll_until(&[&a], "both are refused", || at_a.lost.lock().expect("no panic").len() == 2);
     for (links, kept) in [(b, at_b), (c, at_c)] {

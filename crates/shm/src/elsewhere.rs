@@ -35,7 +35,8 @@ use crate::segment::Segment;
 
 /// Carries packets to and from NICs of other hosts.
 pub trait Carrier: fmt::Debug + Send + Sync {
-    /// Takes a packet for the NIC number `ni` of the process behind an id. Packets to one process keep their order.
+    /// Takes a packet for the NIC number `ni` of the process behind an id. Packets to one process keep their order. A response may wait
+    /// for the next packet that goes there, or for the next poll.
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), PostError>;
 
     /// Makes progress: packets that have come are given to [`hand_in`]. Cheap when nothing has come.
@@ -144,9 +145,9 @@ impl Interface {
     }
 
     /// Handles a packet of another host.
-    fn take_in_packet(&self, packet: &Packet, payload: &[u8]) {
+    fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool) {
         let mut due = Due::new();
-        let own = self.from_outside();
+        let own = if in_call { &self.own } else { self.from_outside() };
         let mut guard = self.own.segment.lock(self.word);
         self.take_in_own_ring(own, &mut guard);
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
@@ -210,12 +211,13 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
 }
 
 /// Gives a packet of another host to the NIC number `ni` of this process under the Portals process id `pid`. Its `origin` must be the
-/// sender's id here. `Err`: there is no such NIC; the response to send, if the request wants one.
-pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), Option<Packet>> {
+/// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. `Err`: there is no such NIC; the response
+/// to send, if the request wants one.
+pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool) -> Result<(), Option<Packet>> {
     let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
     match open_interfaces().into_iter().find(is_meant).filter(|interface| !interface.closing.load(SeqCst)) {
         Some(interface) => {
-            interface.take_in_packet(packet, payload);
+            interface.take_in_packet(packet, payload, in_call);
             Ok(())
         }
         None => Err(refusal(packet, fail::UNDELIVERABLE)),

@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink};
+use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_shm::elsewhere::{Carrier, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
@@ -203,7 +203,8 @@ impl Carrier for Hosts {
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
         let peer = self.peer(id).ok_or(PostError::Gone)?;
         let to = NicName { pid: id as u32, ni: ni as u16 };
-        self.links.send(peer, to, &packet.encode(false), payload).map_err(|error| match error {
+        let when = if packet.kind == RESPONSE { When::WithNext } else { When::Now };
+        self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,
             SendError::Full => PostError::Full,
         })
@@ -229,7 +230,7 @@ struct Inbox {
 }
 
 impl Sink for Inbox {
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: Who) {
         let Some(hosts) = self.hosts.get().and_then(Weak::upgrade) else { return };
         let packet = match Packet::decode(packet) {
             Ok(packet) => packet,
@@ -238,10 +239,10 @@ impl Sink for Inbox {
         let Ok(packet) = hosts.rename(from, packet) else {
             return log::error!("a packet was dropped: it says that it comes from another process than it does");
         };
-        if let Err(Some(response)) = hand_in(to.pid, to.ni.into(), &packet, payload) {
+        if let Err(Some(response)) = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program) {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
-            let _ = hosts.links.send(from, to, &response.encode(false), &[]);
+            let _ = hosts.links.send(from, to, &response.encode(false), &[], When::WithNext);
         }
     }
 
