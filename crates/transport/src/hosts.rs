@@ -69,10 +69,10 @@ impl fmt::Debug for Hosts {
 }
 
 impl Hosts {
-    /// Opens the links of this process in a job whose launcher numbers the hosts.
-    pub fn of_job(settings: &HostSettings, look_up: LookUp) -> Result<Arc<Hosts>, HostsError> {
+    /// Opens the links of this process in a job in which its host has the number `nid`.
+    pub fn of_job(settings: &HostSettings, nid: u32, look_up: LookUp) -> Result<Arc<Hosts>, HostsError> {
         let names = Names::Job { look_up, peers: Mutex::default() };
-        Hosts::open(settings, Some(settings.host), settings.progress, names)
+        Hosts::open(settings, Some(nid), settings.progress, names)
     }
 
     /// The links of this process's transports; None: they have none, because the job is on one host, or the user wants none, or they
@@ -120,6 +120,7 @@ impl Hosts {
         )?;
         let hosts = Arc::new(Hosts { links, names });
         let _ = inbox.hosts.set(Arc::downgrade(&hosts));
+        close_at_exit(&hosts);
         Ok(hosts)
     }
 
@@ -183,6 +184,26 @@ impl Hosts {
         };
         if is_origin { Ok(packet) } else { Err(()) }
     }
+}
+
+/// Closes links when this process ends: their thread must not run while libfabric takes itself down.
+fn close_at_exit(hosts: &Arc<Hosts>) {
+    static OPENED: Mutex<Vec<(u32, Weak<Hosts>)>> = Mutex::new(Vec::new());
+    extern "C" fn close_all() {
+        let opened = std::mem::take(&mut *lock(&OPENED));
+        for (process, hosts) in opened {
+            // A forked child has neither the thread nor the right to the links.
+            if let Some(hosts) = hosts.upgrade().filter(|_| process == std::process::id()) {
+                hosts.close();
+            }
+        }
+    }
+    let mut opened = lock(&OPENED);
+    if opened.is_empty() {
+        // SAFETY: the handler is a function of this library, which runs it when it is unloaded or the process ends.
+        unsafe { libc::atexit(close_all) };
+    }
+    opened.push((std::process::id(), Arc::downgrade(hosts)));
 }
 
 /// The id of a process that was met, from its number.

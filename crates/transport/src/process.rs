@@ -23,6 +23,7 @@ use selvedge_shm::wait::TICK;
 use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
 
 use crate::hosts::{Hosts, HostsError};
+use crate::place::{job_spans_hosts, own_place};
 use crate::settings::{HostSettings, Settings};
 
 /// Why this process cannot join a job or open a NIC.
@@ -46,6 +47,9 @@ pub enum ProcessError {
 /// machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
 const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
+
+/// The largest number of a host: one more is `PTL_NID_ANY`.
+const NID_MAX: u32 = u32::MAX - 1;
 
 /// The longest sleep of a wait that makes progress on links itself.
 const CALLS_NAP: Duration = Duration::from_micros(100);
@@ -164,7 +168,7 @@ impl Process {
         let preferred = u16::try_from(self.rank).map_or(u16::MAX, |rank| rank.saturating_add(1));
         let claim = self.directory().claim(pid, preferred)?;
         let hosts = self.hosts()?;
-        let nid = hosts.as_ref().map_or(0, |_| self.hosts.host);
+        let nid = if hosts.is_some() { self.nid() } else { 0 };
         if let Some(hosts) = &hosts {
             let (name, address) = hosts.publication(u64::from(nid) << 32 | u64::from(claim.pid()));
             self.publish_once(&name, &address)?;
@@ -186,7 +190,7 @@ impl Process {
 
     /// The links to other hosts; None: the job is on one host.
     fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
-        if self.hosts.hosts < 2 || selvedge_shm::simulated::is_simulated() {
+        if job_spans_hosts() != Some(true) || selvedge_shm::simulated::is_simulated() {
             return Ok(None);
         }
         let _opening = self.opening.lock().unwrap_or_else(|poison| poison.into_inner());
@@ -201,8 +205,14 @@ impl Process {
                 None
             })
         };
-        let opened = Hosts::of_job(&self.hosts, Box::new(look_up))?;
+        let opened = Hosts::of_job(&self.hosts, self.nid(), Box::new(look_up))?;
         Ok(Some(self.links.get_or_init(|| opened).clone()))
+    }
+
+    /// The number of this host in a job of several. Where the launcher gives none, it is made from what tells this host from others, because
+    /// not all ranks open NICs together and could agree.
+    fn nid(&self) -> u32 {
+        self.hosts.host.unwrap_or_else(|| (own_place() as u32 | 1).min(NID_MAX))
     }
 
     /// Publishes bytes under a name, if this process has not done so before.

@@ -188,8 +188,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SELVEDGE_HOST",
         values: "a number",
-        default: "given by the launcher; 0 without one",
-        text: "The number of this process's host in its job.",
+        default: "given by selvedge run; 0 on one host, else a number that other hosts do not have",
+        text: "The number of this process's host in its job: the node id of Portals.",
     },
     Variable {
         name: "SELVEDGE_HOSTS",
@@ -296,9 +296,8 @@ pub struct Settings {
 /// The values of the variables for several hosts.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
-    /// The number of this host, and how many there are.
-    pub host: u32,
-    pub hosts: u32,
+    /// The number of this host; None: the launcher gives none.
+    pub host: Option<u32>,
     /// Whether processes without a job of ours reach other hosts; None: it depends on the launcher.
     pub reach: Option<bool>,
     pub secret: Vec<u8>,
@@ -315,8 +314,7 @@ impl HostSettings {
     pub fn from_environment() -> HostSettings {
         let text = |name: &str| read(name, None, |text| Some(Some(text.to_owned()).filter(|text| !text.is_empty())));
         HostSettings {
-            host: read("SELVEDGE_HOST", 0, |text| text.parse().ok()),
-            hosts: read("SELVEDGE_HOSTS", 1, |text| text.parse().ok().filter(|&hosts| hosts > 0)),
+            host: read("SELVEDGE_HOST", None, |text| text.parse().ok().map(Some)),
             reach: read("SELVEDGE_NET", None, |text| match text {
                 "auto" => Some(None),
                 "on" => Some(Some(true)),
