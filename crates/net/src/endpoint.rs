@@ -27,7 +27,7 @@ pub const FRAME_BYTES_MAX: usize = 16 << 10;
 /// Frames that may arrive before the program looks.
 const RECEIVE_BUFFERS: usize = 64;
 /// Frames on their way out.
-const SEND_BUFFERS: usize = 32;
+const SEND_BUFFERS: usize = 64;
 /// Completions that are read at once.
 const COMPLETIONS: usize = 16;
 /// The version of libfabric's interface that this file is written to.
@@ -79,10 +79,10 @@ pub struct Destination(fi_addr_t);
 pub enum Event {
     /// A frame has arrived. [`Endpoint::give_back`] takes its buffer back.
     Arrived(Arrived),
-    /// A frame has left. Its buffer is free.
-    Sent,
-    /// A frame to this destination was not sent. Its buffer is free.
-    Failed { to: Destination, why: String },
+    /// A frame with this tag has left. Its buffer is free.
+    Sent { tag: u32 },
+    /// A frame with this tag was not sent. Its buffer is free.
+    Failed { tag: u32, why: String },
 }
 
 /// A frame was not accepted.
@@ -133,8 +133,8 @@ enum Owner {
     Us,
     /// libfabric has it to receive.
     Receives,
-    /// libfabric has it to send.
-    Sends(Destination),
+    /// libfabric has it to send. The tag is the caller's.
+    Sends(u32),
 }
 
 /// An open endpoint.
@@ -275,11 +275,16 @@ impl Endpoint {
         Ok(bytes)
     }
 
-    /// Makes a peer's endpoint known. The name comes from a peer of the same provider, whose proof was checked.
+    /// Makes a peer's endpoint known, for good: frames to it may be on their way long after it is gone. The name comes from a peer of the same provider, whose proof was checked.
     pub fn insert(&mut self, name: &[u8]) -> Result<Destination, EndpointError> {
         // A short name would make the provider read behind it.
-        let own_bytes = self.name()?.len();
-        if name.len() != own_bytes {
+        let own = self.name()?;
+        // SAFETY: the structure is open until the drop.
+        let format = unsafe { (*self.info).addr_format };
+        let has_family = [FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6].contains(&format);
+        // So would another family of socket addresses.
+        let is_alike = !has_family || name.get(..2) == own.get(..2);
+        if name.len() != own.len() || !is_alike {
             return Err(self.error("take the name of a peer", -(FI_EINVAL as c_int)));
         }
         let mut address: fi_addr_t = u64::MAX;
@@ -291,15 +296,6 @@ impl Endpoint {
         match count {
             1 => Ok(Destination(address)),
             code => Err(self.error("take the name of a peer", if code < 0 { code } else { -(FI_EINVAL as c_int) })),
-        }
-    }
-
-    /// Forgets a peer's endpoint.
-    pub fn remove(&mut self, Destination(mut address): Destination) {
-        // SAFETY: the address came from `insert`, and is removed once.
-        unsafe {
-            let ops = (*self.addresses).ops;
-            call!((*ops).remove, self.addresses, &mut address, 1, 0);
         }
     }
 
@@ -330,8 +326,8 @@ impl Endpoint {
         self.slots.0[buffer].get()
     }
 
-    /// Sends the first `bytes` of a buffer that was taken. Its completion frees it. After an error it is still the caller's.
-    pub fn send(&mut self, buffer: usize, bytes: usize, to: Destination) -> Result<(), SendError> {
+    /// Sends the first `bytes` of a buffer that was taken. Its completion has the tag, and frees it. After an error it is still the caller's.
+    pub fn send(&mut self, buffer: usize, bytes: usize, to: Destination, tag: u32) -> Result<(), SendError> {
         assert!(bytes <= FRAME_BYTES_MAX, "a frame is not longer than its buffer");
         let descriptor = self.descriptor();
         let slot = self.slot(buffer);
@@ -342,7 +338,7 @@ impl Endpoint {
         };
         match -result {
             0 => {
-                self.owners[buffer] = Owner::Sends(to);
+                self.owners[buffer] = Owner::Sends(tag);
                 self.on_the_way += 1;
                 Ok(())
             }
@@ -398,7 +394,8 @@ impl Endpoint {
                     let bytes = entry.len.min(FRAME_BYTES_MAX);
                     events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes }));
                 }
-                Some(_) => events.push(Event::Sent),
+                Some((_, Owner::Sends(tag))) => events.push(Event::Sent { tag }),
+                Some((_, Owner::Us)) => {}
                 None => {}
             }
         }
@@ -423,7 +420,7 @@ impl Endpoint {
                 log::warn!("a frame was not received: {why}");
                 events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes: 0 }));
             }
-            Some((_, Owner::Sends(to))) => events.push(Event::Failed { to, why }),
+            Some((_, Owner::Sends(tag))) => events.push(Event::Failed { tag, why }),
             _ => {}
         }
         true
@@ -461,7 +458,8 @@ impl Endpoint {
         // SAFETY: the queue was opened with a wait descriptor, or the call fails.
         unsafe {
             let mut fid = &raw mut (*self.queue).fid;
-            call!((*(*self.fabric).ops).trywait, self.fabric, &mut fid, 1) == 0
+            // A provider without the call lets the thread sleep, as long as it looks now and then.
+            call!((*(*self.fabric).ops).trywait, self.fabric, &mut fid, 1) != -(FI_EAGAIN as c_int)
         }
     }
 }
@@ -571,7 +569,7 @@ mod tests {
         let buffer = sender.take_buffer().expect("all are free");
         sender.frame_mut(buffer)[..4].copy_from_slice(b"warp");
         let since = std::time::Instant::now();
-        while sender.send(buffer, 4, to).is_err() {
+        while sender.send(buffer, 4, to, 7).is_err() {
             // The first frame connects, which needs both.
             sender.poll(&mut Vec::new());
             receiver.poll(&mut Vec::new());

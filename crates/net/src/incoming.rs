@@ -16,10 +16,10 @@ use crate::settings::{Check, Settings};
 
 /// How long a peer that has ended may be silent before it is lost: its last frames travel beside the control connection, and may
 /// come after its end.
-pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(50);
+pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(500);
 
-/// The longest greeting. Whoever connects and says nothing is no peer.
-const GREETING_MAX: Duration = Duration::from_secs(30);
+/// The longest greeting. A sender may make no calls for a while; whoever says nothing for longer is no peer.
+const GREETING_MAX: Duration = Duration::from_secs(600);
 
 /// A link from a peer.
 pub(crate) struct Incoming {
@@ -77,7 +77,7 @@ impl Incoming {
         admit: impl FnOnce(Proven) -> (PeerId, Answer),
     ) -> Result<(), GreetingError> {
         let ended = self.control.advance();
-        let Stage::Greeting { nonce, since } = &self.stage else {
+        let Stage::Greeting { nonce, .. } = &self.stage else {
             let Stage::Open { ended: at, .. } = &mut self.stage else { return Ok(()) };
             if ended.is_err() {
                 at.get_or_insert_with(Instant::now);
@@ -118,7 +118,6 @@ impl Incoming {
             return Ok(());
         }
         match ended {
-            Ok(()) if since.elapsed() > GREETING_MAX => Err(GreetingError::Stranger),
             Ok(()) => Ok(()),
             Err(End::Closed | End::Failed(_)) => Err(GreetingError::Stranger),
         }
@@ -166,9 +165,19 @@ impl Incoming {
         }
     }
 
-    /// Whether this link waits for time to pass: its greeting, or its last frames.
+    /// Whether this link's last frames are awaited.
     pub fn waits_for_time(&self) -> bool {
-        !matches!(self.stage, Stage::Open { ended: None, .. })
+        matches!(self.stage, Stage::Open { ended: Some(_), .. })
+    }
+
+    /// Whether its sender has not proved itself.
+    pub fn is_unproven(&self) -> bool {
+        matches!(self.stage, Stage::Greeting { .. })
+    }
+
+    /// Whether its greeting takes too long.
+    pub fn is_stale(&self) -> bool {
+        matches!(&self.stage, Stage::Greeting { since, .. } if since.elapsed() > GREETING_MAX)
     }
 }
 

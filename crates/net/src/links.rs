@@ -40,6 +40,10 @@ use crate::settings::{Progress, Settings};
 
 /// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
 const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
+/// Connections that have not proved themselves, at most. Further ones are closed.
+const UNPROVEN_MAX: usize = 256;
+/// Rounds in which something came, between sends of what waits.
+const ROUNDS_PER_FLUSH: u32 = 8;
 /// Events of control connections that are read at once.
 const CONTROL_EVENTS: usize = 32;
 /// The longest that a process waits at its end for its last frames to leave.
@@ -108,11 +112,15 @@ pub struct Links {
     control: OwnedFd,
     /// Wakes the thread.
     bell: OwnedFd,
+    /// The process that has opened the links.
+    process: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// This value, for its thread.
     own: Mutex<Weak<Links>>,
     /// Counts the program's polls, for the thread.
     pub(crate) polls: AtomicU32,
+    /// The program sleeps, whatever `polls` says.
+    pub(crate) rests: AtomicBool,
     has_thread: AtomicBool,
     has_endpoint: AtomicBool,
     /// A link is being made, or ends, while no thread looks.
@@ -149,6 +157,8 @@ pub(crate) struct Turn {
     /// By number.
     incoming: Vec<Option<Incoming>>,
     events: Vec<Event>,
+    /// Rounds in a row in which something came.
+    rounds: u32,
 }
 
 /// How a thread may sleep until the endpoint has something.
@@ -214,9 +224,11 @@ impl Links {
             turn: Mutex::default(),
             control,
             bell,
+            process: std::process::id(),
             thread: Mutex::new(None),
             own: Mutex::default(),
             polls: AtomicU32::new(0),
+            rests: AtomicBool::new(false),
             has_thread: AtomicBool::new(false),
             has_endpoint: AtomicBool::new(false),
             is_greeting: AtomicBool::new(false),
@@ -290,7 +302,7 @@ impl Links {
         let outgoing = &mut peers[index].outgoing;
         outgoing.push(endpoint.as_mut(), to, packet, payload);
         let flushed = match endpoint {
-            Some(endpoint) if when == When::Now => outgoing.flush(endpoint, false, self.settings.check),
+            Some(endpoint) if when == When::Now => outgoing.flush(endpoint, false, peer.0, &self.settings),
             _ => Ok(()),
         };
         match flushed {
@@ -314,6 +326,10 @@ impl Links {
     /// Begins a link to a peer.
     fn connect(&self, state: &mut State, peer: PeerId) -> Result<(), LinkError> {
         self.open_endpoint(state).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+        if self.closing.load(SeqCst) {
+            return Err(LinkError::Ended);
+        }
+        self.is_greeting.store(true, SeqCst);
         let target = &mut state.peers[peer.0 as usize];
         target.outgoing.connect(&target.address, &self.settings)?;
         self.watch(target.outgoing.control(), Token::Outgoing(peer), true);
@@ -322,7 +338,7 @@ impl Links {
     }
 
     fn open_endpoint(&self, state: &mut State) -> Result<(), EndpointError> {
-        if state.endpoint.is_none() {
+        if state.endpoint.is_none() && !self.closing.load(SeqCst) {
             let endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
             log::info!("links between hosts use libfabric's {} at {}", endpoint.provider(), self.settings.at);
             state.endpoint = Some(endpoint);
@@ -363,6 +379,9 @@ impl Links {
     /// Makes progress, for a program that polls.
     #[inline]
     pub fn poll(&self) {
+        if self.rests.load(Relaxed) {
+            self.rests.store(false, Relaxed);
+        }
         self.polls.store(self.polls.load(Relaxed).wrapping_add(1), Relaxed);
         let is_driven = !self.has_thread.load(Relaxed);
         let is_closed = !self.has_endpoint.load(Relaxed);
@@ -378,6 +397,19 @@ impl Links {
             self.is_greeting.store(self.waits_for_time(&turn), Relaxed);
         }
         self.step(&mut turn, Who::Program);
+        drop(turn);
+        // The program may compute next, while responses wait for the next packet.
+        if !self.lock().busy.is_empty() {
+            self.nudge();
+        }
+    }
+
+    /// The program goes to sleep until something comes.
+    pub fn rest(&self) {
+        self.rests.store(true, SeqCst);
+        if self.program_polls.swap(false, SeqCst) {
+            self.ring();
+        }
     }
 
     /// Takes the turn, for the thread.
@@ -393,11 +425,13 @@ impl Links {
             let mut state = self.lock();
             let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
             let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_)));
-            for peer in if is_idle { std::mem::take(&mut state.busy) } else { Vec::new() } {
+            turn.rounds = if is_idle { 0 } else { turn.rounds + 1 };
+            let sends = turn.rounds % ROUNDS_PER_FLUSH == 0;
+            for peer in if sends { std::mem::take(&mut state.busy) } else { Vec::new() } {
                 let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
                 let target = &mut peers[peer.0 as usize];
                 target.is_busy = false;
-                match target.outgoing.flush(endpoint, true, self.settings.check) {
+                match target.outgoing.flush(endpoint, true, peer.0, &self.settings) {
                     Ok(()) if target.outgoing.has_to_send() => state.note_busy(peer),
                     Ok(()) => {}
                     Err(error) => failed.push((peer, error)),
@@ -413,11 +447,10 @@ impl Links {
                     self.take_frame(turn, &frame, who);
                     frames.push(frame);
                 }
-                Event::Sent => {}
-                Event::Failed { to, why } => {
-                    let state = self.lock();
-                    let peer = state.peers.iter().position(|peer| peer.outgoing.destination() == Some(to));
-                    failed.extend(peer.map(|peer| (PeerId(peer as u32), LinkError::Endpoint(why))));
+                Event::Sent { tag } => self.lock().complete(tag),
+                Event::Failed { tag, why } => {
+                    self.lock().complete(tag);
+                    failed.push((PeerId(tag), LinkError::Endpoint(why)));
                 }
             }
         }
@@ -492,6 +525,10 @@ impl Links {
                     continue;
                 }
             };
+            if turn.incoming.iter().flatten().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
+                log::warn!("a connection of {from} was closed: too many have not said who they are");
+                continue;
+            }
             let free = turn.incoming.iter().position(Option::is_none);
             let number = free.unwrap_or_else(|| {
                 turn.incoming.push(None);
@@ -519,7 +556,7 @@ impl Links {
             Ok(opened) => opened,
             Err(error) => {
                 log::error!("a link was not taken: {error}");
-                turn.incoming[number] = None;
+                self.drop_incoming(turn, number);
                 return;
             }
         };
@@ -532,9 +569,20 @@ impl Links {
             Ok(()) if incoming.has_ended() => drop(epoll::delete(&self.control, incoming.control().fd())),
             Ok(()) => self.watch(Some(incoming.control()), Token::Incoming(number), false),
             Err(why) => {
-                log::warn!("a connection to this process ended in its greeting: {why}");
-                turn.incoming[number] = None;
+                log::warn!("a connection to this process ended: {why}");
+                let peer = incoming.peer();
+                self.drop_incoming(turn, number);
+                if let Some(peer) = peer {
+                    self.lose(self.lock(), peer, &LinkError::Greeting(why));
+                }
             }
+        }
+    }
+
+    /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
+    fn drop_incoming(&self, turn: &mut Turn, number: usize) {
+        if let Some(incoming) = turn.incoming[number].take() {
+            let _ = epoll::delete(&self.control, incoming.control().fd());
         }
     }
 
@@ -569,11 +617,12 @@ impl Links {
         let mut over = Vec::new();
         for number in 0..turn.incoming.len() {
             let Some(incoming) = &turn.incoming[number] else { continue };
+            let is_lost = incoming.peer().is_some_and(|peer| self.is_lost(peer));
             if incoming.is_over() {
                 over.extend(incoming.peer());
-                turn.incoming[number] = None;
-            } else if incoming.waits_for_time() {
-                self.advance_incoming(turn, number);
+                self.drop_incoming(turn, number);
+            } else if is_lost || incoming.is_stale() {
+                self.drop_incoming(turn, number);
             }
         }
         let has_incoming = |peer| turn.incoming.iter().flatten().any(|incoming| incoming.peer() == Some(peer));
@@ -612,6 +661,9 @@ impl Links {
             why => log::warn!("the process at {} is lost: {why}", target.address),
         }
         target.lost = Some(why.to_string().into());
+        if let Some(control) = target.outgoing.control() {
+            let _ = epoll::delete(&self.control, control.fd());
+        }
         target.outgoing.close(endpoint.as_mut());
         drop(state);
         self.sink.lost(peer);
@@ -636,6 +688,9 @@ impl Links {
 
     /// Waits until all packets have left that were taken, or until it takes too long.
     pub fn flush(&self) {
+        if self.process != std::process::id() {
+            return;
+        }
         let give_up = Instant::now() + LAST_FRAMES_LEAVE;
         loop {
             {
@@ -643,8 +698,8 @@ impl Links {
                 self.advance_control(&mut turn);
                 self.step(&mut turn, Who::Program);
                 let state = self.lock();
-                let on_the_way = state.endpoint.as_ref().is_some_and(|endpoint| endpoint.on_the_way() != 0);
-                if !on_the_way && state.peers.iter().all(|peer| !peer.outgoing.has_to_send()) {
+                let waits = |peer: &Peer| peer.outgoing.has_to_send() || peer.outgoing.is_on_the_way();
+                if !state.peers.iter().any(waits) {
                     return;
                 }
             }
@@ -657,7 +712,8 @@ impl Links {
 
     /// Lets the last frames leave, and ends all links. Peers find this process ended.
     pub fn close(&self) {
-        if self.closing.swap(true, SeqCst) {
+        // A forked child has neither the thread nor the right to the links.
+        if self.process != std::process::id() || self.closing.swap(true, SeqCst) {
             return;
         }
         self.ring();
@@ -694,6 +750,13 @@ impl State {
             self.peers[number.0 as usize].nid = nid;
         }
         number
+    }
+
+    /// A frame of a peer has completed.
+    fn complete(&mut self, peer: u32) {
+        if let Some(peer) = self.peers.get_mut(peer as usize) {
+            peer.outgoing.has_completed();
+        }
     }
 
     fn note_busy(&mut self, peer: PeerId) {

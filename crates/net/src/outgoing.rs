@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Instant;
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
@@ -22,8 +23,10 @@ use crate::settings::{Check, Settings};
 
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// Frames on their way while a new one still goes at once.
+/// Frames of a link on their way while a new one still goes at once.
 const AT_ONCE: usize = 2;
+/// Frames of a link that may be on their way, so that a peer that does not read leaves buffers to the others.
+const ON_THE_WAY_MAX: usize = 8;
 
 /// A packet that waits, or the rest of one.
 struct Waiting {
@@ -62,6 +65,11 @@ pub(crate) struct Outgoing {
     queue: VecDeque<Waiting>,
     queued_bytes: usize,
     building: Option<Building>,
+    /// Frames that were sent and have not completed.
+    on_the_way: usize,
+    /// Since when the endpoint takes nothing, though nothing is on its way; None once that was reported.
+    stuck_since: Option<Instant>,
+    stuck_reported: bool,
 }
 
 /// Why a link could not be made, or ended.
@@ -79,7 +87,15 @@ pub enum LinkError {
 
 impl Default for Outgoing {
     fn default() -> Outgoing {
-        Outgoing { stage: Stage::Closed, queue: VecDeque::new(), queued_bytes: 0, building: None }
+        Outgoing {
+            stage: Stage::Closed,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            building: None,
+            on_the_way: 0,
+            stuck_since: None,
+            stuck_reported: false,
+        }
     }
 }
 
@@ -91,6 +107,16 @@ impl Outgoing {
     /// Whether packets wait for this link.
     pub fn has_to_send(&self) -> bool {
         self.building.is_some() || !self.queue.is_empty()
+    }
+
+    /// A frame has completed.
+    pub fn has_completed(&mut self) {
+        self.on_the_way = self.on_the_way.saturating_sub(1);
+    }
+
+    /// Whether frames are on their way.
+    pub fn is_on_the_way(&self) -> bool {
+        self.on_the_way != 0
     }
 
     /// Whether the queue takes more.
@@ -225,37 +251,59 @@ impl Outgoing {
     }
 
     /// Sends frames: all, or after `push` only if a frame may go at once or there are more packets than fit into one.
-    pub fn flush(&mut self, endpoint: &mut Endpoint, all: bool, check: Check) -> Result<(), LinkError> {
+    pub fn flush(
+        &mut self,
+        endpoint: &mut Endpoint,
+        all: bool,
+        tag: u32,
+        settings: &Settings,
+    ) -> Result<(), LinkError> {
         let Stage::Open { to, .. } = self.stage else { return Ok(()) };
         loop {
             self.fill(endpoint);
             let Some(Building { buffer, bytes }) = self.building else { return Ok(()) };
-            if !all && self.queue.is_empty() && endpoint.on_the_way() >= AT_ONCE {
+            let waits = !all && self.queue.is_empty() && self.on_the_way >= AT_ONCE;
+            if waits || self.on_the_way >= ON_THE_WAY_MAX {
                 return Ok(());
             }
             let Stage::Open { header, .. } = &mut self.stage else { return Ok(()) };
             let writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
-            let bytes = writer.finish(header, check != Check::None);
-            match endpoint.send(buffer, bytes, to) {
+            let bytes = writer.finish(header, settings.check != Check::None);
+            match endpoint.send(buffer, bytes, to, tag) {
                 Ok(()) => {
                     header.number += 1;
                     self.building = None;
+                    self.on_the_way += 1;
+                    self.stuck_since = None;
                 }
-                Err(SendError::Full) => return Ok(()),
+                Err(SendError::Full) => {
+                    self.note_stuck(settings);
+                    return Ok(());
+                }
                 Err(SendError::Broken(why)) => return Err(LinkError::Endpoint(why)),
             }
         }
     }
 
+    /// Reports a link on which nothing leaves, though its control connection is open.
+    fn note_stuck(&mut self, settings: &Settings) {
+        if self.on_the_way != 0 || self.stuck_reported {
+            return;
+        }
+        let since = *self.stuck_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > settings.timeout {
+            self.stuck_reported = true;
+            let seconds = settings.timeout.as_secs();
+            log::warn!(
+                "libfabric has taken nothing for a process for {seconds} s: a firewall, or its program makes no calls"
+            );
+        }
+    }
+
     /// Ends the link. What waits is dropped.
     pub fn close(&mut self, endpoint: Option<&mut Endpoint>) {
-        if let Some(endpoint) = endpoint {
-            if let Some(building) = self.building.take() {
-                endpoint.put_back(building.buffer);
-            }
-            if let Some(to) = self.destination() {
-                endpoint.remove(to);
-            }
+        if let (Some(endpoint), Some(building)) = (endpoint, self.building.take()) {
+            endpoint.put_back(building.buffer);
         }
         *self = Outgoing::default();
     }

@@ -24,14 +24,23 @@ const LONG: Duration = Duration::from_secs(1);
 /// Starts the thread. It ends when the links are closed.
 pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
     let links = links.clone();
-    std::thread::Builder::new().name("selvedge-links".into()).spawn(move || run(&links))
+    // The program's signals are the program's: a thread takes over the mask of the one that starts it.
+    // SAFETY: both sets live across the calls, and the second call puts the mask back that the first has stored.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = std::thread::Builder::new().name("selvedge-links".into()).spawn(move || run(&links));
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
 }
 
 fn run(links: &Links) {
     let mut polls = links.polls.load(Relaxed);
     while !links.closing.load(SeqCst) {
         let now = links.polls.load(Relaxed);
-        let program_polls = now != polls;
+        let program_polls = now != polls && !links.rests.load(SeqCst);
         polls = now;
         links.program_polls.store(program_polls, SeqCst);
         let (found, waits) = {

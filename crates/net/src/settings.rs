@@ -34,8 +34,8 @@ pub enum Progress {
     Calls,
 }
 
-/// The settings of a process.
-#[derive(Clone, Debug)]
+/// The settings of a process. They hold a secret, and are not printed.
+#[derive(Clone)]
 pub struct Settings {
     /// The address of this host at which others reach it.
     pub at: IpAddr,

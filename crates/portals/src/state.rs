@@ -174,11 +174,14 @@ impl Ni {
     /// Where a target is: nid << 32 | pid.
     #[inline(always)]
     pub fn physical(&self, target: Process) -> Outcome<u64> {
-        if !self.logical {
-            let id = u64::from(target.nid) << 32 | u64::from(target.pid);
-            return if target.pid <= abi::PID_MAX { Ok(id) } else { Err(Code::ArgInvalid) };
-        }
-        self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)
+        let id = match self.logical {
+            false if target.pid > abi::PID_MAX => return Err(Code::ArgInvalid),
+            false => u64::from(target.nid) << 32 | u64::from(target.pid),
+            true => self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)?,
+        };
+        // A triggered operation may be carried out by a thread that must not ask the launcher.
+        self.interface().find_elsewhere(id);
+        Ok(id)
     }
 
     /// How this process names itself as an initiator: its rank, or nid << 32 | pid.

@@ -17,6 +17,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::fail;
@@ -47,10 +48,16 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 
     /// Lets packets leave that were taken. Waits for that, but not for long.
     fn flush(&self);
+
+    /// The program goes to sleep until something comes.
+    fn rest(&self);
 }
 
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
 pub const ELSEWHERE: u64 = u64::MAX;
+
+/// The longest wait for the last answers of other hosts.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// How a packet gets to a NIC.
 #[derive(Clone, Copy)]
@@ -144,11 +151,51 @@ impl Interface {
         }
     }
 
+    /// Finds out how a process of another host is reached, before something is to be sent there by a thread that must not ask the launcher.
+    #[inline(always)]
+    pub fn find_elsewhere(&self, id: u64) {
+        if self.offers.has_carrier && self.place(id) >> 32 != 0 {
+            self.answers_elsewhere(id);
+        }
+    }
+
+    /// Says that the program goes to sleep.
+    pub(crate) fn rest_carrier(&self) {
+        if let Some(carrier) = &self.config.carrier {
+            carrier.rest();
+        }
+    }
+
+    /// Waits until processes of other hosts have answered what this NIC has asked, but not for long: a process that ends before may take
+    /// requests with it that are still in the kernel's buffers.
+    pub(crate) fn await_answers(&self) {
+        let give_up = Instant::now() + LAST_ANSWERS;
+        let waits = || {
+            let guard = self.own.segment.lock(self.word);
+            let mut waits = false;
+            guard.find_pending(|target, responder| {
+                waits |= responder == ELSEWHERE && self.place(target) >> 32 != 0;
+                false
+            });
+            waits
+        };
+        while waits() && Instant::now() < give_up {
+            self.progress();
+            self.tick();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
     /// Handles a packet of another host.
     fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool) {
         let mut due = Due::new();
         let own = if in_call { &self.own } else { self.from_outside() };
         let mut guard = self.own.segment.lock(self.word);
+        // The NIC was found open, but may have been closed since: then the program's buffers are its own again.
+        if self.closing.load(SeqCst) {
+            drop(guard);
+            return self.refuse(packet, fail::UNDELIVERABLE);
+        }
         self.take_in_own_ring(own, &mut guard);
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
         let mut held = Held::full();

@@ -416,6 +416,7 @@ impl Interface {
             std::thread::sleep(Duration::from_micros(100));
         }
         if let Some(carrier) = &self.config.carrier {
+            self.await_answers();
             carrier.flush();
         }
         self.closing.store(true, SeqCst);

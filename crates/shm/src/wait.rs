@@ -263,6 +263,7 @@ impl Interface {
                 }
                 sleep = sleep.min(left);
             }
+            self.rest_carrier();
             futex::wait(&hot.wake, seen, Some(sleep.as_nanos() as u64));
             self.tick();
         };

@@ -13,6 +13,7 @@
 //! 1. A packet is handed in only if it comes from the process that its `origin` says.
 //! 2. An id is bound to one process. A process that takes over the id of another is not reached under it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -36,6 +37,8 @@ pub enum HostsError {
     NoInterface { wanted: String, have: String },
     #[error("this host has no interface that is up, only loopback; SELVEDGE_NET_INTERFACE names one")]
     OnlyLoopback,
+    #[error("SELVEDGE_SECRET is not made of pairs of hexadecimal digits")]
+    Secret,
     #[error("the interfaces of this host cannot be listed: {0}")]
     System(#[from] std::io::Error),
 }
@@ -110,7 +113,7 @@ impl Hosts {
             selvedge_net::Settings {
                 at,
                 provider: settings.provider.clone(),
-                secret: settings.secret.clone(),
+                secret: settings.secret.clone().ok_or(HostsError::Secret)?,
                 nid,
                 check: settings.check,
                 progress,
@@ -151,6 +154,11 @@ impl Hosts {
         };
         if let Some(&peer) = lock(peers).get(&id) {
             return Some(peer);
+        }
+        // The program may be in a barrier of the launcher, with its connection.
+        if HANDS_IN.get() {
+            log::debug!("process {} of host {} was not known when a packet was to go there", id as u32, id >> 32);
+            return None;
         }
         // Most processes have the id that follows from their rank.
         let bytes = look_up(&name_of(id), (id as u32).saturating_sub(1))?;
@@ -242,6 +250,15 @@ impl Carrier for Hosts {
     fn flush(&self) {
         self.links.flush();
     }
+
+    fn rest(&self) {
+        self.links.rest();
+    }
+}
+
+thread_local! {
+    /// Whether this thread hands a packet in. It must not ask the launcher then: others wait for its turn.
+    static HANDS_IN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What the links hand packets to.
@@ -260,7 +277,10 @@ impl Sink for Inbox {
         let Ok(packet) = hosts.rename(from, packet) else {
             return log::error!("a packet was dropped: it says that it comes from another process than it does");
         };
-        if let Err(Some(response)) = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program) {
+        HANDS_IN.set(true);
+        let handed_in = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program);
+        HANDS_IN.set(false);
+        if let Err(Some(response)) = handed_in {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
             let _ = hosts.links.send(from, to, &response.encode(false), &[], When::WithNext);

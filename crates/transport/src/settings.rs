@@ -294,13 +294,14 @@ pub struct Settings {
 }
 
 /// The values of the variables for several hosts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HostSettings {
     /// The number of this host; None: the launcher gives none.
     pub host: Option<u32>,
     /// Whether processes without a job of ours reach other hosts; None: it depends on the launcher.
     pub reach: Option<bool>,
-    pub secret: Vec<u8>,
+    /// None: it is malformed. Its value is printed nowhere.
+    pub secret: Option<Vec<u8>>,
     pub address: Option<String>,
     pub interface: Option<String>,
     pub provider: Option<String>,
@@ -321,7 +322,7 @@ impl HostSettings {
                 "off" => Some(Some(false)),
                 _ => None,
             }),
-            secret: read("SELVEDGE_SECRET", Vec::new(), parse_hexadecimal),
+            secret: parse_hexadecimal(std::env::var("SELVEDGE_SECRET").unwrap_or_default().trim()),
             address: text("SELVEDGE_NET_ADDRESS"),
             interface: text("SELVEDGE_NET_INTERFACE"),
             provider: text("SELVEDGE_NET_PROVIDER"),
