@@ -127,7 +127,11 @@ $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/po
 demo: setup build
 	@./demo.sh
 
-test: setup check-registers build check-examples
+# The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
+test: setup check-registers
+	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --no-run & tests=$$!; \
+	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
+	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace
 
 test-long: setup build

@@ -525,7 +525,7 @@ fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Optio
         }
         let node = CString::new(node.to_string()).ok()?;
         let mut list: *mut fi_info = ptr::null_mut();
-        let flags = u64::from(FI_SOURCE) | FI_NUMERICHOST;
+        let flags = FI_SOURCE | FI_NUMERICHOST;
         let mut found = (library.getinfo)(INTERFACE, node.as_ptr(), ptr::null(), flags, hints, &mut list);
         if found != 0 && wanted.is_some() {
             // Fabrics with addresses of their own take no node.

@@ -25,7 +25,6 @@ use selvedge_nic::portals::fail;
 use crate::config::Path;
 use crate::direct::take_in;
 use crate::endpoint::Endpoint;
-use crate::engine::Due;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::lock::Guard;
@@ -188,8 +187,7 @@ impl Interface {
 
     /// Handles a packet of another host.
     fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool) {
-        let mut due = Due::new();
-        let own = if in_call { &self.own } else { self.from_outside() };
+        let own = if in_call { &self.own } else { self.as_seen_from_outside() };
         let mut guard = self.own.segment.lock(self.word);
         // The NIC was found open, but may have been closed since: then the program's buffers are its own again.
         if self.closing.load(SeqCst) {
@@ -200,11 +198,10 @@ impl Interface {
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
         let mut held = Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
-        if let Handled::Stays = self.handle(own, guard, &mut held, packet, bytes, &mut due, || ()) {
-            self.refuse(packet, fail::DROPPED);
-        }
-        if !due.is_empty() {
-            self.drain_all(due);
+        match self.handle(own, guard, &mut held, packet, bytes, || ()) {
+            Handled::Done { fired: true } => self.drain_all(vec![&self.own]),
+            Handled::Done { fired: false } => {}
+            Handled::Stays => self.refuse(packet, fail::DROPPED),
         }
     }
 
@@ -223,7 +220,7 @@ impl Interface {
 
     /// This process's NIC and memory as another process of this host would see them. The program may unmap memory while a packet is
     /// written to it by the progress thread: through the kernel that is an error, and not a crash.
-    fn from_outside(&self) -> &Endpoint {
+    fn as_seen_from_outside(&self) -> &Endpoint {
         let seen = self.seen_from_outside.get_or_init(|| {
             let segment = Segment::open(&self.path).ok()?;
             let endpoint = Endpoint::new(segment, false, &self.config.directory);
@@ -258,16 +255,16 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
 }
 
 /// Gives a packet of another host to the NIC number `ni` of this process under the Portals process id `pid`. Its `origin` must be the
-/// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. `Err`: there is no such NIC; the response
-/// to send, if the request wants one.
-pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool) -> Result<(), Option<Packet>> {
+/// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. Returns the response to send where there is no
+/// such NIC and the request wants one.
+pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool) -> Option<Packet> {
     let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
     match open_interfaces().into_iter().find(is_meant).filter(|interface| !interface.closing.load(SeqCst)) {
         Some(interface) => {
             interface.take_in_packet(packet, payload, in_call);
-            Ok(())
+            None
         }
-        None => Err(refusal(packet, fail::UNDELIVERABLE)),
+        None => refusal(packet, fail::UNDELIVERABLE),
     }
 }
 

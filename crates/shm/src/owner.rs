@@ -34,7 +34,8 @@ use crate::packets;
 
 /// What became of a packet.
 pub(crate) enum Handled {
-    Done,
+    /// It was handled; `fired`: the NIC has work to do now.
+    Done { fired: bool },
     /// There is no room for it now.
     Stays,
 }
@@ -84,10 +85,9 @@ impl Interface {
                     continue;
                 }
             };
-            match self
-                .handle(&self.own, guard, &mut turn.held, &taken.packet, taken.bytes(), &mut due, || found.dequeue())
-            {
-                Handled::Done => {}
+            match self.handle(&self.own, guard, &mut turn.held, &taken.packet, taken.bytes(), || found.dequeue()) {
+                Handled::Done { fired: true } => due.push(&self.own),
+                Handled::Done { fired: false } => {}
                 Handled::Stays => {
                     let pid = turn.pid;
                     if stalled == Some(pid) {
@@ -112,14 +112,13 @@ impl Interface {
 
     /// Handles a packet, under the lock of the own NIC, whose memory it reaches as `own` says. `dequeue` runs when its payload is needed no longer, still under the lock; a
     /// packet that stays is not dequeued.
-    pub(crate) fn handle<'a>(
-        &'a self,
+    pub(crate) fn handle(
+        &self,
         own: &Endpoint,
         mut guard: Guard<'_>,
         held: &mut Held,
         packet: &Packet,
         (bytes, length): (*const u8, u64),
-        due: &mut Due<'a>,
         dequeue: impl FnOnce(),
     ) -> Handled {
         if packet.kind == RESPONSE {
@@ -130,10 +129,7 @@ impl Interface {
             }
             guard.signals.registers.add(Register::Packets, 1);
             dequeue();
-            if guard.has_fired() {
-                due.push(&self.own);
-            }
-            return Handled::Done;
+            return Handled::Done { fired: guard.has_fired() };
         }
         let mut reply = Vec::new();
         let mut bus = LiveBus {
@@ -162,14 +158,12 @@ impl Interface {
         };
         guard.signals.registers.add(Register::Packets, 1);
         dequeue();
-        if guard.has_fired() {
-            due.push(&self.own);
-        }
+        let fired = guard.has_fired();
         drop(guard);
         if let Some(delivery) = delivery.filter(|_| packet.token != 0) {
             self.answer(packet, &delivery, reply);
         }
-        Handled::Done
+        Handled::Done { fired }
     }
 
     /// Offers messages again that found a full mailbox.

@@ -278,9 +278,9 @@ impl Sink for Inbox {
             return log::error!("a packet was dropped: it says that it comes from another process than it does");
         };
         HANDS_IN.set(true);
-        let handed_in = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program);
+        let response = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program);
         HANDS_IN.set(false);
-        if let Err(Some(response)) = handed_in {
+        if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
             let _ = hosts.links.send(from, to, &response.encode(false), &[], When::WithNext);
