@@ -89,6 +89,7 @@ static uint64_t limit_ns = UINT64_C(1000000000);
 struct seat {
     _Atomic uint32_t generation;      /* of the victim that has this id, from 1; 0: none so far */
     _Atomic uint32_t ready;           /* the last generation that began to send */
+    _Atomic uint32_t host;            /* number of the rank's host, plus 1; 0: it has not started yet */
     _Atomic uint64_t died_ns[GENERATIONS_MAX];
 };
 
@@ -261,9 +262,13 @@ static bool any(void)
     return random_next() & 1;
 }
 
+/* A NIC is named by its host's number and its rank. A simulated machine has one host in this sense. */
 static ptl_process_t peer(int r)
 {
-    return (ptl_process_t){.phys = {.nid = 0, .pid = (ptl_pid_t)r}};
+    unsigned host = 0;
+    while (!simulated && !(host = atomic_load(&board->seats[r].host)))
+        usleep(1000);
+    return (ptl_process_t){.phys = {.nid = host ? host - 1 : 0, .pid = (ptl_pid_t)r}};
 }
 
 static void append(int which, ptl_pt_index_t pt, void *memory, size_t bytes, unsigned options, ptl_handle_ct_t ct,
@@ -1381,6 +1386,8 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 2;
     }
+    const char *host = getenv("SELVEDGE_HOST");
+    atomic_store(&board->seats[rank].host, host ? (unsigned)atoi(host) + 1 : 1);
     if (simulated) {
         limit_ns /= 100;
         if (!read_ends(argv + 6, argc - 6))

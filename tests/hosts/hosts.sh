@@ -8,6 +8,9 @@
 #   hosts.sh hold N     makes N hosts, prints the folder of the set, and keeps them until its standard input ends
 #   hosts.sh up N       the same in the background, until `down`; prints the folder
 #   hosts.sh down SET   removes a set that `up` has made
+#   hosts.sh login SET COMMAND [ARGS]...
+#                       runs a command on the login node, 10.77.255.1: it is the machine itself, but for name and network. Launchers
+#                       that talk to their agents over the network, as those of the MPIs, run there
 #   hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
 # `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set.
@@ -78,6 +81,18 @@ first_process='
     : >"$2/$1.up"
     while :; do sleep 1000000 & wait $! || :; done'
 
+# That of the namespace that holds the bridge. It is the login node, too: it sees the processes of the machine, so `rsh` works there.
+login_process='
+    set -eu
+    hostname login
+    mount --bind "$1/hosts" /etc/hosts
+    ip link set lo up
+    ip link add bridge type bridge
+    ip address add 10.77.255.1/16 dev bridge
+    ip link set bridge up
+    : >"$1/switch.up"
+    while :; do sleep 1000000 & wait $! || :; done'
+
 make_hosts() {
     count=$1
     case $count in '' | *[!0-9]* | 0) fail "how many hosts? 1 to 99" ;; esac
@@ -94,10 +109,10 @@ make_hosts() {
     trap 'exit 1' HUP INT TERM
     {
         echo "127.0.0.1 localhost"
+        echo "10.77.255.1 login"
         for number in $(seq "$count"); do echo "10.77.0.$number host$number"; done
     } >"$set/hosts"
-    enclosed "$set/switch" 'ip link add bridge type bridge && ip link set bridge up && : >"$1/switch.up"
-        while :; do sleep 1000000 & wait $! || :; done' "$set"
+    enclosed "$set/switch" "$login_process" "$set"
     await "$set/switch.up"
     switch=$(cat "$set/switch")
     for number in $(seq "$count"); do enclosed "$set/host$number" "$first_process" "host$number" "$set"; done
@@ -149,9 +164,14 @@ down)
     kill -s TERM -- "-$group"
     rm -rf "$set"
     ;;
+login)
+    set=${2:?which set?}
+    shift 2
+    exec nsenter -t "$(cat "$set/switch")" --mount --uts --net --wd="$PWD" -- "$@"
+    ;;
 check)
     reason=$(missing)
     [ -z "$reason" ] || { echo "$reason" && exit 77; }
     ;;
-*) fail "hold N, up N, down SET or check" ;;
+*) fail "hold N, up N, down SET, login SET COMMAND or check" ;;
 esac
