@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::common::hosts::Hosts;
-use crate::common::{Ended, Place, example, tree, wait_until};
+use crate::common::{self, Ended, Place, example, tree, wait_until};
 
 /// Hosts and a place, or the end of the test.
 macro_rules! hosts {
