@@ -11,6 +11,7 @@
 #   hosts.sh login SET COMMAND [ARGS]...
 #                       runs a command on the login node, 10.77.255.1: it is the machine itself, but for name and network. Launchers
 #                       that talk to their agents over the network, as those of the MPIs, run there
+#   hosts.sh cut SET N  cuts the network of a host, for ever
 #   hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
 # `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set.
@@ -169,9 +170,12 @@ login)
     shift 2
     exec nsenter -t "$(cat "$set/switch")" --mount --uts --net --wd="$PWD" -- "$@"
     ;;
+cut)
+    exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link set eth0 down
+    ;;
 check)
     reason=$(missing)
     [ -z "$reason" ] || { echo "$reason" && exit 77; }
     ;;
-*) fail "hold N, up N, down SET, login SET COMMAND or check" ;;
+*) fail "hold N, up N, down SET, login SET COMMAND, cut SET N or check" ;;
 esac

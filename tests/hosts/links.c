@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * links: one rank of the jobs of `ends.sh`. All ranks put checked bytes to each other.
+ *
+ *   links once                 one put to every other rank; a put that fails is reported, and ends the rank with status 3
+ *   links absent FILE          rank 0 puts 50 times 1 MiB to the last rank, which does not call the library until rank 0 has made
+ *                              FILE: when all puts are acknowledged. Somebody else must make progress
+ *   links busy                 the same, but the last rank calls the library after 2 s
+ *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' go on for a second more
+ */
+#include <portals4.h>
+#include <selvedge.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 16, BYTES = 1 << 20, COUNT = 50 };
+
+#define TRY(call)                                                                     \
+    do {                                                                              \
+        int code_ = (call);                                                           \
+        if (code_ != PTL_OK) {                                                        \
+            fprintf(stderr, "rank %d: %s gave %d\n", selvedge_rank(), #call, code_);  \
+            exit(1);                                                                  \
+        }                                                                             \
+    } while (0)
+
+static int rank, size;
+static ptl_handle_ni_t ni;
+static ptl_process_t ids[RANKS_MAX];
+static ptl_handle_ct_t arrived;
+static unsigned char *inbox, *outbox; /* COUNT parts */
+
+/* Descriptor and counter of the acknowledgements of one target. */
+static struct {
+    ptl_handle_md_t md;
+    ptl_handle_ct_t acked;
+} to[RANKS_MAX];
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static unsigned char pattern(int sender, int part, size_t i)
+{
+    return (unsigned char)(i * 31 + i / 251 + (size_t)part * 7 + (size_t)sender * 101);
+}
+
+static void set_up(void)
+{
+    ptl_pt_index_t index;
+    ptl_handle_le_t entry;
+    TRY(PtlInit());
+    TRY(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni));
+    rank = selvedge_rank();
+    size = selvedge_size();
+    TRY(PtlGetPhysId(ni, &ids[rank]));
+    if (size < 2 || size > RANKS_MAX || selvedge_exchange(&ids[rank], sizeof *ids, ids) != 0)
+        exit(2);
+    inbox = calloc(COUNT, BYTES);
+    outbox = malloc((size_t)COUNT * BYTES);
+    for (int part = 0; part < COUNT; part++)
+        for (size_t i = 0; i < BYTES; i++)
+            outbox[(size_t)part * BYTES + i] = pattern(rank, part, i);
+    TRY(PtlCTAlloc(ni, &arrived));
+    TRY(PtlPTAlloc(ni, 0, PTL_EQ_NONE, 0, &index));
+    ptl_le_t le = {.start = inbox, .length = (ptl_size_t)COUNT * BYTES, .ct_handle = arrived, .uid = PTL_UID_ANY,
+                   .options = PTL_LE_OP_PUT | PTL_LE_EVENT_CT_COMM | PTL_LE_EVENT_COMM_DISABLE | PTL_LE_EVENT_LINK_DISABLE};
+    TRY(PtlLEAppend(ni, index, &le, PTL_PRIORITY_LIST, NULL, &entry));
+    for (int r = 0; r < size; r++) {
+        TRY(PtlCTAlloc(ni, &to[r].acked));
+        ptl_md_t md = {.start = outbox, .length = (ptl_size_t)COUNT * BYTES, .options = PTL_MD_EVENT_CT_ACK,
+                       .eq_handle = PTL_EQ_NONE, .ct_handle = to[r].acked};
+        TRY(PtlMDBind(ni, &md, &to[r].md));
+    }
+    selvedge_barrier();
+}
+
+static void put(int target, int part, size_t bytes)
+{
+    ptl_size_t at = (ptl_size_t)part * BYTES;
+    TRY(PtlPut(to[target].md, at, bytes, PTL_CT_ACK_REQ, ids[target], 0, 0, at, NULL, 0));
+}
+
+static void compare(int sender, int part, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (inbox[(size_t)part * BYTES + i] != pattern(sender, part, i)) {
+            fprintf(stderr, "rank %d: byte %zu of part %d is wrong\n", rank, i, part);
+            exit(1);
+        }
+}
+
+/* Part r of every inbox belongs to rank r. */
+static int once(void)
+{
+    ptl_ct_event_t count;
+    int failed = 0;
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            put(r, rank, 30000);
+    for (int r = 0; r < size; r++) {
+        if (r == rank)
+            continue;
+        TRY(PtlCTWait(to[r].acked, 1, &count));
+        if (count.failure == 0)
+            continue;
+        fprintf(stderr, "rank %d: the put to rank %d has failed\n", rank, r);
+        failed++;
+    }
+    if (failed)
+        return 3;
+    TRY(PtlCTWait(arrived, (ptl_size_t)size - 1, &count));
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            compare(r, r, 30000);
+    printf("rank %d: right\n", rank);
+    return 0;
+}
+
+static int absent(const char *file)
+{
+    double began_s = now_s(), limit_s = file ? 60 : 2;
+    ptl_ct_event_t count;
+    if (rank == 0) {
+        for (int part = 0; part < COUNT; part++)
+            put(size - 1, part, BYTES);
+        TRY(PtlCTWait(to[size - 1].acked, COUNT, &count));
+        FILE *made = file ? fopen(file, "w") : stdout;
+        if (count.failure != 0 || !made)
+            return 1;
+        printf("all acknowledged after %.3f s\n", now_s() - began_s);
+        if (file)
+            fclose(made);
+    } else if (rank == size - 1) {
+        while (now_s() - began_s < limit_s && !(file && access(file, F_OK) == 0))
+            ;
+        if (file && access(file, F_OK) != 0) {
+            fprintf(stderr, "the puts wait for the target's program\n");
+            return 1;
+        }
+        TRY(PtlCTWait(arrived, COUNT, &count));
+        for (int part = 0; part < COUNT; part++)
+            compare(0, part, BYTES);
+        printf("all arrived\n");
+    }
+    return 0;
+}
+
+/* Keeps one put to every other rank under way. */
+static int lost(int victim)
+{
+    uint64_t sent[RANKS_MAX] = {0}, after = 0;
+    double last_s[RANKS_MAX], failed_s[RANKS_MAX] = {0}, until_s = 0, limit_s = now_s() + 60;
+    for (int r = 0; r < size; r++)
+        last_s[r] = now_s();
+    printf("rank %d runs\n", rank);
+    fflush(stdout);
+    while (until_s == 0 || now_s() < until_s) {
+        int must_fail = 0, have_failed = 0;
+        for (int r = 0; r < size; r++) {
+            if (r == rank)
+                continue;
+            ptl_ct_event_t count;
+            int is_cut = r == victim || rank == victim;
+            must_fail += is_cut;
+            have_failed += failed_s[r] != 0;
+            if (failed_s[r] != 0)
+                continue;
+            TRY(PtlCTGet(to[r].acked, &count));
+            if (count.failure != 0) {
+                failed_s[r] = now_s();
+                if (!is_cut) {
+                    fprintf(stderr, "rank %d: a put to rank %d has failed\n", rank, r);
+                    return 1;
+                }
+                printf("rank %d: rank %d is lost, %.2f s after its last sign\n", rank, r, failed_s[r] - last_s[r]);
+                fflush(stdout);
+            } else if (count.success == sent[r]) {
+                last_s[r] = now_s();
+                after += until_s != 0;
+                put(r, rank, 30000);
+                sent[r]++;
+            }
+        }
+        if (until_s == 0 && have_failed == must_fail)
+            until_s = now_s() + 1;
+        if (now_s() > limit_s) {
+            fprintf(stderr, "rank %d: nothing has failed in a minute\n", rank);
+            return 1;
+        }
+        usleep(200);
+    }
+    if (rank != victim && after == 0) {
+        fprintf(stderr, "rank %d: puts between survivors stand still\n", rank);
+        return 1;
+    }
+    printf("rank %d: right\n", rank);
+    fflush(stdout);
+    /* The survivors' last puts need their targets. */
+    sleep(2);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    set_up();
+    int status = 2;
+    if (strcmp(argv[1], "once") == 0)
+        status = once();
+    else if (strcmp(argv[1], "absent") == 0 && argc > 2)
+        status = absent(argv[2]);
+    else if (strcmp(argv[1], "busy") == 0)
+        status = absent(NULL);
+    else if (strcmp(argv[1], "lost") == 0 && argc > 2)
+        status = lost(atoi(argv[2]));
+    if (status == 0 && strcmp(argv[1], "lost") != 0)
+        selvedge_barrier();
+    fflush(stdout);
+    if (status != 0)
+        _exit(status);
+    PtlNIFini(ni);
+    PtlFini();
+    return 0;
+}

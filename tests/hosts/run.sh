@@ -1,0 +1,149 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Jobs of `selvedge run` over test hosts: the examples, which check their results, and ends: killed ranks, a host that is cut off, a
+# rank that computes, settings that differ or are wrong (links.c, ../death/traffic.c). Afterwards no process and no file is left on
+# any host. Half a minute; with --long two minutes.
+#
+# usage: tests/hosts/run.sh [--long]
+# The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+long=
+[ "${1:-}" != --long ] || long=1
+tree=${SELVEDGE_PREFIX:-$PWD/build}
+hosts=$PWD/tests/hosts/hosts.sh
+export SELVEDGE_RSH="$PWD/tests/hosts/rsh"
+reason=$("$hosts" check) || { echo "hosts: left out: $reason" && exit 77; }
+work=$(mktemp -d)
+set=
+trap '[ -z "$set" ] || "$hosts" down "$set"; rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+unset SELVEDGE_DIR SELVEDGE_HOST SELVEDGE_HOSTS SELVEDGE_SECRET SELVEDGE_RANK SELVEDGE_SIZE SELVEDGE_JOB
+
+hosts_anew() {
+    [ -z "$set" ] || "$hosts" down "$set"
+    set=$("$hosts" up 3) || exit 1
+    export SELVEDGE_TEST_HOSTS="$set"
+}
+
+complain() {
+    echo "    $1"
+    [ ! -f "$work/printed" ] || tail -20 "$work/printed" | cut -c1-300 | sed 's/^/        /'
+    failed=$((failed + 1))
+}
+
+# job WHAT STATUS HOSTS RANKS [ARGUMENT]...: a job that has to end with this status, and leaves nothing. What it prints is in $printed.
+job() {
+    what=$1 wanted=$2 on=$3 ranks=$4
+    shift 4
+    status=0
+    began=$(date +%s)
+    timeout -k 10 60 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 50 "$@" </dev/null >"$work/printed" 2>&1 || status=$?
+    took=$(($(date +%s) - began))
+    if [ "$status" = "$wanted" ]; then
+        echo "    $what: right, $took s"
+    else
+        complain "$what: exit status $status, not $wanted, after $took s"
+    fi
+    for number in 1 2 3; do
+        left=$("$SELVEDGE_RSH" "host$number" 'ls -d /dev/shm/selvedge-*/* 2>/dev/null; ps -e -o args= | grep -v -e "^sleep 1000000" -e "^sh -c" -e "^ps " -e "^grep " -e "^ls "')
+        [ -z "$left" ] || complain "$what: left on host$number: $left"
+    done
+}
+
+# says TEXT: the last job has printed it.
+says() { grep -q -e "$1" "$work/printed" || complain "$what: it does not say: $1"; }
+
+# example HOSTS RANKS PROGRAM [ARGUMENT]...
+example() {
+    on=$1 ranks=$2 program=$3
+    shift 3
+    job "$program${*:+ $*}, $ranks ranks on $on" 0 "$on" "$ranks" "$tree/examples/$program" "$@"
+}
+
+compile() {
+    "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$tree/include" "$1" -o "$2" -L"$tree/lib" -lportals -Wl,-rpath,"$tree/lib" -lm
+}
+
+# What a process of one host has otherwise than the others.
+#   unequal ASSIGNMENT
+# shellcheck disable=SC2016  # for the inner shell
+unequal() { job "$1 on one host" 3 host1,host2 4 sh -c 'test $SELVEDGE_HOST = 0 || export "$0"; exec "$@"' "$1" "$work/links" once; }
+
+# deaths MODE SEED: three of five ranks are killed; the survivors are on two hosts. Each has to learn of every death within a second.
+deaths() {
+    rm -f "$work/board"
+    truncate -s 1M "$work/board"
+    job "ranks are killed, mode $1, seed $2" 137 host1:1,host2:1,host3:1 5 --keep-going --bind none --mode "$1" \
+        "$work/traffic" "$work/board" rank 1 "$2" mixed
+    [ "$(grep -c 'errors=0 corrupt=0' "$work/printed")" = 2 ] || complain "$what: two survivors had to be right"
+    if grep -q -e 'between=0 ' -e 'received=0 ' "$work/printed"; then complain "$what: nothing was checked"; fi
+}
+
+compile tests/hosts/links.c "$work/links" || exit 1
+compile tests/death/traffic.c "$work/traffic" || exit 1
+hosts_anew
+
+echo "hosts: examples"
+two=host1,host2 three=host1,host2,host3
+example "$two" 2 hello_put
+example "$two" 2 counting_put 5
+example "$three" 6 triggered_barrier 5
+example "$two" 2 protocols 1
+example "$three" 6 halo2d 64 5
+example "$three" 6 shmem/hello
+example "$three" 6 shmem/alltoall 3
+example "$two" 4 shmem/summa 32
+example "$two" 4 shmem/stencil 64 64 1
+example "$two" 2 shmem/pingpong 5
+for readme in readme1 readme2; do [ ! -x "$tree/examples/$readme" ] || example "$two" 2 "$readme"; done
+if [ "$long" ]; then
+    example "$two" 4 triggered_barrier 100
+    example "$two" 4 halo2d 256 50
+    example "$three" 9 shmem/alltoall 20
+    example "$three" 9 shmem/summa 96
+    example "$three" 6 shmem/stencil
+    example "$two" 2 shmem/pingpong 50
+fi
+
+echo "hosts: settings"
+SELVEDGE_NET_CHECK=crc job "checked frames" 0 "$three" 6 "$work/links" once
+unequal SELVEDGE_NET_CHECK=crc
+says "set SELVEDGE_NET_CHECK alike on all hosts"
+unequal SELVEDGE_SECRET=00
+says "has another SELVEDGE_SECRET"
+SELVEDGE_NET_PROVIDER=nosuch job "no such provider" 3 "$two" 4 "$work/links" once
+says "libfabric has no provider nosuch"
+SELVEDGE_NET_INTERFACE=eth9 job "no such interface" 1 "$two" 4 "$work/links" once
+says "SELVEDGE_NET_INTERFACE=eth9 is no interface or address of this host"
+if [ "$long" ]; then SELVEDGE_NET_PROVIDER=sockets job "libfabric's sockets" 0 "$two" 4 "$work/links" once; fi
+
+echo "hosts: a rank that computes"
+rm -f "$work/done"
+job "puts to it arrive by the progress thread" 0 "$two" 2 "$work/links" absent "$work/done"
+SELVEDGE_NET_PROGRESS=calls job "puts to it wait for its calls" 0 "$two" 2 "$work/links" busy
+
+echo "hosts: losses"
+deaths nic 1
+if [ "$long" ]; then
+    deaths host 2
+    SELVEDGE_NET_CHECK=crc deaths nic 3
+fi
+# The network is cut when all ranks run.
+(
+    tries=0
+    until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 300 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    "$hosts" cut "$set" 3
+) &
+: >"$work/printed"
+SELVEDGE_NET_TIMEOUT=2 job "a host is cut off" 0 "$three" 3 "$work/links" lost 2
+wait $!
+[ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank found the loss"
+
+[ "$failed" = 0 ] || { echo "hosts: $failed checks failed" >&2 && exit 1; }
