@@ -343,8 +343,9 @@ impl Process {
         let depends = |interface: &Arc<Interface>| {
             interface.config.mode == Mode::Host || interface.config.path == Path::Bounce || interface.gets_packets()
         };
-        let links_depend = self.links.get().is_some() && self.hosts.progress == Progress::Calls;
-        if !links_depend && !interfaces.iter().any(depends) {
+        // Links have a thread, but triggered operations for other hosts that a process of this host has fired are left to this process.
+        let has_links = self.links.get().is_some();
+        if !has_links && !interfaces.iter().any(depends) {
             return blocking();
         }
         let worker = std::thread::spawn(blocking);
