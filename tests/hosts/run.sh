@@ -90,12 +90,12 @@ hosts_anew
 echo "hosts: examples"
 two=host1,host2 three=host1,host2,host3
 example "$two" 2 hello_put
-example "$two" 2 counting_put 5
 example "$three" 6 triggered_barrier 5
-example "$three" 6 halo2d 64 5
-example "$three" 6 shmem/hello
 example "$three" 6 shmem/alltoall 3
 if [ "$long" ]; then
+    example "$two" 2 counting_put 5
+    example "$three" 6 shmem/hello
+    example "$three" 6 halo2d 64 5
     example "$two" 2 protocols 1
     example "$two" 4 shmem/summa 32
     example "$two" 4 shmem/stencil 64 64 1
