@@ -78,6 +78,9 @@ pub trait Sink: Send + Sync {
 
     /// A peer was lost: requests to it fail, and waiters should look.
     fn lost(&self, peer: PeerId);
+
+    /// The thread is awake: the sink may do what only this process can, and its program does not.
+    fn tend(&self) {}
 }
 
 /// Why there are no links.
@@ -667,6 +670,11 @@ impl Links {
         target.outgoing.close(endpoint.as_mut());
         drop(state);
         self.sink.lost(peer);
+    }
+
+    /// Lets the sink do what waits for this process.
+    pub(crate) fn tend(&self) {
+        self.sink.tend();
     }
 
     /// The descriptor that becomes readable with control events.

@@ -18,8 +18,8 @@ use crate::links::{EndpointSleep, Links, Who};
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
 /// The longest sleep while something waits for time to pass, or the endpoint has nothing to sleep on.
 const SHORT: Duration = Duration::from_millis(1);
-/// The longest sleep.
-const LONG: Duration = Duration::from_secs(1);
+/// The longest sleep. What other processes of the host leave to this one waits so long at most, because they cannot wake the thread.
+const LONG: Duration = Duration::from_millis(20);
 
 /// Starts the thread. It ends when the links are closed.
 pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
@@ -52,6 +52,7 @@ fn run(links: &Links) {
         if found {
             continue;
         }
+        links.tend();
         let mut polled = vec![PollFd::from_borrowed_fd(links.control_descriptor(), PollFlags::IN)];
         let mut timeout = if waits { SHORT } else { LONG };
         match if program_polls { EndpointSleep::Closed } else { links.endpoint_sleep() } {

@@ -268,6 +268,15 @@ pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool
     }
 }
 
+/// Executes the triggered operations that other processes of this host have left to this one, because they are for other hosts.
+pub fn execute_left() {
+    for interface in open_interfaces() {
+        if interface.bell().owner_wanted.load(Relaxed) != 0 && interface.bell().owner_wanted.swap(0, SeqCst) != 0 {
+            interface.settle_here();
+        }
+    }
+}
+
 /// Makes the threads that wait at NICs of this process look again, because a process of another host was lost.
 pub fn wake_waiters() {
     for interface in open_interfaces() {

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
-use selvedge_shm::elsewhere::{Carrier, hand_in, wake_waiters};
+use selvedge_shm::elsewhere::{Carrier, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
 use crate::place::job_spans_hosts;
@@ -257,7 +257,8 @@ impl Carrier for Hosts {
 }
 
 thread_local! {
-    /// Whether this thread hands a packet in. It must not ask the launcher then: others wait for its turn.
+    /// Whether this thread hands a packet in, or is the progress thread. It must not ask the launcher then, whose connection the program may
+    /// hold in a barrier.
     static HANDS_IN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -289,6 +290,12 @@ impl Sink for Inbox {
 
     fn lost(&self, _: PeerId) {
         wake_waiters();
+    }
+
+    fn tend(&self) {
+        HANDS_IN.set(true);
+        execute_left();
+        HANDS_IN.set(false);
     }
 }
 
