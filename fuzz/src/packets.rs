@@ -117,6 +117,9 @@ fn open(directory: &TempDir) -> Arc<Interface> {
         spin_ns: 0,
         nap_ns: 1_000_000,
         directory: directory.path().to_path_buf(),
+        nid: 0,
+        token: 0,
+        carrier: None,
     };
     Interface::open(config, 0, 1, 0, &LIMITS, ArenaRange::default()).expect("an interface")
 }

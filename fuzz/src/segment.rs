@@ -84,7 +84,7 @@ impl Target {
 
     fn make(&self, path: &Path) -> u64 {
         let own = Identity::own();
-        let owner = Owner { id: 1, ni: 0, pid: own.pid, uid: 0, start: own.start, host_mode: false, rank: 0 };
+        let owner = Owner { id: 1, ni: 0, pid: own.pid, uid: 0, start: own.start, host_mode: false, rank: 0, token: 0 };
         let segment = Segment::create(path, &LIMITS, &owner).expect("a segment");
         segment.layout().initial_bytes()
     }

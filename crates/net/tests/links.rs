@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use selvedge_net::{Check, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
 
+/// Who sent a packet, for which NIC, its number, its payload.
+type Found = (PeerId, NicName, u64, Vec<u8>);
+
 /// Keeps what comes.
 #[derive(Default)]
 struct Kept {
-    packets: Mutex<Vec<(PeerId, NicName, u64, Vec<u8>)>>,
+    packets: Mutex<Vec<Found>>,
     lost: Mutex<Vec<PeerId>>,
 }
 
