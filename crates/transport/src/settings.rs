@@ -199,7 +199,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SELVEDGE_SECRET",
-        values: "hexadecimal digits",
+        values: "64 hexadecimal digits",
         default: "given by the launcher, different for each job; empty without one",
         text: "Several hosts: the secret of the job. Links are made only between processes that have the same.",
     },

@@ -58,6 +58,10 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         "a file on the hosts" => !text.contains(char::is_control),
         "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
         "64 hexadecimal digits" => text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        "an interface or an address" | "a provider of libfabric" => {
+            !text.is_empty() && !text.contains(char::is_whitespace)
+        }
+        "seconds" => text.parse::<u64>().is_ok_and(|seconds| seconds > 0),
         "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, and several of them separated by commas.
@@ -154,6 +158,12 @@ mod tests {
             ("SELVEDGE_HOSTS", "3", "many"),
             ("SELVEDGE_NET_ADDRESS", "10.0.0.1", "two words"),
             ("SELVEDGE_SECRET", &"0f".repeat(32), "0f"),
+            ("SELVEDGE_NET", "on", "yes"),
+            ("SELVEDGE_NET_INTERFACE", "eth0", "two words"),
+            ("SELVEDGE_NET_PROVIDER", "tcp;ofi_rxm", "two words"),
+            ("SELVEDGE_NET_PROGRESS", "calls", "never"),
+            ("SELVEDGE_NET_CHECK", "crc", "mac"),
+            ("SELVEDGE_NET_TIMEOUT", "2", "0"),
             ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
             ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),
             ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),

@@ -56,7 +56,8 @@ impl Provider {
         all.extend(self.directory.as_deref().and_then(|place| preload(target, place)));
         if !self.is_ours() {
             all.retain(|variable| variable.name != "FI_PROVIDER_PATH");
-            let named = |variable: &&mut Variable| variable.value == "selvedge";
+            // Ours is named together with those that carry its links.
+            let named = |variable: &&mut Variable| variable.value == "selvedge" || variable.name == "FI_PROVIDER";
             all.iter_mut().filter(named).for_each(|variable| variable.value = self.name.clone().into());
         }
         Ok(all)
