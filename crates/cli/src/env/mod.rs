@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 pub use shell::{Shell, shell_word};
-pub use variables::{Target, Variable, preload, variables};
+pub use variables::{PROVIDER, Target, Variable, preload, variables};
 
 /// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";

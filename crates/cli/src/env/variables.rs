@@ -72,19 +72,21 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
         Target::Mpich => MPICH,
         Target::Ofi => &[],
     };
+    let of_links = std::env::var("SELVEDGE_NET_PROVIDER");
     let mut all = vec![
         Variable { name: "FI_PROVIDER_PATH", value: provider_directory.into() },
-        Variable {
-            name: "FI_PROVIDER",
-            value: providers(std::env::var("SELVEDGE_NET_PROVIDER").ok().as_deref()).into(),
-        },
+        Variable { name: "FI_PROVIDER", value: providers(target, of_links.ok().as_deref()).into() },
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
     Ok(all)
 }
 
-/// The providers that libfabric offers: ours, and those that carry links.
-fn providers(of_links: Option<&str>) -> String {
+/// The providers that libfabric offers: ours, and those that carry links. Any other program may take the first that it finds, which must
+/// be ours: its processes reach other hosts if it names ours itself and `FI_PROVIDER` has both.
+fn providers(target: Target, of_links: Option<&str>) -> String {
+    if target == Target::Ofi {
+        return PROVIDER.to_owned();
+    }
     let of_links = of_links.filter(|given| !given.is_empty()).unwrap_or("tcp;ofi_rxm");
     format!("{PROVIDER},{}", of_links.replace(';', ","))
 }
@@ -145,15 +147,16 @@ mod tests {
         for target in [Target::Openmpi, Target::Mpich, Target::Ofi] {
             let found = variables(target, Path::new("/opt/lib/libselvedge")).unwrap();
             assert_eq!((found[0].name, found[0].value.to_str()), ("FI_PROVIDER_PATH", Some("/opt/lib/libselvedge")));
-            assert_eq!((found[1].name, found[1].value.to_str()), ("FI_PROVIDER", Some("selvedge,tcp,ofi_rxm")));
+            let providers = if target == Target::Ofi { "selvedge" } else { "selvedge,tcp,ofi_rxm" };
+            assert_eq!((found[1].name, found[1].value.to_str()), ("FI_PROVIDER", Some(providers)));
         }
         assert_eq!(names(Target::Ofi).len(), 2);
     }
 
     #[test]
     fn the_provider_of_links_can_be_chosen() {
-        assert_eq!(providers(Some("verbs;ofi_rxm")), "selvedge,verbs,ofi_rxm");
-        assert_eq!(providers(Some("")), providers(None));
+        assert_eq!(providers(Target::Mpich, Some("verbs;ofi_rxm")), "selvedge,verbs,ofi_rxm");
+        assert_eq!(providers(Target::Mpich, Some("")), providers(Target::Openmpi, None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::env::{Target, variables};
+use crate::env::{PROVIDER, Target, variables};
 use crate::mpirun::{Family, family};
 
 /// The MPI that a program is linked to.
@@ -35,6 +35,8 @@ pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)
             env.push((name.to_owned(), value));
         }
     };
+    // A simulated rank has no links, and a program that takes the first provider must find ours.
+    add("FI_PROVIDER", PROVIDER.to_owned());
     for target in targets {
         if target == Target::Openmpi {
             OPENMPI.iter().for_each(|(name, value)| add(name, (*value).to_owned()));
@@ -67,6 +69,10 @@ mod tests {
         assert!(value(&mpich, "OMPI_MCA_pml").is_empty() && value(&mpich, "FLUX_JOB_ID").is_empty());
         assert_eq!((value(&openmpi, "OMPI_MCA_pml"), value(&openmpi, "FLUX_JOB_ID")), (vec!["cm"], vec!["1"]));
         assert!(value(&openmpi, "MPIR_CVAR_NOLOCAL").is_empty());
+        assert_eq!(
+            (value(&mpich, "FI_PROVIDER"), value(&openmpi, "FI_PROVIDER")),
+            (vec!["selvedge"], vec!["selvedge"])
+        );
         let unknown = names(None, &[]);
         for env in [&mpich, &openmpi] {
             assert!(env.iter().all(|(name, set)| value(&unknown, name) == [set.as_str()]), "{unknown:?}");
