@@ -273,7 +273,7 @@ impl Interface {
 
 /// Delivers all messages in one ring of a NIC and returns their number. The caller holds the NIC's lock. `Err`: some
 /// messages stay in the ring, for lack of room.
-pub(crate) fn take_in(
+fn take_in(
     nic: &mut Nic<'_>,
     target: &Endpoint,
     (rings, index): (&Rings, usize),
@@ -289,6 +289,26 @@ pub(crate) fn take_in(
         }
     }
     Ok(reader.dequeued())
+}
+
+/// Delivers the messages in the rings of a NIC that these senders have claimed, as a message that bypasses the rings must. Messages for
+/// which there is no room stay, and are overtaken. The caller holds the NIC's lock.
+pub(crate) fn take_in_of(
+    senders: &[u64],
+    nic: &mut Nic<'_>,
+    target: &Endpoint,
+    rings: &Rings,
+    path: Path,
+    meter: &mut impl FnMut(Step),
+) {
+    let mut left = rings.claimed();
+    while left != 0 {
+        let index = left.trailing_zeros() as usize;
+        left &= left - 1;
+        if senders.contains(&rings.sender(index)) {
+            let _ = take_in(nic, target, (rings, index), path, meter);
+        }
+    }
 }
 
 /// Delivers one message of a ring. None: there is no room, or this process cannot deliver it. Nothing has changed.
@@ -352,7 +372,7 @@ impl From<Verdict> for DirectOutcome {
     fn from(verdict: Verdict) -> DirectOutcome {
         match verdict {
             Verdict::Done(delivery) => DirectOutcome::Done(delivery),
-            // No message of a ring is kept: its bus names nobody who waits for an answer.
+            // The NIC keeps no message of a ring, because the bus of a ring names no initiator.
             Verdict::Unreachable | Verdict::Full | Verdict::Kept => DirectOutcome::OutOfReach,
             Verdict::Initiator(Fault::Gone) => DirectOutcome::Gone,
             Verdict::Initiator(_) => DirectOutcome::Memory,

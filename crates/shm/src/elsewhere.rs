@@ -23,7 +23,7 @@ use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::fail;
 
 use crate::config::Path;
-use crate::direct::take_in;
+use crate::direct::take_in_of;
 use crate::endpoint::Endpoint;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
@@ -121,7 +121,7 @@ impl Interface {
 
     /// Whether a process of another host may still answer.
     pub(crate) fn answers_elsewhere(&self, id: u64) -> bool {
-        self.is_elsewhere(id) && self.config.carrier.as_deref().is_some_and(|carrier| carrier.answers(id))
+        self.way_elsewhere(id).is_some()
     }
 
     /// Sends a packet of this process.
@@ -207,15 +207,7 @@ impl Interface {
 
     /// Delivers what this process has sent to itself and has not dequeued: it may have come before what a packet carries.
     fn take_in_own_ring(&self, own: &Endpoint, guard: &mut Guard<'_>) {
-        let mut left = self.rings.claimed();
-        while left != 0 {
-            let index = left.trailing_zeros() as usize;
-            left &= left - 1;
-            if self.rings.sender(index) == self.own.id {
-                // What finds no room stays in the ring, and is overtaken.
-                let _ = take_in(guard, own, (&self.rings, index), self.config.path, &mut |_| {});
-            }
-        }
+        take_in_of(&[self.own.id], guard, own, &self.rings, self.config.path, &mut |_| {});
     }
 
     /// This process's NIC and memory as another process of this host would see them. The program may unmap memory while a packet is

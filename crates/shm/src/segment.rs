@@ -95,7 +95,7 @@ pub struct SegmentHeader {
     /// 1: only the owner runs this NIC.
     pub host_mode: u32,
     pub rank: u32,
-    /// Told to who may reach the owner, and masked with the host: whose file this is ([`owner_of`]). 0: nobody is told.
+    /// The owner's token, masked with its host. Peers that know the token recognise the owner's file by it ([`owner_of`]). 0: there is none.
     pub token: u64,
 
     /// Fields that every process reads and that rarely change.

@@ -26,7 +26,7 @@ use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, RankEnd};
 
 use crate::backend::{Backend, Offers, WhenFull};
 use crate::config::{Config, Mode, Path};
-use crate::direct::take_in;
+use crate::direct::take_in_of;
 use crate::endpoint::{Access, Endpoint};
 use crate::errors::{OpenError, StartError, WaitEnd};
 use crate::interface::Interface;
@@ -312,14 +312,7 @@ impl Visited {
     pub fn take_in(&self, senders: &[u64], mut meter: &mut dyn FnMut(Step)) {
         let Some(Some(rings)) = self.rings.get() else { return };
         let mut guard = self.endpoint.segment.lock(self.own);
-        let mut left = rings.claimed();
-        while left != 0 {
-            let index = left.trailing_zeros() as usize;
-            left &= left - 1;
-            if senders.contains(&rings.sender(index)) {
-                let _ = take_in(&mut guard, &self.endpoint, (rings, index), Path::Auto, &mut meter);
-            }
-        }
+        take_in_of(senders, &mut guard, &self.endpoint, rings, Path::Auto, &mut meter);
     }
 
     /// The values of its registers, whether or not its owner still uses it.

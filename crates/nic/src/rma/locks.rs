@@ -93,7 +93,7 @@ impl Nic<'_> {
         Ok(result)
     }
 
-    /// As [`Nic::lock_now`], for a request that may be kept: if it fails, and there is room. `kept` says who asks.
+    /// Carries out a request as [`Nic::lock_now`] does. If it fails, the NIC keeps it while there is room. `kept` names its initiator.
     pub fn lock_or_keep<B: Bus>(
         &mut self,
         bus: &mut B,
