@@ -5,8 +5,8 @@
 //! chosen, whatever the environment says, so a link never runs over itself.
 //!
 //! Invariants
-//! 1. A buffer belongs to libfabric from `send` or `post` until its completion, then to who holds its [`Arrived`] or has taken it. The
-//!    endpoint's `owners` say which, and nobody else touches its bytes.
+//! 1. libfabric owns a buffer from `send` or `post` until its completion. After that the holder of its [`Arrived`] owns it, or the caller of
+//!    [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes.
 //! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
 //! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
 //!
@@ -151,7 +151,6 @@ pub struct Endpoint {
     slots: Arc<Slots>,
     owners: Vec<Owner>,
     free: Vec<usize>,
-    on_the_way: usize,
     wait: Option<RawFd>,
 }
 
@@ -181,7 +180,6 @@ impl Endpoint {
             slots: Arc::new(Slots((0..buffers).map(slot).collect())),
             owners: vec![Owner::Us; buffers],
             free: (RECEIVE_BUFFERS..buffers).collect(),
-            on_the_way: 0,
             wait: None,
         };
         opened.make()?;
@@ -309,11 +307,6 @@ impl Endpoint {
         self.free.push(buffer);
     }
 
-    /// Frames that were sent and have not completed.
-    pub fn on_the_way(&self) -> usize {
-        self.on_the_way
-    }
-
     /// The bytes of a buffer that was taken.
     pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
         // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
@@ -339,7 +332,6 @@ impl Endpoint {
         match -result {
             0 => {
                 self.owners[buffer] = Owner::Sends(tag);
-                self.on_the_way += 1;
                 Ok(())
             }
             code if code == FI_EAGAIN as isize => Err(SendError::Full),
@@ -432,10 +424,7 @@ impl Endpoint {
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
         match owner {
             Owner::Us => return None,
-            Owner::Sends(_) => {
-                self.on_the_way -= 1;
-                self.free.push(buffer);
-            }
+            Owner::Sends(_) => self.free.push(buffer),
             Owner::Receives => {}
         }
         Some((buffer, owner))

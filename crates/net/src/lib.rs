@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`links`] | the links of a process: send, poll, peers that are lost |
+//! | [`links`], `links/wire_up` | the links of a process: send, poll, peers that are lost; how links are made and end |
 //! | [`address`], [`greeting`] | where a process is found, and how two prove that they belong together |
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |

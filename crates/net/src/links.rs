@@ -17,6 +17,8 @@
 //!
 //! Cost: a peer without a link is 200 bytes. A link has a connection at each side.
 
+mod wire_up;
+
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -25,27 +27,24 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
-use crate::control::{Control, listen};
+use crate::control::listen;
 use crate::endpoint::{Arrived, Endpoint, EndpointError, Event};
 use crate::frame::NicName;
-use crate::greeting::{Answer, NO_HOST};
-use crate::incoming::{Incoming, Proven};
+use crate::greeting::NO_HOST;
+use crate::incoming::Incoming;
 use crate::outgoing::{LinkError, Outgoing};
 use crate::settings::{Progress, Settings};
+use wire_up::Token;
 
 /// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
 const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
-/// Connections that have not proved themselves, at most. Further ones are closed.
-const UNPROVEN_MAX: usize = 256;
 /// Rounds in which something came, between sends of what waits.
 const ROUNDS_PER_FLUSH: u32 = 8;
-/// Events of control connections that are read at once.
-const CONTROL_EVENTS: usize = 32;
 /// The longest that a process waits at its end for its last frames to leave.
 const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
 
@@ -149,7 +148,7 @@ struct Peer {
     nid: u32,
     outgoing: Outgoing,
     is_busy: bool,
-    lost: Option<Arc<str>>,
+    is_lost: bool,
     /// When its control connection ended.
     ended: Option<Instant>,
 }
@@ -173,36 +172,6 @@ pub(crate) enum EndpointSleep {
     NotNow,
     /// The provider has no descriptor: the endpoint must be polled.
     Never,
-}
-
-/// What a descriptor in the epoll set belongs to.
-#[derive(Clone, Copy)]
-enum Token {
-    Listener,
-    Bell,
-    Outgoing(PeerId),
-    Incoming(usize),
-}
-
-impl Token {
-    fn to_data(self) -> EventData {
-        EventData::new_u64(match self {
-            Token::Listener => 0,
-            Token::Bell => 1,
-            Token::Outgoing(PeerId(peer)) => 1 << 32 | u64::from(peer),
-            Token::Incoming(number) => 2 << 32 | number as u64,
-        })
-    }
-
-    fn of(data: EventData) -> Token {
-        let word = data.u64();
-        match word >> 32 {
-            0 if word == 0 => Token::Listener,
-            0 => Token::Bell,
-            1 => Token::Outgoing(PeerId(word as u32)),
-            _ => Token::Incoming(word as u32 as usize),
-        }
-    }
 }
 
 impl Links {
@@ -275,7 +244,7 @@ impl Links {
 
     /// Whether a peer was lost.
     pub fn is_lost(&self, peer: PeerId) -> bool {
-        self.lock().peers.get(peer.0 as usize).is_none_or(|peer| peer.lost.is_some())
+        self.lock().peers.get(peer.0 as usize).is_none_or(|peer| peer.is_lost)
     }
 
     /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects. Copies what it needs.
@@ -289,7 +258,7 @@ impl Links {
     ) -> Result<(), SendError> {
         let mut state = self.lock();
         let index = peer.0 as usize;
-        let Some(target) = state.peers.get_mut(index).filter(|target| target.lost.is_none()) else {
+        let Some(target) = state.peers.get_mut(index).filter(|target| !target.is_lost) else {
             return Err(SendError::Gone);
         };
         if !target.outgoing.has_room() {
@@ -356,18 +325,6 @@ impl Links {
         Ok(())
     }
 
-    /// Waits for the events that a connection is interested in.
-    fn watch(&self, control: Option<&Control>, token: Token, is_new: bool) {
-        let Some(control) = control else { return };
-        let result = match is_new {
-            true => epoll::add(&self.control, control.fd(), token.to_data(), control.interest()),
-            false => epoll::modify(&self.control, control.fd(), token.to_data(), control.interest()),
-        };
-        if let Err(error) = result {
-            log::error!("a connection between hosts is not watched: {error}");
-        }
-    }
-
     /// Wakes the thread once, for packets that gather, unless the program polls.
     fn nudge(&self) {
         if !self.program_polls.load(SeqCst) && !self.nudged.swap(true, SeqCst) {
@@ -399,10 +356,10 @@ impl Links {
             self.advance_control(&mut turn);
             self.is_greeting.store(self.waits_for_time(&turn), Relaxed);
         }
-        self.step(&mut turn, Who::Program);
+        let found = self.step(&mut turn, Who::Program);
         drop(turn);
-        // The program may compute next, while responses wait for the next packet.
-        if !self.lock().busy.is_empty() {
+        // The program may compute next, while responses to what was found wait for the next packet.
+        if found && !self.lock().busy.is_empty() {
             self.nudge();
         }
     }
@@ -498,172 +455,18 @@ impl Links {
         }
     }
 
-    /// Goes on with greetings, and finds peers that have ended. Never blocks.
-    pub(crate) fn advance_control(&self, turn: &mut Turn) {
-        let mut events =
-            [const { epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) } }; CONTROL_EVENTS];
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(&self.control, &mut events, Some(&none)).unwrap_or(0);
-        for event in &events[..count] {
-            match Token::of(event.data) {
-                Token::Listener => self.accept(turn),
-                Token::Bell => {
-                    let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-                }
-                Token::Outgoing(peer) => self.advance_outgoing(peer),
-                Token::Incoming(number) => self.advance_incoming(turn, number),
-            }
-        }
-        self.check_times(turn);
-    }
-
-    fn accept(&self, turn: &mut Turn) {
-        while let Ok((stream, from)) = self.listener.accept() {
-            let mut nonce = [0; 32];
-            let made = fill_random(&mut nonce).and_then(|()| Control::accepted(stream, self.settings.timeout));
-            let control = match made {
-                Ok(control) => control,
-                Err(error) => {
-                    log::warn!("a connection of {from} was not taken: {error}");
-                    continue;
-                }
-            };
-            if turn.incoming.iter().flatten().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
-                log::warn!("a connection of {from} was closed: too many have not said who they are");
-                continue;
-            }
-            let free = turn.incoming.iter().position(Option::is_none);
-            let number = free.unwrap_or_else(|| {
-                turn.incoming.push(None);
-                turn.incoming.len() - 1
-            });
-            let incoming = Incoming::new(control, nonce);
-            self.watch(Some(incoming.control()), Token::Incoming(number), true);
-            turn.incoming[number] = Some(incoming);
-            self.advance_incoming(turn, number);
-        }
-    }
-
-    fn advance_incoming(&self, turn: &mut Turn, number: usize) {
-        let Some(Some(incoming)) = turn.incoming.get_mut(number) else { return };
-        let mut key = [0; 8];
-        let opened = fill_random(&mut key).map_err(OpenError::from).and_then(|()| {
-            let mut state = self.lock();
-            self.open_endpoint(&mut state)?;
-            match &state.endpoint {
-                Some(endpoint) => Ok((endpoint.provider().to_owned(), endpoint.name()?)),
-                None => Ok(Default::default()),
-            }
-        });
-        let (provider, endpoint) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                log::error!("a link was not taken: {error}");
-                self.drop_incoming(turn, number);
-                return;
-            }
-        };
-        let result = incoming.advance(self.address.token(), &self.settings, &provider, |Proven { address, nid }| {
-            let peer = self.lock().number(address, nid);
-            (peer, Answer { link: number as u32, key: u64::from_le_bytes(key), endpoint })
-        });
-        match result {
-            // An end stays readable: it is watched no longer, only timed.
-            Ok(()) if incoming.has_ended() => drop(epoll::delete(&self.control, incoming.control().fd())),
-            Ok(()) => self.watch(Some(incoming.control()), Token::Incoming(number), false),
-            Err(why) => {
-                log::warn!("a connection to this process ended: {why}");
-                let peer = incoming.peer();
-                self.drop_incoming(turn, number);
-                if let Some(peer) = peer {
-                    self.lose(self.lock(), peer, &LinkError::Greeting(why));
-                }
-            }
-        }
-    }
-
-    /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
-    fn drop_incoming(&self, turn: &mut Turn, number: usize) {
-        if let Some(incoming) = turn.incoming[number].take() {
-            let _ = epoll::delete(&self.control, incoming.control().fd());
-        }
-    }
-
-    fn advance_outgoing(&self, peer: PeerId) {
-        let mut state = self.lock();
-        let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { return };
-        let Some(target) = peers.get_mut(peer.0 as usize) else { return };
-        let nonce = || {
-            let mut nonce = [0; 32];
-            // Without randomness the receiver's nonce still makes the greeting fresh.
-            let _ = fill_random(&mut nonce);
-            nonce
-        };
-        match target.outgoing.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
-            Ok(()) => {
-                self.watch(target.outgoing.control(), Token::Outgoing(peer), false);
-                state.note_busy(peer);
-            }
-            // Its last frames may still come.
-            Err(LinkError::Ended) if target.outgoing.destination().is_some() => {
-                if let Some(control) = target.outgoing.control() {
-                    let _ = epoll::delete(&self.control, control.fd());
-                }
-                target.ended.get_or_insert_with(Instant::now);
-            }
-            Err(error) => self.lose(state, peer, &error),
-        }
-    }
-
-    /// Ends what has taken too long, and peers whose last frames have come.
-    fn check_times(&self, turn: &mut Turn) {
-        let mut over = Vec::new();
-        for number in 0..turn.incoming.len() {
-            let Some(incoming) = &turn.incoming[number] else { continue };
-            let is_lost = incoming.peer().is_some_and(|peer| self.is_lost(peer));
-            if incoming.is_over() {
-                over.extend(incoming.peer());
-                self.drop_incoming(turn, number);
-            } else if is_lost || incoming.is_stale() {
-                self.drop_incoming(turn, number);
-            }
-        }
-        let has_incoming = |peer| turn.incoming.iter().flatten().any(|incoming| incoming.peer() == Some(peer));
-        {
-            let state = self.lock();
-            for (number, peer) in state.peers.iter().enumerate() {
-                let id = PeerId(number as u32);
-                let is_due = peer.ended.is_some_and(|at| at.elapsed() > crate::incoming::LAST_FRAMES);
-                if is_due && peer.lost.is_none() && !has_incoming(id) {
-                    over.push(id);
-                }
-            }
-        }
-        for peer in over {
-            self.lose(self.lock(), peer, &LinkError::Ended);
-        }
-    }
-
-    /// Whether control connections wait for time to pass.
-    pub(crate) fn waits_for_time(&self, turn: &Turn) -> bool {
-        let state = self.lock();
-        !state.busy.is_empty()
-            || state.peers.iter().any(|peer| peer.ended.is_some() && peer.lost.is_none())
-            || turn.incoming.iter().flatten().any(Incoming::waits_for_time)
-    }
-
     /// Marks a peer as lost.
     fn lose(&self, mut state: MutexGuard<'_, State>, peer: PeerId, why: &LinkError) {
         let State { endpoint, peers, .. } = &mut *state;
         let target = &mut peers[peer.0 as usize];
-        if target.lost.is_some() {
+        if target.is_lost {
             return;
         }
         match why {
             LinkError::Ended => log::info!("the process at {} has ended", target.address),
             why => log::warn!("the process at {} is lost: {why}", target.address),
         }
-        target.lost = Some(why.to_string().into());
+        target.is_lost = true;
         if let Some(control) = target.outgoing.control() {
             let _ = epoll::delete(&self.control, control.fd());
         }
@@ -736,7 +539,7 @@ impl Links {
         let State { endpoint, peers, .. } = &mut *state;
         for peer in peers {
             peer.outgoing.close(endpoint.as_mut());
-            peer.lost.get_or_insert_with(|| "this process has closed its links".into());
+            peer.is_lost = true;
         }
         state.endpoint = None;
     }
@@ -752,7 +555,7 @@ impl State {
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
             let outgoing = Outgoing::default();
-            self.peers.push(Peer { address, nid, outgoing, is_busy: false, lost: None, ended: None });
+            self.peers.push(Peer { address, nid, outgoing, is_busy: false, is_lost: false, ended: None });
         }
         if nid != NO_HOST {
             self.peers[number.0 as usize].nid = nid;

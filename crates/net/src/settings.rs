@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a process is told about its links.
+//! The settings of a process's links: network, secret, checks, progress, time-out.
 
 use std::net::IpAddr;
 use std::time::Duration;

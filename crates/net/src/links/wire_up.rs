@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How links are made and end: the control connections of a process, in one epoll set.
+//!
+//! Invariant: a connection leaves the set before it is closed. A forked child may hold a copy of its descriptor, which would stay
+//! readable there for ever.
+
+use std::time::Instant;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::{Links, OpenError, PeerId, State, Turn, fill_random};
+use crate::control::Control;
+use crate::greeting::Answer;
+use crate::incoming::{Incoming, LAST_FRAMES, Proven};
+use crate::outgoing::LinkError;
+
+/// Connections that have not proved themselves, at most. Further ones are closed.
+const UNPROVEN_MAX: usize = 256;
+/// Events of control connections that are read at once.
+const CONTROL_EVENTS: usize = 32;
+
+/// What a descriptor in the epoll set belongs to.
+#[derive(Clone, Copy)]
+pub(super) enum Token {
+    Listener,
+    Bell,
+    Outgoing(PeerId),
+    Incoming(usize),
+}
+
+impl Token {
+    pub(super) fn to_data(self) -> EventData {
+        EventData::new_u64(match self {
+            Token::Listener => 0,
+            Token::Bell => 1,
+            Token::Outgoing(PeerId(peer)) => 1 << 32 | u64::from(peer),
+            Token::Incoming(number) => 2 << 32 | number as u64,
+        })
+    }
+
+    fn of(data: EventData) -> Token {
+        let word = data.u64();
+        match word >> 32 {
+            0 if word == 0 => Token::Listener,
+            0 => Token::Bell,
+            1 => Token::Outgoing(PeerId(word as u32)),
+            _ => Token::Incoming(word as u32 as usize),
+        }
+    }
+}
+
+impl Links {
+    /// Waits for the events that a connection is interested in.
+    pub(super) fn watch(&self, control: Option<&Control>, token: Token, is_new: bool) {
+        let Some(control) = control else { return };
+        let result = match is_new {
+            true => epoll::add(&self.control, control.fd(), token.to_data(), control.interest()),
+            false => epoll::modify(&self.control, control.fd(), token.to_data(), control.interest()),
+        };
+        if let Err(error) = result {
+            log::error!("a connection between hosts is not watched: {error}");
+        }
+    }
+
+    /// Goes on with greetings, and finds peers that have ended. Never blocks.
+    pub(crate) fn advance_control(&self, turn: &mut Turn) {
+        let mut events =
+            [const { epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) } }; CONTROL_EVENTS];
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&self.control, &mut events, Some(&none)).unwrap_or(0);
+        for event in &events[..count] {
+            match Token::of(event.data) {
+                Token::Listener => self.accept(turn),
+                Token::Bell => {
+                    let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+                }
+                Token::Outgoing(peer) => self.advance_outgoing(peer),
+                Token::Incoming(number) => self.advance_incoming(turn, number),
+            }
+        }
+        self.check_times(turn);
+    }
+
+    fn accept(&self, turn: &mut Turn) {
+        while let Ok((stream, from)) = self.listener.accept() {
+            let mut nonce = [0; 32];
+            let made = fill_random(&mut nonce).and_then(|()| Control::accepted(stream, self.settings.timeout));
+            let control = match made {
+                Ok(control) => control,
+                Err(error) => {
+                    log::warn!("a connection of {from} was not taken: {error}");
+                    continue;
+                }
+            };
+            if turn.incoming.iter().flatten().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
+                log::warn!("a connection of {from} was closed: too many have not said who they are");
+                continue;
+            }
+            let free = turn.incoming.iter().position(Option::is_none);
+            let number = free.unwrap_or_else(|| {
+                turn.incoming.push(None);
+                turn.incoming.len() - 1
+            });
+            let incoming = Incoming::new(control, nonce);
+            self.watch(Some(incoming.control()), Token::Incoming(number), true);
+            turn.incoming[number] = Some(incoming);
+            self.advance_incoming(turn, number);
+        }
+    }
+
+    fn advance_incoming(&self, turn: &mut Turn, number: usize) {
+        let Some(Some(incoming)) = turn.incoming.get_mut(number) else { return };
+        let mut key = [0; 8];
+        let opened = fill_random(&mut key).map_err(OpenError::from).and_then(|()| {
+            let mut state = self.lock();
+            self.open_endpoint(&mut state)?;
+            match &state.endpoint {
+                Some(endpoint) => Ok((endpoint.provider().to_owned(), endpoint.name()?)),
+                None => Ok(Default::default()),
+            }
+        });
+        let (provider, endpoint) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                log::error!("a link was not taken: {error}");
+                self.drop_incoming(turn, number);
+                return;
+            }
+        };
+        let result = incoming.advance(self.address.token(), &self.settings, &provider, |Proven { address, nid }| {
+            let peer = self.lock().number(address, nid);
+            (peer, Answer { link: number as u32, key: u64::from_le_bytes(key), endpoint })
+        });
+        match result {
+            // An end stays readable: it is watched no longer, only timed.
+            Ok(()) if incoming.has_ended() => drop(epoll::delete(&self.control, incoming.control().fd())),
+            Ok(()) => self.watch(Some(incoming.control()), Token::Incoming(number), false),
+            Err(why) => {
+                log::warn!("a connection to this process ended: {why}");
+                let peer = incoming.peer();
+                self.drop_incoming(turn, number);
+                if let Some(peer) = peer {
+                    self.lose(self.lock(), peer, &LinkError::Greeting(why));
+                }
+            }
+        }
+    }
+
+    /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
+    fn drop_incoming(&self, turn: &mut Turn, number: usize) {
+        if let Some(incoming) = turn.incoming[number].take() {
+            let _ = epoll::delete(&self.control, incoming.control().fd());
+        }
+    }
+
+    fn advance_outgoing(&self, peer: PeerId) {
+        let mut state = self.lock();
+        let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { return };
+        let Some(target) = peers.get_mut(peer.0 as usize) else { return };
+        let nonce = || {
+            let mut nonce = [0; 32];
+            // Without randomness the receiver's nonce still makes the greeting fresh.
+            let _ = fill_random(&mut nonce);
+            nonce
+        };
+        match target.outgoing.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
+            Ok(()) => {
+                self.watch(target.outgoing.control(), Token::Outgoing(peer), false);
+                state.note_busy(peer);
+            }
+            // Its last frames may still come.
+            Err(LinkError::Ended) if target.outgoing.destination().is_some() => {
+                if let Some(control) = target.outgoing.control() {
+                    let _ = epoll::delete(&self.control, control.fd());
+                }
+                target.ended.get_or_insert_with(Instant::now);
+            }
+            Err(error) => self.lose(state, peer, &error),
+        }
+    }
+
+    /// Ends what has taken too long, and peers whose last frames have come.
+    fn check_times(&self, turn: &mut Turn) {
+        let mut over = Vec::new();
+        for number in 0..turn.incoming.len() {
+            let Some(incoming) = &turn.incoming[number] else { continue };
+            let is_lost = incoming.peer().is_some_and(|peer| self.is_lost(peer));
+            if incoming.is_over() {
+                over.extend(incoming.peer());
+                self.drop_incoming(turn, number);
+            } else if is_lost || incoming.is_stale() {
+                self.drop_incoming(turn, number);
+            }
+        }
+        let has_incoming = |peer| turn.incoming.iter().flatten().any(|incoming| incoming.peer() == Some(peer));
+        {
+            let state = self.lock();
+            for (number, peer) in state.peers.iter().enumerate() {
+                let id = PeerId(number as u32);
+                let is_due = peer.ended.is_some_and(|at| at.elapsed() > LAST_FRAMES);
+                if is_due && !peer.is_lost && !has_incoming(id) {
+                    over.push(id);
+                }
+            }
+        }
+        for peer in over {
+            self.lose(self.lock(), peer, &LinkError::Ended);
+        }
+    }
+
+    /// Whether control connections wait for time to pass.
+    pub(crate) fn waits_for_time(&self, turn: &Turn) -> bool {
+        let state = self.lock();
+        !state.busy.is_empty()
+            || state.peers.iter().any(|peer| peer.ended.is_some() && !peer.is_lost)
+            || turn.incoming.iter().flatten().any(Incoming::waits_for_time)
+    }
+}
