@@ -6,26 +6,29 @@
 //!
 //! Invariants
 //! 1. libfabric owns a buffer from `send` or `post` until its completion. After that the holder of its [`Arrived`] owns it, or the caller of
-//!    [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes.
+//!    [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes. A frame's tail is kept, unchanged, as long.
 //! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
 //! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
 //!
-//! Cost: [`RECEIVE_BUFFERS`] + [`SEND_BUFFERS`] frames of [`FRAME_BYTES_MAX`] bytes, 1.5 MiB.
+//! Cost: [`RECEIVE_BUFFERS`] buffers of [`LONG_FRAME_BYTES_MAX`] bytes, of which only what has arrived occupies memory, and [`SEND_BUFFERS`]
+//! of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long ones.
 
-use std::cell::UnsafeCell;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::mem::offset_of;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
 
 use selvedge_libfabric::*;
 
-/// Bytes of the longest frame: what `ofi_rxm` sends without a handshake.
+/// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the longest frame. `ofi_rxm` reads one as long as this directly from its sender's memory.
+pub const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
 /// Frames that may arrive before the program looks.
-const RECEIVE_BUFFERS: usize = 64;
+const RECEIVE_BUFFERS: usize = 32;
 /// Frames on their way out.
 const SEND_BUFFERS: usize = 64;
 /// Completions that are read at once.
@@ -94,22 +97,86 @@ pub enum SendError {
     Broken(String),
 }
 
-/// A buffer, with the memory that libfabric needs for the operation on it. The context is first, so that its address is the slot's.
-#[repr(C, align(64))]
-struct Slot {
-    context: fi_context2,
-    frame: [u8; FRAME_BYTES_MAX],
+/// The end of a long frame: payload that stays where it is until the frame has left.
+#[derive(Clone)]
+pub struct Tail {
+    pub payload: Arc<Vec<u8>>,
+    pub range: Range<usize>,
 }
 
-const _: () = assert!(offset_of!(Slot, context) == 0);
+impl Tail {
+    pub fn bytes(&self) -> &[u8] {
+        &self.payload[self.range.clone()]
+    }
+}
+
+/// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
+const CONTEXT_BYTES: usize = 64;
+const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
+const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
+const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
+const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
+/// A page, so that the memory is zero without being touched.
+const SLOTS_ALIGN: usize = 4096;
+
+const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
 
 /// The buffers: those to receive, then those to send.
-struct Slots(Box<[UnsafeCell<Slot>]>);
+struct Slots(*mut u8);
 
 // SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the file), and owners change under the endpoint's `&mut`.
 unsafe impl Sync for Slots {}
 // SAFETY: as above; a slot belongs to no thread.
 unsafe impl Send for Slots {}
+
+impl Slots {
+    fn new() -> Slots {
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc_zeroed(Slots::layout()) };
+        if start.is_null() {
+            handle_alloc_error(Slots::layout());
+        }
+        Slots(start)
+    }
+
+    const fn layout() -> Layout {
+        match Layout::from_size_align(SLOTS_BYTES, SLOTS_ALIGN) {
+            Ok(layout) => layout,
+            Err(_) => panic!("the layout is a constant"),
+        }
+    }
+
+    /// The context of a buffer.
+    fn context(&self, buffer: usize) -> *mut u8 {
+        let sends = buffer.checked_sub(RECEIVE_BUFFERS);
+        let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
+        assert!(at < SLOTS_BYTES, "there is no such buffer");
+        self.0.wrapping_add(at)
+    }
+
+    /// The frame of a buffer.
+    fn frame(&self, buffer: usize) -> *mut u8 {
+        self.context(buffer).wrapping_add(CONTEXT_BYTES)
+    }
+
+    /// The buffer of a context that libfabric hands back.
+    fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
+        let offset = (context as usize).wrapping_sub(self.0 as usize);
+        let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
+            None => (0, offset, RECEIVE_SLOT_BYTES),
+            Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
+        };
+        let buffer = first + offset / bytes;
+        (offset % bytes == 0 && buffer < RECEIVE_BUFFERS + SEND_BUFFERS).then_some(buffer)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: `new` has allocated it with this layout.
+        unsafe { dealloc(self.0, Slots::layout()) };
+    }
+}
 
 /// A frame that has arrived.
 pub struct Arrived {
@@ -123,8 +190,8 @@ impl std::ops::Deref for Arrived {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: this value owns the slot, and only it: libfabric has completed the receive, and posts it again after `give_back`.
-        let frame = unsafe { &(*self.slots.0[self.buffer].get()).frame };
-        &frame[..self.bytes]
+        // The frame has so many bytes.
+        unsafe { std::slice::from_raw_parts(self.slots.frame(self.buffer), self.bytes) }
     }
 }
 
@@ -135,6 +202,13 @@ enum Owner {
     Receives,
     /// libfabric has it to send. The tag is the caller's.
     Sends(u32),
+}
+
+/// A tail that libfabric sends.
+struct SentTail {
+    _tail: Tail,
+    /// Its registration, where the provider wants one.
+    region: *mut fid_mr,
 }
 
 /// An open endpoint.
@@ -150,6 +224,8 @@ pub struct Endpoint {
     region: *mut fid_mr,
     slots: Arc<Slots>,
     owners: Vec<Owner>,
+    /// By buffer: what libfabric sends from elsewhere.
+    tails: Vec<Option<SentTail>>,
     free: Vec<usize>,
     wait: Option<RawFd>,
 }
@@ -166,7 +242,6 @@ impl Endpoint {
         // SAFETY: `find_provider` returns a structure of libfabric with its attributes.
         let provider = unsafe { provider_of(info) };
         let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
-        let slot = |_| UnsafeCell::new(Slot { context: fi_context2::default(), frame: [0; FRAME_BYTES_MAX] });
         let mut opened = Endpoint {
             library,
             provider,
@@ -177,8 +252,9 @@ impl Endpoint {
             queue: ptr::null_mut(),
             endpoint: ptr::null_mut(),
             region: ptr::null_mut(),
-            slots: Arc::new(Slots((0..buffers).map(slot).collect())),
+            slots: Arc::new(Slots::new()),
             owners: vec![Owner::Us; buffers],
+            tails: (0..buffers).map(|_| None).collect(),
             free: (RECEIVE_BUFFERS..buffers).collect(),
             wait: None,
         };
@@ -232,12 +308,8 @@ impl Endpoint {
             let enabled = call!((*ops).control, endpoint, FI_ENABLE as c_int, ptr::null_mut());
             self.check("enable its endpoint", enabled)?;
             if (*(*info).domain_attr).mr_mode & FI_MR_LOCAL as c_int != 0 {
-                let access = u64::from(FI_SEND) | u64::from(FI_RECV);
-                let (base, bytes) = (self.slots.0.as_ptr().cast(), size_of_val(&*self.slots.0));
-                let ops = (*self.domain).mr;
-                let domain = &raw mut (*self.domain).fid;
-                let made = call!((*ops).reg, domain, base, bytes, access, 0, 0, 0, &mut self.region, ptr::null_mut());
-                self.check("register the frames", made)?;
+                let made = self.register(self.slots.0, SLOTS_BYTES);
+                self.region = made.map_err(|code| self.error("register the frames", code))?;
             }
         }
         Ok(())
@@ -257,6 +329,11 @@ impl Endpoint {
     /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
     pub fn provider(&self) -> &str {
         &self.provider
+    }
+
+    /// Bytes of the longest frame that leaves at once. A longer one waits for its receiver, which is worth it only if it is much longer.
+    pub fn eager_bytes(&self) -> usize {
+        if self.provider.ends_with("ofi_rxm") { FRAME_BYTES_MAX } else { LONG_FRAME_BYTES_MAX }
     }
 
     /// The endpoint's own name, for peers to insert.
@@ -309,25 +386,76 @@ impl Endpoint {
 
     /// The bytes of a buffer that was taken.
     pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
+        let frame = self.own_frame(buffer);
+        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is one to receive");
         // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
-        unsafe { &mut (*self.slot(buffer)).frame }
+        unsafe { std::slice::from_raw_parts_mut(frame, FRAME_BYTES_MAX) }
     }
 
-    /// A slot that is ours.
-    fn slot(&self, buffer: usize) -> *mut Slot {
+    /// The frame of a slot that is ours.
+    fn own_frame(&self, buffer: usize) -> *mut u8 {
         assert!(self.owners[buffer] == Owner::Us, "the buffer is libfabric's");
-        self.slots.0[buffer].get()
+        self.slots.frame(buffer)
     }
 
-    /// Sends the first `bytes` of a buffer that was taken. Its completion has the tag, and frees it. After an error it is still the caller's.
-    pub fn send(&mut self, buffer: usize, bytes: usize, to: Destination, tag: u32) -> Result<(), SendError> {
+    /// Registers memory that the provider sends from or receives to. It stays until the region is closed.
+    fn register(&self, start: *const u8, bytes: usize) -> Result<*mut fid_mr, c_int> {
+        let access = u64::from(FI_SEND) | u64::from(FI_RECV);
+        let mut region = ptr::null_mut();
+        // SAFETY: the domain is open, and there is room for the result.
+        let made = unsafe {
+            let ops = (*self.domain).mr;
+            let domain = &raw mut (*self.domain).fid;
+            call!((*ops).reg, domain, start.cast(), bytes, access, 0, 0, 0, &mut region, ptr::null_mut())
+        };
+        if made == 0 { Ok(region) } else { Err(made) }
+    }
+
+    /// Sends the first `bytes` of a buffer that was taken, and the tail after them. Its completion has the tag, and frees both. After an
+    /// error the buffer is still the caller's.
+    pub fn send(
+        &mut self,
+        buffer: usize,
+        bytes: usize,
+        tail: Option<&Tail>,
+        to: Destination,
+        tag: u32,
+    ) -> Result<(), SendError> {
         assert!(bytes <= FRAME_BYTES_MAX, "a frame is not longer than its buffer");
         let descriptor = self.descriptor();
-        let slot = self.slot(buffer);
-        // SAFETY: buffer and context stay where they are and are not touched until the completion (invariants 1 and 2).
-        let result = unsafe {
-            let (frame, context) = ((&raw const (*slot).frame).cast(), (&raw mut (*slot).context).cast());
-            call!((*(*self.endpoint).msg).send, self.endpoint, frame, bytes, descriptor, to.0, context)
+        let frame: *mut c_void = self.own_frame(buffer).cast();
+        let context: *mut c_void = self.slots.context(buffer).cast();
+        let result = match tail {
+            // SAFETY: buffer and context stay where they are and are not touched until the completion (invariants 1 and 2).
+            None => unsafe {
+                call!((*(*self.endpoint).msg).send, self.endpoint, frame, bytes, descriptor, to.0, context)
+            },
+            Some(tail) => {
+                let payload = tail.bytes();
+                assert!(bytes + payload.len() <= LONG_FRAME_BYTES_MAX, "a frame is not longer than its receiver's buffer");
+                let region = match self.region.is_null() {
+                    true => ptr::null_mut(),
+                    false => self.register(payload.as_ptr(), payload.len()).map_err(|code| self.broken(-code))?,
+                };
+                let pieces = [
+                    iovec { iov_base: frame, iov_len: bytes },
+                    iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() },
+                ];
+                // SAFETY: as above; the tail is kept until the completion. The arrays are read within the call.
+                let result = unsafe {
+                    let mut descriptors = [descriptor, descriptor_of(region)];
+                    let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
+                    let ops = (*self.endpoint).msg;
+                    call!((*ops).sendv, self.endpoint, pieces, descriptors, 2, to.0, context)
+                };
+                let sent = SentTail { _tail: tail.clone(), region };
+                if result == 0 {
+                    self.tails[buffer] = Some(sent);
+                } else {
+                    sent.close();
+                }
+                result
+            }
         };
         match -result {
             0 => {
@@ -335,8 +463,12 @@ impl Endpoint {
                 Ok(())
             }
             code if code == FI_EAGAIN as isize => Err(SendError::Full),
-            code => Err(SendError::Broken(self.library.error_text(code as c_int))),
+            code => Err(self.broken(code as c_int)),
         }
+    }
+
+    fn broken(&self, code: c_int) -> SendError {
+        SendError::Broken(self.library.error_text(code))
     }
 
     /// Gives the buffer of a frame that has arrived back to libfabric.
@@ -347,12 +479,12 @@ impl Endpoint {
     /// Gives a receive buffer to libfabric.
     fn post(&mut self, buffer: usize) -> Result<(), EndpointError> {
         let descriptor = self.descriptor();
-        let slot = self.slot(buffer);
+        let frame = self.own_frame(buffer);
+        let (context, frame) = (self.slots.context(buffer).cast(), frame.cast());
         // SAFETY: as in `send`. FI_ADDR_UNSPEC takes frames of every peer.
         let result = unsafe {
-            let (frame, context) = ((&raw mut (*slot).frame).cast(), (&raw mut (*slot).context).cast());
             let ops = (*self.endpoint).msg;
-            call!((*ops).recv, self.endpoint, frame, FRAME_BYTES_MAX, descriptor, u64::MAX, context)
+            call!((*ops).recv, self.endpoint, frame, LONG_FRAME_BYTES_MAX, descriptor, u64::MAX, context)
         };
         if result != 0 {
             return Err(self.error("take a receive buffer", result as c_int));
@@ -362,11 +494,8 @@ impl Endpoint {
     }
 
     fn descriptor(&self) -> *mut c_void {
-        if self.region.is_null() {
-            return ptr::null_mut();
-        }
         // SAFETY: the region is open until the drop.
-        unsafe { (*self.region).mem_desc }
+        unsafe { descriptor_of(self.region) }
     }
 
     /// Reads completions, and lets the provider make progress. Returns whether there may be more.
@@ -383,7 +512,7 @@ impl Endpoint {
         for entry in &entries[..usize::try_from(count).unwrap_or(0).min(COMPLETIONS)] {
             match self.take_from_library(entry.op_context) {
                 Some((buffer, Owner::Receives)) => {
-                    let bytes = entry.len.min(FRAME_BYTES_MAX);
+                    let bytes = entry.len.min(LONG_FRAME_BYTES_MAX);
                     events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes }));
                 }
                 Some((_, Owner::Sends(tag))) => events.push(Event::Sent { tag }),
@@ -420,21 +549,19 @@ impl Endpoint {
 
     /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
     fn take_from_library(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
-        let buffer = self.slot_of(context)?;
+        let buffer = self.slots.buffer_of(context)?;
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
         match owner {
             Owner::Us => return None,
-            Owner::Sends(_) => self.free.push(buffer),
+            Owner::Sends(_) => {
+                self.free.push(buffer);
+                if let Some(tail) = self.tails[buffer].take() {
+                    tail.close();
+                }
+            }
             Owner::Receives => {}
         }
         Some((buffer, owner))
-    }
-
-    /// The buffer of a context that libfabric hands back.
-    fn slot_of(&self, context: *mut c_void) -> Option<usize> {
-        let offset = (context as usize).wrapping_sub(self.slots.0.as_ptr() as usize);
-        let buffer = offset / size_of::<Slot>();
-        (offset % size_of::<Slot>() == 0 && buffer < self.owners.len()).then_some(buffer)
     }
 
     /// The descriptor that becomes readable when there is something to poll for. None: the provider has none.
@@ -458,6 +585,7 @@ impl Drop for Endpoint {
         // SAFETY: each object was opened once and is closed once, those that stand on others first. `slots` lives longer than this.
         unsafe {
             close(self.endpoint.cast());
+            self.tails.drain(..).flatten().for_each(SentTail::close);
             close(self.region.cast());
             close(self.queue.cast());
             close(self.addresses.cast());
@@ -466,6 +594,22 @@ impl Drop for Endpoint {
             (self.library.freeinfo)(self.info);
         }
     }
+}
+
+impl SentTail {
+    fn close(self) {
+        // SAFETY: null, or a region that was opened for this tail.
+        unsafe { close(self.region.cast()) };
+    }
+}
+
+/// What libfabric wants with memory of a region; null without one.
+///
+/// # Safety
+/// `region` is null or open.
+unsafe fn descriptor_of(region: *mut fid_mr) -> *mut c_void {
+    // SAFETY: the caller's.
+    if region.is_null() { ptr::null_mut() } else { unsafe { (*region).mem_desc } }
 }
 
 /// Closes an object of libfabric, if there is one.
@@ -558,7 +702,7 @@ mod tests {
         let buffer = sender.take_buffer().expect("all are free");
         sender.frame_mut(buffer)[..4].copy_from_slice(b"warp");
         let since = std::time::Instant::now();
-        while sender.send(buffer, 4, to, 7).is_err() {
+        while sender.send(buffer, 4, None, to, 7).is_err() {
             // The first frame connects, which needs both.
             sender.poll(&mut Vec::new());
             receiver.poll(&mut Vec::new());
@@ -573,6 +717,35 @@ mod tests {
         let Some(Event::Arrived(frame)) = events.pop() else { panic!("another event") };
         assert_eq!(&*frame, b"warp");
         receiver.give_back(frame).expect("posted again");
+    }
+
+    #[test]
+    fn the_tail_of_a_long_frame_follows_its_buffer() {
+        let (mut sender, mut receiver) = (open(), open());
+        let to = sender.insert(&receiver.name().expect("it has one")).expect("inserted");
+        let payload: Arc<Vec<u8>> = Arc::new((0..LONG_FRAME_BYTES_MAX).map(|at| at as u8 ^ (at >> 8) as u8).collect());
+        let since = std::time::Instant::now();
+        for (bytes, range) in [(100, 7..20_007), (32, 0..LONG_FRAME_BYTES_MAX - 32), (64, 1..160_001)] {
+            let buffer = sender.take_buffer().expect("all are free");
+            sender.frame_mut(buffer)[..bytes].fill(9);
+            let tail = Tail { payload: payload.clone(), range: range.clone() };
+            while sender.send(buffer, bytes, Some(&tail), to, 7).is_err() {
+                sender.poll(&mut Vec::new());
+                receiver.poll(&mut Vec::new());
+                assert!(since.elapsed().as_secs() < 20, "no connection");
+            }
+            let (mut events, mut sent) = (Vec::new(), Vec::new());
+            while events.is_empty() || sent.is_empty() {
+                sender.poll(&mut sent);
+                receiver.poll(&mut events);
+                assert!(since.elapsed().as_secs() < 20, "nothing came");
+            }
+            let Some(Event::Arrived(frame)) = events.pop() else { panic!("another event") };
+            assert_eq!(frame[..bytes], vec![9; bytes]);
+            assert!(frame[bytes..] == payload[range], "the tail is another");
+            receiver.give_back(frame).expect("posted again");
+            assert!(sender.tails.iter().all(Option::is_none), "its payload is kept no longer");
+        }
     }
 
     #[test]

@@ -21,7 +21,9 @@
 //! | 8..12 | bytes of payload in this record |
 //! | 12..16 | 0 |
 //! | 16..144 | where a packet begins: its header ([`selvedge_nic::packet`]) |
-//! | then | payload, filled up to a multiple of 8 bytes |
+//! | then | payload, filled up to a multiple of 8 bytes unless the frame ends there |
+//!
+//! The payload of a long frame's last record is its *tail*: it is sent from where it lies, and not copied into the frame's buffer.
 //!
 //! Reading any bytes gives records within the frame, or an error. It never panics.
 
@@ -33,8 +35,8 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"SvF\x01");
 pub const FRAME_HEADER_BYTES: usize = 32;
 /// Bytes of a record without packet header and payload.
 const RECORD_BYTES: usize = 16;
-/// The least room in a frame for which a packet is cut: less is not worth a record.
-const CUT_BYTES_MIN: usize = 512;
+/// Bytes of a frame that are not payload, if it has one packet.
+pub const OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_BYTES + PACKET_BYTES;
 
 /// Why a frame is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,28 +96,22 @@ impl<'a> Writer<'a> {
         self.frame.len() - self.at
     }
 
-    /// Begins a packet. Returns how many bytes of its payload are in the frame; the others go on in the next. None: there is no
-    /// room for it.
-    pub fn begin(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) -> Option<usize> {
-        let room = self.room().checked_sub(RECORD_BYTES + PACKET_BYTES)?;
-        if room < payload.len() && room < CUT_BYTES_MIN {
-            return None;
-        }
-        let bytes = payload.len().min(room & !7);
-        self.head(to, 0, bytes);
+    /// Writes a whole packet. None: there is no room for it.
+    pub fn packet(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) -> Option<()> {
+        self.room().checked_sub(RECORD_BYTES + PACKET_BYTES + payload.len().next_multiple_of(8))?;
+        self.head(to, 0, payload.len());
         self.put(packet);
-        self.put_padded(&payload[..bytes]);
-        Some(bytes)
+        self.put_padded(payload);
+        Some(())
     }
 
-    /// Goes on with the payload of the packet before. Returns how many bytes are in the frame; 0: there is no room.
-    pub fn go_on(&mut self, to: NicName, payload: &[u8]) -> usize {
-        let bytes = payload.len().min(self.room().saturating_sub(RECORD_BYTES) & !7);
-        if bytes != 0 {
-            self.head(to, 1, bytes);
-            self.put_padded(&payload[..bytes]);
-        }
-        bytes
+    /// Begins a packet, or with None goes on with the one before; `bytes` of its payload are the frame's tail. Nothing follows. None: there
+    /// is no room for it.
+    pub fn before_tail(&mut self, to: NicName, packet: Option<&[u8; PACKET_BYTES]>, bytes: usize) -> Option<()> {
+        self.room().checked_sub(RECORD_BYTES + packet.map_or(0, |packet| packet.len()))?;
+        self.head(to, packet.is_none().into(), bytes);
+        self.put(packet.map_or(&[], |packet| packet));
+        Some(())
     }
 
     fn head(&mut self, to: NicName, kind: u16, bytes: usize) {
@@ -136,26 +132,22 @@ impl<'a> Writer<'a> {
         self.put(&[0; 7][..bytes.len().next_multiple_of(8) - bytes.len()]);
     }
 
-    /// Writes the header, with a checksum if the link is `checked`. Returns the bytes of the frame.
-    pub fn finish(self, header: &FrameHeader, checked: bool) -> usize {
+    /// Writes the header, with a checksum if the link is `checked`. Returns the bytes of the frame without its tail.
+    pub fn finish(self, header: &FrameHeader, tail: &[u8], checked: bool) -> usize {
         let frame = &mut self.frame[..self.at];
         frame[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         frame[4..8].copy_from_slice(&header.link.to_le_bytes());
         frame[8..16].copy_from_slice(&header.key.to_le_bytes());
         frame[16..24].copy_from_slice(&header.number.to_le_bytes());
-        frame[24..28].copy_from_slice(&(self.at as u32).to_le_bytes());
+        frame[24..28].copy_from_slice(&((self.at + tail.len()) as u32).to_le_bytes());
         frame[28..32].fill(0);
         if checked {
-            let sum = sum_of(frame);
+            // The field for the sum is 0 meanwhile.
+            let sum = crc32c::crc32c_append(crc32c::crc32c(frame), tail).max(1);
             frame[28..32].copy_from_slice(&sum.to_le_bytes());
         }
         self.at
     }
-}
-
-/// The checksum of a frame whose field for it is 0.
-fn sum_of(frame: &[u8]) -> u32 {
-    crc32c::crc32c(frame).max(1)
 }
 
 /// A record of a frame.
@@ -235,6 +227,7 @@ impl<'a> Records<'a> {
             false => (None, rest),
         };
         let padded = bytes.checked_next_multiple_of(8).ok_or(FrameError::Record)?;
+        let padded = if bytes == rest.len() { bytes } else { padded };
         let (payload, rest) = rest.split_at_checked(padded).ok_or(FrameError::Record)?;
         self.rest = rest;
         let payload = &payload[..bytes];

@@ -16,31 +16,35 @@ fn announced(packet: &[u8; PACKET_BYTES]) -> u64 {
     packet.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Writes packets with these payloads into frames of `frame_bytes`.
-fn write(payloads: &[Vec<u8>], frame_bytes: usize, checked: bool) -> Vec<Vec<u8>> {
+/// Writes packets with these payloads into frames of `frame_bytes`, payloads that are longer than `short` as tails of that length.
+fn write(payloads: &[Vec<u8>], frame_bytes: usize, short: usize, checked: bool) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut buffer = vec![0; frame_bytes];
-    let (mut next, mut sent) = (0, None::<usize>);
+    let (mut next, mut sent) = (0, 0);
     while next < payloads.len() {
-        let mut writer = Writer::new(&mut buffer);
+        let mut writer = Writer::resume(&mut buffer, FRAME_HEADER_BYTES);
+        let mut tail = &[][..];
         while let Some(payload) = payloads.get(next) {
             let to = NicName { pid: next as u32, ni: 3 };
-            let now = match sent {
-                None => writer.begin(to, &packet(payload.len(), next as u8), payload),
-                Some(sent) => Some(writer.go_on(to, &payload[sent..])).filter(|&now| now != 0),
-            };
-            let Some(now) = now else { break };
-            let total = sent.unwrap_or(0) + now;
-            sent = (total < payload.len()).then_some(total);
-            if sent.is_some() {
-                break;
+            let packet = packet(payload.len(), next as u8);
+            if payload.len() <= short {
+                let Some(()) = writer.packet(to, &packet, payload) else { break };
+                next += 1;
+                continue;
             }
-            next += 1;
+            let count = short.max(1).min(payload.len() - sent);
+            let Some(()) = writer.before_tail(to, (sent == 0).then_some(&packet), count) else { break };
+            tail = &payload[sent..sent + count];
+            sent += count;
+            if sent == payload.len() {
+                (next, sent) = (next + 1, 0);
+            }
+            break;
         }
         assert!(writer.bytes() > FRAME_HEADER_BYTES, "each frame has room for something");
         let header = FrameHeader { link: 7, key: 9, number: frames.len() as u64 };
-        let bytes = writer.finish(&header, checked);
-        frames.push(buffer[..bytes].to_vec());
+        let bytes = writer.finish(&header, tail, checked);
+        frames.push([&buffer[..bytes], tail].concat());
     }
     frames
 }
@@ -48,13 +52,14 @@ fn write(payloads: &[Vec<u8>], frame_bytes: usize, checked: bool) -> Vec<Vec<u8>
 proptest! {
     #[test]
     fn what_is_written_is_read(
-        lengths in proptest::collection::vec(0..4000usize, 1..20), frame_bytes in 1024..8192usize, checked: bool,
+        lengths in proptest::collection::vec(0..4000usize, 1..20), frame_bytes in 1024..8192usize, short in 0..800usize,
+        checked: bool,
     ) {
         let payloads: Vec<Vec<u8>> =
             lengths.iter().enumerate().map(|(nth, &length)| (0..length).map(|at| (at + nth) as u8).collect()).collect();
         let mut assembler = Assembler::default();
         let mut found = Vec::new();
-        for (nth, frame) in write(&payloads, frame_bytes & !7, checked).iter().enumerate() {
+        for (nth, frame) in write(&payloads, frame_bytes & !7, short, checked).iter().enumerate() {
             let (header, records) = read(frame, checked).expect("it was written");
             prop_assert_eq!(header, FrameHeader { link: 7, key: 9, number: nth as u64 });
             for record in records {
@@ -70,7 +75,7 @@ proptest! {
 
     #[test]
     fn a_flipped_bit_is_found(length in 0..600usize, at: usize, bit in 0..8u32) {
-        let mut frame = write(&[vec![5; length]], 1024, true).remove(0);
+        let mut frame = write(&[vec![5; length]], 1024, 100, true).remove(0);
         let at = at % frame.len();
         frame[at] ^= 1 << bit;
         prop_assert!(read(&frame, true).is_err());

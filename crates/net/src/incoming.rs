@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The receiver's half of links: accept, greet, check frames, put packets together.
 //!
-//! Invariant: nothing is taken from a sender that has not proved itself, and no frame whose key is not that of its link.
+//! Frames arrive in any order: a provider that keeps the order of sends matches them with receive buffers in that order, but completes a
+//! short frame before a long one that it still reads. A frame that is early is held.
+//!
+//! Invariants
+//! 1. Nothing is taken from a sender that has not proved itself, and no frame whose key is not that of its link.
+//! 2. Frames are taken in the order of their numbers.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::{HEADER_BYTES as PACKET_BYTES, Packet};
 
 use crate::address::LinkAddress;
 use crate::control::{Control, End};
+use crate::endpoint::Arrived;
 use crate::frame::{self, Assembler, FrameError, NicName};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
 use crate::links::PeerId;
@@ -38,6 +46,8 @@ enum Stage {
         /// The number of the next frame.
         number: u64,
         assembler: Assembler,
+        /// Frames that are early, by number. Receive buffers bound them.
+        held: BTreeMap<u64, Arrived>,
         /// When the control connection ended, or the last frame came after that.
         ended: Option<Instant>,
     },
@@ -102,7 +112,7 @@ impl Incoming {
                     let (peer, answer) = admit(proven);
                     self.control.send(&answer.encode(&key));
                     let assembler = Assembler::default();
-                    self.stage = Stage::Open { peer, key: answer.key, number: 0, assembler, ended: None };
+                    self.stage = Stage::Open { peer, key: answer.key, number: 0, assembler, held: BTreeMap::new(), ended: None };
                 }
                 Err(why) => {
                     self.control.send(&refusal(&why));
@@ -123,24 +133,61 @@ impl Incoming {
         }
     }
 
-    /// Takes a frame of this link. `whole` gets each packet that is complete.
+    /// Takes a frame of this link. `whole` gets each packet that is complete, `done` the frames that are used up.
     pub fn take(
+        &mut self,
+        frame: Arrived,
+        check: Check,
+        whole: &mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]),
+        done: &mut Vec<Arrived>,
+    ) -> Result<(), Dropped> {
+        let mut next = Some(frame);
+        while let Some(frame) = next.take() {
+            match self.take_one(&frame, check, whole) {
+                Ok(()) => done.push(frame),
+                Err(Dropped::Early(early)) => {
+                    let Stage::Open { held, .. } = &mut self.stage else { return Err(Dropped::Foreign) };
+                    done.extend(held.insert(early, frame));
+                    return Ok(());
+                }
+                Err(error) => {
+                    done.push(frame);
+                    return Err(error);
+                }
+            }
+            if let Stage::Open { held, number, .. } = &mut self.stage {
+                next = held.remove(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames that are held, when the link ends.
+    pub fn into_held(self) -> Vec<Arrived> {
+        match self.stage {
+            Stage::Open { held, .. } => held.into_values().collect(),
+            Stage::Greeting { .. } => Vec::new(),
+        }
+    }
+
+    fn take_one(
         &mut self,
         frame: &[u8],
         check: Check,
-        mut whole: impl FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]),
+        whole: &mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]),
     ) -> Result<(), Dropped> {
-        let Stage::Open { peer, key, number, assembler, ended } = &mut self.stage else {
+        let Stage::Open { peer, key, number, assembler, ended, .. } = &mut self.stage else {
             return Err(Dropped::Foreign);
         };
         let (header, records) = frame::read(frame, check != Check::None)?;
         if header.key != *key {
             return Err(Dropped::Foreign);
         }
-        if header.number != *number {
-            return Err(Dropped::Gap { expected: *number, found: header.number });
+        match header.number.cmp(number) {
+            Ordering::Equal => *number += 1,
+            Ordering::Greater => return Err(Dropped::Early(header.number)),
+            Ordering::Less => return Err(Dropped::Again { expected: *number, found: header.number }),
         }
-        *number += 1;
         if let Some(at) = ended {
             *at = Instant::now();
         }
@@ -186,8 +233,10 @@ impl Incoming {
 pub(crate) enum Dropped {
     #[error("its link or key is unknown")]
     Foreign,
-    #[error("its number is {found}, but {expected} is next")]
-    Gap { expected: u64, found: u64 },
+    #[error("its number is {found}, but {expected} is next: it comes again")]
+    Again { expected: u64, found: u64 },
+    #[error("its number is {0}, and one before has not come")]
+    Early(u64),
     #[error(transparent)]
     Frame(#[from] FrameError),
 }

@@ -43,8 +43,11 @@ use wire_up::Token;
 
 /// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
 const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
-/// Rounds in which something came, between sends of what waits.
+/// Rounds in a row in which something came, between sends of what waits.
 const ROUNDS_PER_FLUSH: u32 = 8;
+/// Polls of a program in a row that find nothing, before what waits leaves: a program that has just taken a message often sends one, and a
+/// response travels with it. The thread waits for none.
+const IDLE_POLLS: u32 = 4;
 /// The longest that a process waits at its end for its last frames to leave.
 const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
 
@@ -161,6 +164,8 @@ pub(crate) struct Turn {
     events: Vec<Event>,
     /// Rounds in a row in which something came.
     rounds: u32,
+    /// Rounds in a row in which nothing came.
+    idle_rounds: u32,
 }
 
 /// How a thread may sleep until the endpoint has something.
@@ -247,13 +252,14 @@ impl Links {
         self.lock().peers.get(peer.0 as usize).is_none_or(|peer| peer.is_lost)
     }
 
-    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects. Copies what it needs.
+    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects. What it needs of the payload it copies, or takes out of
+    /// `payload` if that is long.
     pub fn send(
         &self,
         peer: PeerId,
         to: NicName,
         packet: &[u8; PACKET_BYTES],
-        payload: &[u8],
+        payload: &mut Vec<u8>,
         when: When,
     ) -> Result<(), SendError> {
         let mut state = self.lock();
@@ -385,8 +391,9 @@ impl Links {
             let mut state = self.lock();
             let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
             let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_)));
-            turn.rounds = if is_idle { 0 } else { turn.rounds + 1 };
-            let sends = turn.rounds % ROUNDS_PER_FLUSH == 0;
+            (turn.rounds, turn.idle_rounds) = if is_idle { (0, turn.idle_rounds + 1) } else { (turn.rounds + 1, 0) };
+            let is_at_rest = turn.idle_rounds >= if who == Who::Thread { 1 } else { IDLE_POLLS };
+            let sends = is_at_rest || turn.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1;
             for peer in if sends { std::mem::take(&mut state.busy) } else { Vec::new() } {
                 let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
                 let target = &mut peers[peer.0 as usize];
@@ -403,10 +410,7 @@ impl Links {
         let mut frames = Vec::new();
         for event in std::mem::take(&mut turn.events) {
             match event {
-                Event::Arrived(frame) => {
-                    self.take_frame(turn, &frame, who);
-                    frames.push(frame);
-                }
+                Event::Arrived(frame) => self.take_frame(turn, frame, who, &mut frames),
                 Event::Sent { tag } => self.lock().complete(tag),
                 Event::Failed { tag, why } => {
                     self.lock().complete(tag);
@@ -421,6 +425,7 @@ impl Links {
         found
     }
 
+    /// Gives the buffers of frames back.
     fn give_back(&self, frames: Vec<Arrived>) {
         if frames.is_empty() {
             return;
@@ -434,17 +439,16 @@ impl Links {
         }
     }
 
-    /// Hands a frame's packets over.
-    fn take_frame(&self, turn: &mut Turn, frame: &[u8], who: Who) {
+    /// Hands a frame's packets over. `done` gets the frames that are used up.
+    fn take_frame(&self, turn: &mut Turn, frame: Arrived, who: Who, done: &mut Vec<Arrived>) {
         let link = frame.get(4..8).and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
         let incoming = link.and_then(|link| turn.incoming.get_mut(link as usize)?.as_mut());
         let Some(incoming) = incoming else {
             log::warn!("a frame of {} bytes on an unknown link was dropped", frame.len());
-            return;
+            return done.push(frame);
         };
-        let taken = incoming.take(frame, self.settings.check, |peer, to, packet, payload| {
-            self.sink.packet(peer, to, packet, payload, who);
-        });
+        let mut whole = |peer, to, packet: &_, payload: &_| self.sink.packet(peer, to, packet, payload, who);
+        let taken = incoming.take(frame, self.settings.check, &mut whole, done);
         if let Err(why) = taken {
             log::warn!("a frame was dropped: {why}");
             if why != crate::incoming::Dropped::Foreign {

@@ -10,17 +10,24 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::Control;
-use crate::endpoint::{Destination, Endpoint, SendError};
-use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, Writer};
+use crate::endpoint::{Destination, Endpoint, FRAME_BYTES_MAX, LONG_FRAME_BYTES_MAX, SendError, Tail};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, OVERHEAD_BYTES, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::settings::{Check, Settings};
 
+/// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
+const SHORT_PAYLOAD_MAX: usize = FRAME_BYTES_MAX - OVERHEAD_BYTES;
+/// Bytes of payload in a long frame, but for the last.
+const TAIL_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX - FRAME_BYTES_MAX;
+/// Bytes of the longest payload that leaves in frames that need not wait for their receiver.
+const EAGER_PAYLOAD_MAX: usize = 64 << 10;
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Frames of a link on their way while a new one still goes at once.
@@ -31,9 +38,9 @@ const ON_THE_WAY_MAX: usize = 8;
 /// A packet that waits, or the rest of one.
 struct Waiting {
     to: NicName,
-    /// None: the packet has begun in an earlier frame.
-    packet: Option<Box<[u8; PACKET_BYTES]>>,
-    payload: Vec<u8>,
+    packet: Box<[u8; PACKET_BYTES]>,
+    payload: Arc<Vec<u8>>,
+    /// Bytes of the payload in earlier frames.
     sent: usize,
 }
 
@@ -57,6 +64,8 @@ enum Stage {
 struct Building {
     buffer: usize,
     bytes: usize,
+    /// With a tail the frame is complete.
+    tail: Option<Tail>,
 }
 
 /// The sender's half of a link.
@@ -191,59 +200,74 @@ impl Outgoing {
         ended.map_err(end_of)
     }
 
-    /// Takes a packet. It goes into the frame that is being filled, and the rest of it waits.
-    pub fn push(&mut self, endpoint: Option<&mut Endpoint>, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) {
-        let mut sent = None;
-        if self.queue.is_empty() && self.destination().is_some() {
-            if let Some(endpoint) = endpoint {
-                sent = self.write(endpoint, |writer| writer.begin(to, packet, payload));
+    /// Takes a packet. A short one goes into the frame that is being filled. Any other waits, and takes its payload out of `payload`.
+    pub fn push(
+        &mut self,
+        endpoint: Option<&mut Endpoint>,
+        to: NicName,
+        packet: &[u8; PACKET_BYTES],
+        payload: &mut Vec<u8>,
+    ) {
+        if self.queue.is_empty() && self.destination().is_some() && payload.len() <= SHORT_PAYLOAD_MAX {
+            let written = endpoint
+                .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, payload).map(|()| None)));
+            if written.is_some() {
+                return;
             }
         }
-        if sent == Some(payload.len()) {
-            return;
-        }
-        let rest = payload[sent.unwrap_or(0)..].to_vec();
-        self.queued_bytes += PACKET_BYTES + rest.len();
-        let packet = sent.is_none().then(|| Box::new(*packet));
-        self.queue.push_back(Waiting { to, packet, payload: rest, sent: 0 });
+        let payload = Arc::new(std::mem::take(payload));
+        self.queued_bytes += PACKET_BYTES + payload.len();
+        self.queue.push_back(Waiting { to, packet: Box::new(*packet), payload, sent: 0 });
     }
 
-    /// Writes into the frame that is being filled. None: there is no buffer, or no room in it.
+    /// Writes into the frame that is being filled, and gives it the tail that `write` returns. None: there is no buffer, or no room in
+    /// the frame.
     fn write(
         &mut self,
         endpoint: &mut Endpoint,
-        write: impl FnOnce(&mut Writer<'_>) -> Option<usize>,
-    ) -> Option<usize> {
-        let Building { buffer, bytes } = match self.building.take() {
+        write: impl FnOnce(&mut Writer<'_>) -> Option<Option<Tail>>,
+    ) -> Option<()> {
+        if matches!(self.building, Some(Building { tail: Some(_), .. })) {
+            return None;
+        }
+        let Building { buffer, bytes, .. } = match self.building.take() {
             Some(building) => building,
-            None => Building { buffer: endpoint.take_buffer()?, bytes: FRAME_HEADER_BYTES },
+            None => Building { buffer: endpoint.take_buffer()?, bytes: FRAME_HEADER_BYTES, tail: None },
         };
         let mut writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
         let written = write(&mut writer);
         let bytes = writer.bytes();
         if bytes == FRAME_HEADER_BYTES {
             endpoint.put_back(buffer);
-        } else {
-            self.building = Some(Building { buffer, bytes });
+            return None;
         }
-        written
+        let is_written = written.is_some();
+        self.building = Some(Building { buffer, bytes, tail: written.flatten() });
+        is_written.then_some(())
     }
 
     /// Fills the frame from the queue as far as there is room.
     fn fill(&mut self, endpoint: &mut Endpoint) {
         while let Some(mut waiting) = self.queue.pop_front() {
-            let rest = &waiting.payload[waiting.sent..];
-            let written = match &waiting.packet {
-                Some(packet) => self.write(endpoint, |writer| writer.begin(waiting.to, packet, rest)),
-                None => self.write(endpoint, |writer| Some(writer.go_on(waiting.to, rest)).filter(|&bytes| bytes != 0)),
+            let Waiting { to, packet, payload, sent } = &waiting;
+            let most = match payload.len() <= EAGER_PAYLOAD_MAX {
+                true => TAIL_BYTES_MAX.min(endpoint.eager_bytes() - OVERHEAD_BYTES),
+                false => TAIL_BYTES_MAX,
             };
-            if let Some(bytes) = written {
-                waiting.sent += bytes;
-                waiting.packet = None;
-            }
-            if written.is_some() && waiting.sent == waiting.payload.len() {
-                self.queued_bytes -= PACKET_BYTES + waiting.payload.len();
-                continue;
+            let count = most.min(payload.len() - *sent);
+            let written = self.write(endpoint, |writer| match payload.len() <= SHORT_PAYLOAD_MAX {
+                true => writer.packet(*to, packet, payload).map(|()| None),
+                false => {
+                    let tail = Tail { payload: payload.clone(), range: *sent..sent + count };
+                    writer.before_tail(*to, (*sent == 0).then_some(packet), count).map(|()| Some(tail))
+                }
+            });
+            if written.is_some() {
+                waiting.sent += count;
+                if waiting.sent == waiting.payload.len() {
+                    self.queued_bytes -= PACKET_BYTES + waiting.payload.len();
+                    continue;
+                }
             }
             self.queue.push_front(waiting);
             return;
@@ -261,15 +285,16 @@ impl Outgoing {
         let Stage::Open { to, .. } = self.stage else { return Ok(()) };
         loop {
             self.fill(endpoint);
-            let Some(Building { buffer, bytes }) = self.building else { return Ok(()) };
-            let waits = !all && self.queue.is_empty() && self.on_the_way >= AT_ONCE;
+            let Some(Building { buffer, bytes, tail }) = &self.building else { return Ok(()) };
+            let waits = !all && self.queue.is_empty() && tail.is_none() && self.on_the_way >= AT_ONCE;
             if waits || self.on_the_way >= ON_THE_WAY_MAX {
                 return Ok(());
             }
             let Stage::Open { header, .. } = &mut self.stage else { return Ok(()) };
-            let writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
-            let bytes = writer.finish(header, settings.check != Check::None);
-            match endpoint.send(buffer, bytes, to, tag) {
+            let writer = Writer::resume(endpoint.frame_mut(*buffer), *bytes);
+            let payload = tail.as_ref().map_or(&[][..], Tail::bytes);
+            let bytes = writer.finish(header, payload, settings.check != Check::None);
+            match endpoint.send(*buffer, bytes, tail.as_ref(), to, tag) {
                 Ok(()) => {
                     header.number += 1;
                     self.building = None;

@@ -96,7 +96,7 @@ fn when(number: u64) -> When {
 fn send(links: &Links, peer: PeerId, number: u64, bytes: usize) {
     let since = Instant::now();
     loop {
-        match links.send(peer, NIC, &packet(number, bytes), &payload(number, bytes), when(number)) {
+        match links.send(peer, NIC, &packet(number, bytes), &mut payload(number, bytes), when(number)) {
             Ok(()) => return,
             Err(SendError::Full) => links.poll(),
             Err(SendError::Gone) => panic!("the peer is lost"),
@@ -168,7 +168,7 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
     let peer = at_a.lost.lock().expect("no panic")[0];
     check_all(&at_a, peer, 200);
     assert!(a.is_lost(peer));
-    assert_eq!(a.send(peer, NIC, &packet(0, 0), &[], When::Now), Err(SendError::Gone));
+    assert_eq!(a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now), Err(SendError::Gone));
     a.close();
 }
 
@@ -179,7 +179,7 @@ fn nobody_is_there() {
     let to_b = a.peer(b.address());
     b.close();
     drop(b);
-    let _ = a.send(to_b, NIC, &packet(0, 0), &[], When::Now);
+    let _ = a.send(to_b, NIC, &packet(0, 0), &mut Vec::new(), When::Now);
     poll_until(&[&a], "the refusal is seen", || *at_a.lost.lock().expect("no panic") == [to_b]);
     a.close();
 }
@@ -192,7 +192,7 @@ fn another_secret_or_another_token_opens_no_link() {
     let forged = LinkAddress::new(c.address().socket(), c.address().token() ^ 1);
     let strangers = [a.peer(b.address()), a.peer(forged)];
     for peer in strangers {
-        let _ = a.send(peer, NIC, &packet(0, 0), &[], When::Now);
+        let _ = a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now);
     }
     poll_until(&[&a], "both are refused", || at_a.lost.lock().expect("no panic").len() == 2);
     for (links, kept) in [(b, at_b), (c, at_c)] {

@@ -15,7 +15,6 @@
 //!    those to it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
@@ -26,7 +25,7 @@ use crate::config::Path;
 use crate::direct::take_in_of;
 use crate::endpoint::Endpoint;
 use crate::errors::PostError;
-use crate::interface::{Interface, open_interfaces};
+use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
 use crate::owner::Handled;
 use crate::packet_queue::{Held, Outgoing};
@@ -36,8 +35,8 @@ use crate::segment::Segment;
 /// Carries packets to and from NICs of other hosts.
 pub trait Carrier: fmt::Debug + Send + Sync {
     /// Takes a packet for the NIC number `ni` of the process behind an id. Packets to one process keep their order. A response may wait
-    /// for the next packet that goes there, or for the next poll.
-    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), PostError>;
+    /// for the next packet that goes there, or for the next poll. A long payload is taken out of `payload`, but not after an error.
+    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError>;
 
     /// Makes progress: packets that have come are given to [`hand_in`]. Cheap when nothing has come.
     fn poll(&self);
@@ -124,8 +123,8 @@ impl Interface {
         self.way_elsewhere(id).is_some()
     }
 
-    /// Sends a packet of this process.
-    pub(crate) fn post(&self, way: Way<'_>, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
+    /// Sends a packet of this process. The payload may be taken, but not after an error.
+    pub(crate) fn post(&self, way: Way<'_>, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
         match way {
             Way::Ring(target) => packets::enqueue(target, &self.sender(), packet, payload),
             Way::Link(id, carrier) => {
@@ -224,7 +223,7 @@ impl Interface {
     /// Answers a request that was not carried out.
     fn refuse(&self, request: &Packet, why: u8) {
         if let (Some(response), Some(way)) = (refusal(request, why), self.way_to(request.origin)) {
-            if self.post(way, &response, &[]).is_err() {
+            if self.post(way, &response, &mut Vec::new()).is_err() {
                 let (target, payload) = (request.origin, Vec::new());
                 self.set_aside(Outgoing { target, packet: response, payload, answered: None });
             }
@@ -250,8 +249,7 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
 /// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. Returns the response to send where there is no
 /// such NIC and the request wants one.
 pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool) -> Option<Packet> {
-    let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
-    match open_interfaces().into_iter().find(is_meant).filter(|interface| !interface.closing.load(SeqCst)) {
+    match open_interface(pid, ni).filter(|interface| !interface.closing.load(SeqCst)) {
         Some(interface) => {
             interface.take_in_packet(packet, payload, in_call);
             None

@@ -297,14 +297,14 @@ impl Interface {
                 return Err(StartError::NoSpace);
             }
         }
-        let payload = match command.has_payload() {
+        let mut payload = match command.has_payload() {
             true => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
             false => Vec::new(),
         };
         let token = self.pend(from, way.responder(), command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
-            match self.post(way, &packet, &payload) {
+            match self.post(way, &packet, &mut payload) {
                 Ok(()) => {
                     if let Way::Ring(target) = way {
                         target.routes.note_packet();

@@ -72,6 +72,13 @@ pub fn open_interfaces() -> Vec<Arc<Interface>> {
     open.iter().filter_map(Weak::upgrade).filter(|interface| interface.os_pid == own).collect()
 }
 
+/// The open NIC number `ni` under a Portals process id. The caller has not been forked since it opened the NIC.
+pub(crate) fn open_interface(pid: u32, ni: u32) -> Option<Arc<Interface>> {
+    let open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
+    open.iter().filter_map(Weak::upgrade).find(is_meant)
+}
+
 /// An open NIC of this process.
 pub struct Interface {
     pub config: Config,

@@ -69,7 +69,7 @@ impl Interface {
             payload_bytes: 0,
             sender: 0,
         };
-        match self.post(origin, &packet, &[]) {
+        match self.post(origin, &packet, &mut Vec::new()) {
             Ok(()) | Err(PostError::Gone) => Some(answered),
             Err(PostError::Full | PostError::NoSpace) => {
                 self.set_aside(Outgoing { target: origin.id(), packet, payload: Vec::new(), answered: Some(answered) });

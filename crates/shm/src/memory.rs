@@ -304,13 +304,16 @@ fn visit_places(
 
 /// Copies an initiator's memory into a buffer.
 pub fn gather(initiator: &Endpoint, side: &Side, bytes: u64, path: Path) -> Result<Vec<u8>, Fault> {
-    let mut buffer = vec![0; usize::try_from(bytes).map_err(|_| Fault::Initiator)?];
-    let start = buffer.as_mut_ptr();
+    let count = usize::try_from(bytes).map_err(|_| Fault::Initiator)?;
+    let mut buffer = Vec::with_capacity(count);
+    let start: *mut u8 = buffer.as_mut_ptr();
     if bytes != 0 {
         each(initiator, side, 0, bytes, path, Access::Read, |from, at, bytes| {
             copy(from, Place::Direct(start.wrapping_add(at as usize)), bytes).map_err(initiator_to_target)
         })?;
     }
+    // SAFETY: the capacity is no less, and the pieces that `each` has copied without an error are all of the bytes.
+    unsafe { buffer.set_len(count) };
     Ok(buffer)
 }
 

@@ -221,14 +221,14 @@ impl Interface {
             ..*request
         };
         let Some(origin) = self.way_to(request.origin) else { return };
-        match self.post(origin, &packet, &reply) {
+        match self.post(origin, &packet, &mut reply) {
             Ok(()) | Err(PostError::Gone) => {}
             Err(PostError::Full) => {
                 self.set_aside(Outgoing { target: origin.id(), packet, payload: reply, answered: None })
             }
             Err(PostError::NoSpace) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
-                if self.post(origin, &packet, &[]).is_err() {
+                if self.post(origin, &packet, &mut Vec::new()).is_err() {
                     self.set_aside(Outgoing { target: origin.id(), packet, payload: Vec::new(), answered: None });
                 }
             }
@@ -241,10 +241,10 @@ impl Interface {
         }
         let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
         let (mut blocked, mut answered) = (VecDeque::new(), Vec::new());
-        while let Some(item) = outbox.pop_front() {
+        while let Some(mut item) = outbox.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
-            let post = || match self.way_to(item.target) {
-                Some(way) => self.post(way, &item.packet, &item.payload),
+            let mut post = || match self.way_to(item.target) {
+                Some(way) => self.post(way, &item.packet, &mut item.payload),
                 None => Err(PostError::Gone),
             };
             if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {

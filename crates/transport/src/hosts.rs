@@ -229,7 +229,7 @@ fn name_of(id: u64) -> String {
 }
 
 impl Carrier for Hosts {
-    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
+    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
         let peer = self.peer(id).ok_or(PostError::Gone)?;
         let to = NicName { pid: id as u32, ni: ni as u16 };
         let when = if packet.kind == RESPONSE { When::WithNext } else { When::Now };
@@ -284,7 +284,7 @@ impl Sink for Inbox {
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
-            let _ = hosts.links.send(from, to, &response.encode(false), &[], When::WithNext);
+            let _ = hosts.links.send(from, to, &response.encode(false), &mut Vec::new(), When::WithNext);
         }
     }
 

@@ -151,6 +151,7 @@ impl Links {
     fn drop_incoming(&self, turn: &mut Turn, number: usize) {
         if let Some(incoming) = turn.incoming[number].take() {
             let _ = epoll::delete(&self.control, incoming.control().fd());
+            self.give_back(incoming.into_held());
         }
     }
 
