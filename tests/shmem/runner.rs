@@ -84,6 +84,7 @@ fn variants() -> Vec<Variant> {
         Variant { long: true, ..live("bounce", &["--path", "bounce"]) },
         live("host", &["--mode", "host"]),
         Variant { long: true, ..live("hosts", &[APART]) },
+        Variant { long: true, ..live("pairs", &["env", "RANKS_OF_HOST=2", APART]) },
         Variant { offers: VIRTUAL_TIME, without: &[NOT_SIMULATED], ..variant("simulated", simulator) },
     ]
 }

@@ -31,6 +31,13 @@ pub enum Path {
     Bounce,
 }
 
+impl Mode {
+    /// Whether processes of a host store directly to each other's memory, on this path.
+    pub fn maps_peers(self, path: Path) -> bool {
+        self == Mode::Nic && matches!(path, Path::Auto | Path::Shared)
+    }
+}
+
 /// How a process runs its NICs.
 #[derive(Clone, Debug)]
 pub struct Config {

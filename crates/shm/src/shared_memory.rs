@@ -33,7 +33,7 @@ impl Backend for SharedMemory {
             executes_here: true,
             polls_here: true,
             runs_peers,
-            maps_peers: runs_peers && matches!(config.path, Path::Auto | Path::Shared),
+            maps_peers: config.mode.maps_peers(config.path),
             admits_attach: runs_peers && matches!(config.path, Path::Auto | Path::Cma),
             publishes_here: true,
             charges_calls: false,

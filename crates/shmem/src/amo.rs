@@ -25,7 +25,7 @@ use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;
-use crate::mapped::{Mapped, find_mapped};
+use crate::mapped::{Mapped, find_mapped_word};
 use crate::world::address::Reach;
 use crate::world::{World, world};
 
@@ -172,7 +172,7 @@ fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Optio
     if !object.is_aligned() {
         return None;
     }
-    find_mapped(ctx, object.cast(), size_of::<T>(), pe).map(|mapped| (mapped.at.cast(), mapped))
+    find_mapped_word(ctx, object.cast(), size_of::<T>(), pe).map(|mapped| (mapped.at.cast(), mapped))
 }
 
 /// The checked target of an atomic.

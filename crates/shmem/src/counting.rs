@@ -24,7 +24,7 @@ use crate::check::{self, Call};
 use crate::collective::reduce::and_across_pes;
 use crate::collective::sync::{barrier_all, sync_all};
 use crate::handles::{Ct, Ctx};
-use crate::mapped::{Mapped, find_mapped};
+use crate::mapped::{Mapped, find_mapped_word};
 use crate::rma::{copy, copy_to_tell};
 use crate::types::Element;
 use crate::world::address::{Reach, SymAddress};
@@ -266,7 +266,7 @@ fn find_target(
     pe: c_int,
 ) -> Option<(CountTarget<'static>, Mapped)> {
     let record = live_record(ct)?;
-    let mapped = find_mapped(ctx, remote_at, bytes, pe)?;
+    let mapped = find_mapped_word(ctx, remote_at, bytes, pe)?;
     Some((record.count_target(mapped.pe)?, mapped))
 }
 

@@ -25,6 +25,8 @@ use crate::world::{World, world};
 #[repr(C, align(64))]
 struct Table {
     n_pes: AtomicUsize,
+    /// The same for words that several PEs may change at once: 0 where the processor's atomics must not change them.
+    n_word_pes: AtomicUsize,
     peers: AtomicPtr<Peer>,
     heap_start: AtomicUsize,
     data_start: AtomicUsize,
@@ -32,6 +34,7 @@ struct Table {
 
 static TABLE: Table = Table {
     n_pes: AtomicUsize::new(0),
+    n_word_pes: AtomicUsize::new(0),
     peers: AtomicPtr::new(std::ptr::null_mut()),
     heap_start: AtomicUsize::new(0),
     data_start: AtomicUsize::new(0),
@@ -40,10 +43,12 @@ static TABLE: Table = Table {
 /// Fills the table, or empties it.
 pub(crate) fn open(world: Option<&'static World>) {
     TABLE.n_pes.store(0, Release);
+    TABLE.n_word_pes.store(0, Release);
     if let Some(world) = world {
         TABLE.peers.store(world.peers.as_ptr().cast_mut(), Relaxed);
         TABLE.heap_start.store(world.heap_start, Relaxed);
         TABLE.data_start.store(world.data.start, Relaxed);
+        TABLE.n_word_pes.store(if world.near_mapped { 0 } else { world.n_pes() }, Release);
         TABLE.n_pes.store(world.n_pes(), Release);
     }
 }
@@ -94,14 +99,25 @@ fn find(address: usize, bytes: usize, peer: &Peer) -> Option<*mut u8> {
     None
 }
 
-/// A symmetric range at a PE, if it is directly mapped.
+/// A symmetric range at a PE, if it is directly mapped for loads and stores.
 #[inline(always)]
 pub(crate) fn find_mapped(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int) -> Option<Mapped> {
+    find_below(&TABLE.n_pes, ctx, address, bytes, pe)
+}
+
+/// The same for a word that several PEs may change at once, by atomics of the processor.
+#[inline(always)]
+pub(crate) fn find_mapped_word(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int) -> Option<Mapped> {
+    find_below(&TABLE.n_word_pes, ctx, address, bytes, pe)
+}
+
+#[inline(always)]
+fn find_below(n_pes: &AtomicUsize, ctx: Ctx, address: *const u8, bytes: usize, pe: c_int) -> Option<Mapped> {
     let pe = if ctx == Ctx::DEFAULT { pe as usize } else { rank_in_context(ctx, pe)? };
-    if pe >= TABLE.n_pes.load(Relaxed) {
+    if pe >= n_pes.load(Relaxed) {
         return None;
     }
-    // SAFETY: `n_pes` is not zero only after `open`, which stores the address of as many lines first, and the standard
+    // SAFETY: both numbers are not zero only after `open`, which stores the address of as many lines first, and the standard
     // lets no thread call before `shmem_init` has returned. The world that owns the lines is never freed.
     let peer: &'static Peer = unsafe { &*TABLE.peers.load(Relaxed).add(pe) };
     find(address as usize, bytes, peer).map(|at| Mapped { at, pe, peer })

@@ -2,7 +2,7 @@
 //! A symmetric address at a PE: where it is, and how bytes get there.
 //!
 //! Directly mapped: the peer's memory is mapped here, so a put is the stores themselves, followed by a wake-up if the
-//! peer sleeps. By commands: put, get and atomics of the NIC to two entries that every PE has, one for the symmetric
+//! peer sleeps. In a job of several hosts that holds for puts and gets to PEs of this host, and all else is commands. By commands: put, get and atomics of the NIC to two entries that every PE has, one for the symmetric
 //! memory and one for the program's static data (seed 004, section 2.1). The match bits of a counting put select its
 //! counter's entry.
 //!
@@ -129,29 +129,44 @@ impl World {
         pe: usize,
     ) -> Option<Reach> {
         let place = self.sym(call, argument, address, bytes)?;
+        if self.near_mapped && self.maps(pe) && self.nics[pe].window.get().is_none() {
+            // Later puts and gets find it mapped.
+            self.attach(pe);
+        }
         Some(self.reach_address(place, pe))
     }
 
     /// How a checked address is reached at a PE.
     #[inline(always)]
     pub(crate) fn reach_address(&self, place: SymAddress, pe: usize) -> Reach {
-        let in_memory = place.portal == PORTAL_MEMORY;
-        let here = self.memory_mapped && (in_memory || self.data_mapped);
-        if here && (self.nics[pe].window.get().is_some() || self.attach(pe).is_some()) {
-            let shift = if in_memory { &self.peers[pe].heap_shift } else { &self.peers[pe].data_shift };
-            return Reach::Mapped(place.address.wrapping_add(shift.load(Relaxed)) as *mut u8);
+        if self.memory_mapped {
+            if let Some(at) = self.mapped_at(place, pe) {
+                return Reach::Mapped(at);
+            }
         }
-        let start = if in_memory { self.root } else { self.data.start };
+        let start = if place.portal == PORTAL_MEMORY { self.root } else { self.data.start };
         Reach::Nic(NicAddress { pe, portal: place.portal, offset: place.address.wrapping_sub(start) as u64 })
+    }
+
+    /// The address here of a checked address at a PE; None if it is not mapped.
+    #[inline(always)]
+    fn mapped_at(&self, place: SymAddress, pe: usize) -> Option<*mut u8> {
+        let in_memory = place.portal == PORTAL_MEMORY;
+        let here = self.maps(pe) && (in_memory || self.data_mapped);
+        if !here || (self.nics[pe].window.get().is_none() && self.attach(pe).is_none()) {
+            return None;
+        }
+        let shift = if in_memory { &self.peers[pe].heap_shift } else { &self.peers[pe].data_shift };
+        Some(place.address.wrapping_add(shift.load(Relaxed)) as *mut u8)
     }
 
     /// The address here of a PE's object; null if it is not mapped here.
     pub(crate) fn pointer(&self, address: *const u8, pe: usize) -> *mut u8 {
-        match self.find(address, 0).map(|place| (place, self.reach_address(place, pe))) {
-            Some((_, Reach::Mapped(at))) => at,
+        match self.find(address, 0) {
             // A PE's own memory is always mapped.
-            Some((place, _)) if pe == self.me() => place.local(),
-            _ => std::ptr::null_mut(),
+            Some(place) if pe == self.me() => place.local(),
+            Some(place) => self.mapped_at(place, pe).unwrap_or(std::ptr::null_mut()),
+            None => std::ptr::null_mut(),
         }
     }
 

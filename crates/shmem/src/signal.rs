@@ -21,7 +21,7 @@ use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 use crate::amo::{self, Word};
 use crate::check::{self, Call};
 use crate::handles::Ctx;
-use crate::mapped::{Mapped, find_mapped};
+use crate::mapped::{Mapped, find_mapped_word};
 use crate::rma;
 use crate::types::Element;
 use crate::wait::{self, Comparison, Waitable};
@@ -134,7 +134,7 @@ fn is_operator(sig_op: c_int) -> bool {
 /// A directly mapped signal.
 #[inline(always)]
 fn find_mapped_signal(ctx: Ctx, sig_addr: *const u64, pe: c_int) -> Option<Mapped> {
-    if sig_addr.is_aligned() { find_mapped(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
+    if sig_addr.is_aligned() { find_mapped_word(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
 }
 
 fn reach_signal(world: &World, call: Call, sig_addr: *const u64, pe: usize) -> Option<Reach> {

@@ -215,11 +215,14 @@ fn make_world() -> Result<World, StartError> {
         list: 2 * max_counters + 16,
         ..Limits::DEFAULT
     };
+    // Before other threads run, like that of links to other hosts.
+    let adopted = process.maps_peers() && sizes.adopt(&symmetric);
     let opened: &'static Opened =
         Box::leak(Box::new(process.open_as(NI, None, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
     let interface: &'static Interface = &opened.interface;
     let memory_mapped = interface.stores_in_place();
-    let adopted = memory_mapped && sizes.adopt(&symmetric);
+    let near_mapped = interface.maps_peers() && !memory_mapped;
+    let adopted = adopted && (memory_mapped || near_mapped);
     let commands = Commands::set_up(interface, &symmetric, &sizes.data.bytes)
         .map_err(|why| StartError::Memory(why.to_string()))?;
     let data_bytes = sizes.data.bytes.end - sizes.data.bytes.start;
@@ -239,6 +242,7 @@ fn make_world() -> Result<World, StartError> {
     let alike = records.iter().all(|record| (record.data_bytes, record.data_lead) == (own.data_bytes, own.data_lead));
     let data = if alike { sizes.data.bytes.start as usize..sizes.data.bytes.end as usize } else { 0..0 };
     let data_mapped = alike && records.iter().all(|record| record.adopted != 0);
+    let is_near = |record: &StartRecord| record.id >> 32 == own.id >> 32;
     let root = symmetric.base() as usize;
     let oversubscribed = n_pes > process.settings.cores;
     Ok(World {
@@ -247,20 +251,24 @@ fn make_world() -> Result<World, StartError> {
         oversubscribed,
         multiple: AtomicBool::new(false),
         memory_mapped,
+        near_mapped,
         heap_start: root + sizes.heap_at as usize,
         heap_bytes: AtomicUsize::new(0),
         data_mapped,
         data,
         root,
         peers: records.iter().map(|_| Peer::default()).collect(),
-        nics: records.iter().map(|record| PeerNic { id: record.id, window: OnceLock::new() }).collect(),
+        nics: records
+            .iter()
+            .map(|record| PeerNic { id: record.id, is_near: is_near(record), window: OnceLock::new() })
+            .collect(),
         interface,
         heap: Mutex::new(Heap::new(sizes.heap_at, sizes.heap_bytes)),
         contexts: Contexts::new(interface, !(memory_mapped && data_mapped))
             .map_err(|why| StartError::Memory(why.to_string()))?,
         counters: Counters::new(max_counters as usize),
         commands,
-        teams: Teams::new(me, n_pes, memory_mapped),
+        teams: Teams::new(me, n_pes, |pe| memory_mapped || (near_mapped && is_near(&records[pe]))),
         symmetric,
         process,
         opened,

@@ -66,6 +66,9 @@ pub struct World {
     pub(crate) multiple: AtomicBool,
     /// Peers' memory is directly mapped.
     pub(crate) memory_mapped: bool,
+    /// In a job of several hosts: that of the PEs of this host is, for loads and stores. Atomics and counts are commands, as they are for PEs
+    /// of other hosts: the NIC's atomics are not those of the processor.
+    pub(crate) near_mapped: bool,
     /// Start of the program's heap, and the bytes of it that exist here and at every PE.
     pub(crate) heap_start: usize,
     pub(crate) heap_bytes: AtomicUsize,
@@ -141,6 +144,12 @@ impl World {
         self.memory_mapped
     }
 
+    /// Whether a PE's symmetric memory is directly mapped here, at least for loads and stores.
+    #[inline(always)]
+    pub(crate) fn maps(&self, pe: usize) -> bool {
+        self.memory_mapped || (self.near_mapped && self.nics[pe].is_near)
+    }
+
     /// The team of a context.
     pub(crate) fn team_of(&self, ctx: Ctx) -> Option<TeamView> {
         self.teams.view_if_valid(self.contexts.team(ctx)?)
@@ -198,7 +207,7 @@ impl World {
         let data_shift = if pe == self.me { 0 } else { root.wrapping_sub(own_pages) };
         peer.data_shift.store(data_shift, Relaxed);
         peer.sleepers.store(std::ptr::from_ref(window.sleepers()).cast_mut(), Relaxed);
-        if self.memory_mapped {
+        if self.maps(pe) {
             peer.data_bytes.store(if self.data_mapped { self.data.len() } else { 0 }, Release);
             peer.heap_bytes.store(self.heap_bytes.load(SeqCst), Release);
         }
@@ -208,7 +217,7 @@ impl World {
     /// Records that so many bytes of the heap exist at every PE.
     pub(crate) fn heap_has_grown(&self, bytes: usize) {
         self.heap_bytes.store(bytes, SeqCst);
-        if self.memory_mapped {
+        if self.memory_mapped || self.near_mapped {
             let attached = self.peers.iter().zip(&self.nics).filter(|(_, nic)| nic.window.get().is_some());
             attached.for_each(|(peer, _)| peer.heap_bytes.store(bytes, Release));
         }

@@ -188,6 +188,11 @@ impl Process {
         Ok(Opened { interface, claim })
     }
 
+    /// Whether this process will store directly to the memory of processes of its host ([`Interface::maps_peers`]).
+    pub fn maps_peers(&self) -> bool {
+        self.settings.mode.maps_peers(self.settings.path) && !selvedge_shm::simulated::is_simulated()
+    }
+
     /// The links to other hosts; None: the job is on one host.
     fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
         if job_spans_hosts() != Some(true) || selvedge_shm::simulated::is_simulated() {

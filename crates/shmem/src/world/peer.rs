@@ -43,6 +43,8 @@ impl Default for Peer {
 pub(crate) struct PeerNic {
     /// Its Portals id.
     pub id: u64,
+    /// It is on this PE's host.
+    pub is_near: bool,
     /// Its memory and its NIC, mapped here once it is attached.
     pub window: OnceLock<Window<'static>>,
 }

@@ -75,14 +75,14 @@ pub(crate) struct Teams {
 }
 
 impl Teams {
-    pub fn new(me: usize, n_pes: usize, memory_mapped: bool) -> Teams {
+    /// `is_mapped` tells the PEs whose memory is directly mapped here.
+    pub fn new(me: usize, n_pes: usize, is_mapped: impl Fn(usize) -> bool) -> Teams {
         let slots = (0..TEAM_AREAS).map(|_| TeamSlot::default()).collect();
         let teams = Teams { slots, taken: AtomicU64::new(PREDEFINED) };
         let everyone = Span { start: 0, stride: 1, size: n_pes as c_int };
-        let alone = Span { start: me as c_int, stride: 1, size: 1 };
         teams.slots[0].fill(Team::WORLD, everyone, me as c_int, 0);
-        let shared = if memory_mapped { everyone } else { alone };
-        teams.slots[1].fill(Team::SHARED, shared, if memory_mapped { me as c_int } else { 0 }, 0);
+        let (shared, number) = shared_by(me, (0..n_pes).filter(|&pe| pe == me || is_mapped(pe)));
+        teams.slots[1].fill(Team::SHARED, shared, number, 0);
         teams
     }
 
@@ -205,6 +205,21 @@ impl TeamSlot {
     }
 }
 
+/// The span of the PEs that share memory with this one, in order, and this one's number in it. A span has one stride: PEs that have none share
+/// nothing here, like the launcher's ranks that are spread over hosts without a pattern.
+fn shared_by(me: usize, pes: impl Iterator<Item = usize>) -> (Span, c_int) {
+    let pes: Vec<usize> = pes.collect();
+    let stride = if let [first, second, ..] = pes[..] { second - first } else { 1 };
+    let number = pes.iter().position(|&pe| pe == me);
+    match (pes.first(), number) {
+        (Some(&first), Some(number)) if pes.windows(2).all(|pair| pair[1] - pair[0] == stride) => {
+            let [start, stride, size] = [first, stride, pes.len()].map(|number| number as c_int);
+            (Span { start, stride, size }, number as c_int)
+        }
+        _ => (Span { start: me as c_int, stride: 1, size: 1 }, 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,8 +227,20 @@ mod tests {
     const WORLD: Span = Span { start: 0, stride: 1, size: 10 };
 
     #[test]
+    fn pes_that_share_memory_are_a_team_if_they_have_a_stride() {
+        let shared = |me, pes: &[usize]| {
+            let (Span { start, stride, size }, number) = shared_by(me, pes.iter().copied());
+            (start, stride, size, number)
+        };
+        assert_eq!(shared(2, &[2, 3]), (2, 1, 2, 0));
+        assert_eq!(shared(5, &[1, 3, 5]), (1, 2, 3, 2));
+        assert_eq!(shared(4, &[4]), (4, 1, 1, 0));
+        assert_eq!(shared(3, &[0, 1, 3]), (3, 1, 1, 0));
+    }
+
+    #[test]
     fn numbers_are_taken_once() {
-        let teams = Teams::new(3, 4, true);
+        let teams = Teams::new(3, 4, |_| true);
         assert!(!teams.take(0) && !teams.take(1));
         assert!(teams.take(5) && !teams.take(5));
         let first = teams.open(5, WORLD, 3, 2);
@@ -230,10 +257,10 @@ mod tests {
 
     #[test]
     fn the_shared_team_is_everyone_or_alone() {
-        let teams = Teams::new(3, 4, false);
+        let teams = Teams::new(3, 4, |_| false);
         let shared = teams.slot(Team::SHARED).expect("always").view(1);
         assert_eq!((shared.size, shared.me, shared.world_rank(0)), (1, 0, 3));
-        let teams = Teams::new(3, 4, true);
+        let teams = Teams::new(3, 4, |_| true);
         let shared = teams.slot(Team::SHARED).expect("always").view(1);
         assert_eq!((shared.size, shared.me), (4, 3));
     }
