@@ -137,6 +137,11 @@ impl JobDirectory {
         }
     }
 
+    /// Whether a job has a directory below the parent given.
+    pub(crate) fn exists_in(parent: &Path, name: &str) -> bool {
+        user_directory(parent).join(name).is_dir()
+    }
+
     /// Opens a job's directory below [`parent`], and makes it if it does not exist.
     ///
     /// Clears what dead processes left in a directory that no process uses.
@@ -244,16 +249,20 @@ impl JobDirectory {
     /// Releases this process's lock on the directory, and removes the directory if no other process has it open and no living process
     /// has a claim in it. Of processes that leave at the same time, the last one removes it.
     ///
-    /// `own_claims_count` false: this process is ending, so its own claims do not keep the directory. True when removed.
-    pub fn leave(&self, own_claims_count: bool) -> bool {
+    /// `is_ending`: this process gives up the claims that it still has. True when removed.
+    pub fn leave(&self, is_ending: bool) -> bool {
+        let own = Identity::own();
+        // Before the lock is given up: whoever then gets it alone finds claims of processes only that go on.
+        for (pid, _) in self.claimants().into_iter().filter(|(_, who)| is_ending && *who == own) {
+            let _ = fs::remove_file(self.claim_file(pid));
+        }
         // Unlock first, then try the exclusive lock. With one combined step, two processes that leave together would each see the
         // other's lock, and neither would remove the directory.
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
         }
-        let own = Identity::own();
-        let needed = self.claimants().iter().any(|(_, who)| who.is_alive() && (own_claims_count || *who != own));
+        let needed = self.claimants().iter().any(|(_, who)| who.is_alive());
         let removed =
             !needed && is_locked_path(&self.lock, &self.path) && crate::sweep::remove_directory(&self.path).is_ok();
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);

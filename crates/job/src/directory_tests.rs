@@ -168,9 +168,9 @@ fn the_last_to_leave_removes_it() {
     let parent = Parent::new();
     let first = JobDirectory::create_in(parent.path(), "solo").expect("made");
     let second = JobDirectory::create_in(parent.path(), "solo").expect("there");
-    assert!(!first.leave(true));
+    assert!(!first.leave(false));
     assert!(second.path().exists());
-    assert!(second.leave(true));
+    assert!(second.leave(false));
     assert!(!second.path().exists());
 }
 
@@ -179,8 +179,8 @@ fn a_claim_keeps_it_unless_its_holder_is_ending() {
     let parent = Parent::new();
     let job = JobDirectory::create_in(parent.path(), "solo").expect("made");
     let claim = job.claim(None, 0).expect("free");
-    assert!(!job.leave(true));
-    assert!(job.leave(false));
+    assert!(!job.leave(false));
+    assert!(job.leave(true));
     drop(claim);
     assert!(!job.path().exists());
 }

@@ -55,3 +55,37 @@ fn threads_may_call_at_the_same_time() {
         }
     });
 }
+
+#[test]
+fn a_process_that_ends_gives_up_its_claims() {
+    let parent = Parent::new();
+    let job = alone(&parent);
+    let claim = job.directory().claim(None, 1).expect("free");
+    job.finalize_at_exit().expect("in order");
+    assert!(!job.directory().path().exists());
+    drop(claim);
+    let job = alone(&parent);
+    let _claim = job.directory().claim(None, 1).expect("free");
+    job.finalize().expect("in order");
+    assert!(job.directory().claim_file(1).exists(), "it still uses its id");
+}
+
+#[test]
+fn entering_a_new_job_removes_what_killed_jobs_have_left() {
+    let parent = Parent::new();
+    let dead = crate::testing::Other::start().end();
+    let killed = JobDirectory::create_in(parent.path(), "killed").expect("made");
+    std::fs::write(killed.claim_file(1), dead.to_line()).expect("written");
+    let path = killed.path().to_owned();
+    drop(killed);
+    let _first = enter(parent.path(), "new").expect("made");
+    // A child that another test starts has all open directories, and so their locks, until it executes its program.
+    for _ in 0..500 {
+        if !path.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        sweep_stale(parent.path());
+    }
+    panic!("{path:?} is still there");
+}

@@ -160,7 +160,7 @@ extern "C" fn at_exit() {
         }
         world.symmetric.forget();
         world.opened.interface.shut();
-        world.process.finalize();
+        world.process.finalize_at_exit();
     });
 }
 

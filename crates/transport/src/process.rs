@@ -368,6 +368,15 @@ impl Process {
 
     /// Leaves the job and removes the arena's file; peers that have mapped it keep the memory.
     pub fn finalize(&self) {
+        self.leave(Job::finalize);
+    }
+
+    /// As [`Process::finalize`], for a process that ends with NICs open.
+    pub fn finalize_at_exit(&self) {
+        self.leave(Job::finalize_at_exit);
+    }
+
+    fn leave(&self, finalize: impl FnOnce(&Job) -> Result<(), JobError>) {
         let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
         if let Some(hosts) = self.links.get() {
             hosts.close();
@@ -376,7 +385,7 @@ impl Process {
             Place::Joined(job) => Some(job),
             Place::Environment { job, .. } => job.get(),
         };
-        if let Some(Err(error)) = job.map(|job| job.finalize()) {
+        if let Some(Err(error)) = job.map(finalize) {
             log::warn!("leaving the job: {error}");
         }
     }

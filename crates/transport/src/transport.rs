@@ -411,7 +411,7 @@ impl Drop for Transport {
         self.close_units();
         self.interface.shut();
         meeting::release(self.claim.pid());
-        self.directory.leave(true);
+        self.directory.leave(false);
     }
 }
 

@@ -42,7 +42,7 @@ extern "C" fn at_exit() {
             Err(TryLockError::Poisoned(connection)) => connection.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let _ = job.leave(connection, false);
+        let _ = job.leave(connection, true);
     });
 }
 

@@ -22,12 +22,13 @@ mod pmix;
 use std::env;
 use std::fmt;
 use std::os::fd::RawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::directory::{DirectoryError, JobDirectory};
+use crate::directory::{DirectoryError, JobDirectory, parent};
 use crate::names::job_name_from;
-use crate::sweep::remove_memory_of_dead_processes;
+use crate::sweep::{remove_memory_of_dead_processes, sweep_stale};
 
 use pmi1::{Pmi1, Uninitialised};
 use pmix::Pmix;
@@ -317,10 +318,16 @@ impl Job {
     /// process in it and `selvedge run` does not remove it. Release claims first. Leaving twice has no further effect.
     pub fn finalize(&self) -> Result<(), JobError> {
         self.check_process()?;
+        self.leave(lock(&self.inner.connection), false)
+    }
+
+    /// As [`Job::finalize`], for a process that ends: it gives up the claims that it still has.
+    pub fn finalize_at_exit(&self) -> Result<(), JobError> {
+        self.check_process()?;
         self.leave(lock(&self.inner.connection), true)
     }
 
-    fn leave(&self, mut connection: MutexGuard<'_, Connection>, own_claims_count: bool) -> Result<(), JobError> {
+    fn leave(&self, mut connection: MutexGuard<'_, Connection>, is_ending: bool) -> Result<(), JobError> {
         let sent = match std::mem::replace(&mut *connection, Connection::Left) {
             Connection::Pmi1(pmi) => pmi.finalize(),
             Connection::Pmix(pmix) => pmix.finalize(),
@@ -328,7 +335,7 @@ impl Job {
             Connection::Left => return Ok(()),
         };
         if !self.under_selvedge_run() {
-            self.inner.directory.leave(own_claims_count);
+            self.inner.directory.leave(is_ending);
         }
         sent
     }
@@ -370,7 +377,7 @@ fn collect(
 
 fn join_launcher() -> Result<Inner, JoinError> {
     if let Some(pmi) = Uninitialised::from_environment()? {
-        let directory = enter(pmi.job_name())?;
+        let directory = enter(&parent(), pmi.job_name())?;
         let (rank, size, abort) = (pmi.rank(), pmi.size(), AbortPath::Pmi1(pmi.fd()));
         return Ok(inner(rank, size, Launcher::Pmi1, directory, abort, Connection::Uninitialised(pmi)));
     }
@@ -379,19 +386,22 @@ fn join_launcher() -> Result<Inner, JoinError> {
         let (launcher, directory) = if ours {
             (Launcher::Selvedge, JobDirectory::open(pmi.kvs_name())?)
         } else {
-            (Launcher::Pmi1, enter(&job_name_from(pmi.kvs_name()))?)
+            (Launcher::Pmi1, enter(&parent(), &job_name_from(pmi.kvs_name()))?)
         };
         let (rank, size, abort) = (pmi.rank(), pmi.size(), AbortPath::Pmi1(pmi.fd()));
         return Ok(inner(rank, size, launcher, directory, abort, Connection::Pmi1(pmi)));
     }
     if env::var_os("PMIX_NAMESPACE").is_some() {
         let pmix = Pmix::init()?;
-        let directory = enter(&job_name_from(&pmix.namespace()))?;
+        let directory = enter(&parent(), &job_name_from(&pmix.namespace()))?;
         let (rank, size, abort) = (pmix.rank(), pmix.size(), AbortPath::Pmix(pmix.library()));
         return Ok(inner(rank, size, Launcher::Pmix, directory, abort, Connection::Pmix(Box::new(pmix))));
     }
     let name = env::var("SELVEDGE_JOB").ok().filter(|name| !name.is_empty());
-    let directory = enter(name.as_deref().unwrap_or("solo"))?;
+    if name.is_none() {
+        warn_of_srun();
+    }
+    let directory = enter(&parent(), name.as_deref().unwrap_or("solo"))?;
     Ok(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo))
 }
 
@@ -406,11 +416,23 @@ fn inner(
     Inner { rank, size, launcher, directory, os_pid: std::process::id(), abort, connection: Mutex::new(connection) }
 }
 
-/// Opens the job's directory where there is no launcher of ours: processes make it themselves and clear what dead ones left.
-fn enter(name: &str) -> Result<JobDirectory, DirectoryError> {
-    let directory = JobDirectory::create(name)?;
+/// Opens the job's directory where there is no launcher of ours: processes make it themselves and clear what dead ones left. The first
+/// process removes what killed jobs of this user have left, because their launchers do not know our files.
+fn enter(parent: &Path, name: &str) -> Result<JobDirectory, DirectoryError> {
+    if !JobDirectory::exists_in(parent, name) {
+        sweep_stale(parent);
+    }
+    let directory = JobDirectory::create_in(parent, name)?;
     remove_memory_of_dead_processes(&directory);
     Ok(directory)
+}
+
+/// Says that the processes which Slurm has started without PMI do not know each other.
+fn warn_of_srun() {
+    let of = |name| number(name).ok().flatten();
+    if let (Some(0), Some(count @ 2..)) = (of("SLURM_PROCID"), of("SLURM_STEP_NUM_TASKS")) {
+        log::warn!("srun has started {count} processes without PMI: each is a job of its own; use --mpi=pmi2 or --mpi=pmix");
+    }
 }
 
 /// Reads a number that a launcher has put into the environment.

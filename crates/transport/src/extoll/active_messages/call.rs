@@ -200,7 +200,7 @@ impl ActiveMessages {
             if let Err(error) = process.barrier() {
                 log::warn!("gasnet: {error}");
             }
-            process.finalize();
+            process.finalize_at_exit();
         }
     }
 }
