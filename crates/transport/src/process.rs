@@ -19,6 +19,7 @@ use selvedge_nic::Limits;
 use selvedge_shm::arena::Arena;
 use selvedge_shm::elsewhere::Carrier;
 use selvedge_shm::interface::{ArenaRange, open_interfaces};
+use selvedge_shm::os::ranks;
 use selvedge_shm::wait::TICK;
 use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
 
@@ -173,7 +174,8 @@ impl Process {
             let (name, address) = hosts.publication(u64::from(nid) << 32 | u64::from(claim.pid()));
             self.publish_once(&name, &address)?;
         }
-        let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
+        let ranks = ranks::here().unwrap_or(self.size);
+        let spin_ns = if ranks as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
         let config = Config {
             mode: self.settings.mode,
             path: self.settings.path,
@@ -193,9 +195,9 @@ impl Process {
         self.settings.mode.maps_peers(self.settings.path) && !selvedge_shm::simulated::is_simulated()
     }
 
-    /// The links to other hosts; None: the job is on one host.
+    /// The links to other hosts; None: the job is on one host. A process alone, without a launcher, may be one of many that Slurm has started.
     fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
-        if job_spans_hosts() != Some(true) || selvedge_shm::simulated::is_simulated() {
+        if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_shm::simulated::is_simulated() {
             return Ok(None);
         }
         let _opening = self.opening.lock().unwrap_or_else(|poison| poison.into_inner());

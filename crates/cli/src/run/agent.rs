@@ -301,7 +301,7 @@ fn prepare(start: Start, signals: &Signals) -> Result<Ranks, Refusal> {
     let failed = |error: anyhow::Error| Refusal::new(format!("{error:#}"));
     let (parent, directory) = make_directory(&args, Some(job)).map_err(failed)?;
     own_directory(&directory).map_err(|why| Refusal::new(format!("{} {why}", directory.path().display())))?;
-    let variables = among.map(variables).unwrap_or_default();
+    let variables = among.map(|among| variables(among, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
     match SpawnPlan::new(&args, share, executable, &directory, &parent) {
         Ok(plan) => Ok(Ranks::new(directory, plan, signals.mask_before())),
@@ -333,12 +333,14 @@ fn check_address(address: IpAddr) -> Result<(), Refusal> {
     }
 }
 
-fn variables(among: Among) -> Vec<(&'static str, OsString)> {
+fn variables(among: Among, ranks_here: usize) -> Vec<(&'static str, OsString)> {
     vec![
         ("SELVEDGE_HOST", among.host.to_string().into()),
         ("SELVEDGE_HOSTS", among.hosts.to_string().into()),
         ("SELVEDGE_NET_ADDRESS", among.address.to_string().into()),
         ("SELVEDGE_SECRET", among.secret.into()),
+        // As of MPICH's launcher.
+        ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
     ]
 }
 

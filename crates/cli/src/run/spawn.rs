@@ -267,10 +267,12 @@ fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
 /// Variables of an outer launcher, by which ranks would take it for their own.
 fn variables_of_outer_launchers() -> Vec<OsString> {
     let foreign = |name: &str| {
-        const NAMES: [&str; 9] = [
+        const NAMES: [&str; 11] = [
             "PMI_PORT",
             "PMI_ID",
             "PMI_SPAWNED",
+            "MPI_LOCALNRANKS",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
             "PMIX_NAMESPACE",
             "PMIX_RANK",
             "SELVEDGE_HOST",

@@ -1,24 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether every rank of this machine has a core of its own. A waiting rank then need not yield its core to another.
+//! How many ranks this machine has, and whether each has a core of its own. A waiting rank then need not yield its core to another.
+//!
+//! Nothing here allocates: it runs in a preloaded library, too.
 
 use std::ffi::CStr;
 
-/// Environment variables in which launchers give the number of ranks on the machine: MPICH's, Open MPI's, ours.
+/// Environment variables in which launchers give the number of ranks on the machine: MPICH's and ours, Open MPI's, ours for one host.
 const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE", c"SELVEDGE_SIZE"];
 
-/// None: the launcher does not say. Allocates nothing.
+/// The number of ranks on this machine. None: the launcher does not say.
+pub fn here() -> Option<u32> {
+    let of_slurm = || of_slurm(variable(c"SLURM_STEP_TASKS_PER_NODE")?, variable(c"SLURM_NODEID")?.parse().ok()?);
+    RANKS_HERE.iter().find_map(|name| variable(name)?.parse().ok()).or_else(of_slurm)
+}
+
+/// None: the launcher does not say.
 pub fn have_cores() -> Option<bool> {
-    let ranks = RANKS_HERE.iter().find_map(|name| {
-        // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment
-        // in another thread meanwhile breaks the rule of getenv(3) itself.
-        let value = unsafe {
-            let value = libc::getenv(name.as_ptr());
-            (!value.is_null()).then(|| CStr::from_ptr(value))
-        };
-        value?.to_str().ok()?.parse().ok()
-    });
     // SAFETY: sysconf takes an integer and touches no memory of ours.
-    fit(ranks, unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+    fit(here(), unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+}
+
+/// The value of a variable, for use at once.
+fn variable(name: &CStr) -> Option<&'static str> {
+    // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment
+    // in another thread meanwhile breaks the rule of getenv(3) itself.
+    let value = unsafe {
+        let value = libc::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    };
+    value?.to_str().ok()
+}
+
+/// Slurm's list of how many tasks the nodes of a step have, from which that of a node is taken: `2(x3),1` is 2 on nodes 0 to 2, 1 on node 3.
+fn of_slurm(list: &str, node: u32) -> Option<u32> {
+    let mut next = 0;
+    list.split(',').find_map(|part| {
+        let (tasks, nodes) = match part.split_once("(x") {
+            Some((tasks, nodes)) => (tasks, nodes.strip_suffix(')')?.parse::<u32>().ok()?),
+            None => (part, 1),
+        };
+        next = u32::saturating_add(next, nodes);
+        if node < next { tasks.parse().ok() } else { None }
+    })
 }
 
 fn fit(ranks: Option<u32>, cores: i64) -> Option<bool> {
@@ -35,5 +58,17 @@ mod tests {
         assert_eq!(fit(Some(3), 2), Some(false));
         assert_eq!(fit(None, 64), None, "who knows how many there are");
         assert_eq!(fit(Some(1), -1), Some(true), "the system cannot say");
+    }
+
+    #[test]
+    fn slurms_list_gives_the_tasks_of_a_node() {
+        let of_nodes = |list| (0..5).map(|node| of_slurm(list, node)).collect::<Vec<_>>();
+        assert_eq!(of_nodes("2(x3),1"), [Some(2), Some(2), Some(2), Some(1), None]);
+        assert_eq!(of_nodes("16"), [Some(16), None, None, None, None]);
+        assert_eq!(of_nodes("3,4(x2)"), [Some(3), Some(4), Some(4), None, None]);
+        for bad in ["", ",", "2(x", "2(x)", "2(xy)", "(x2)", "a", "2(x4294967296)", "-1"] {
+            assert_eq!(of_slurm(bad, 0), None, "{bad:?}");
+        }
+        assert_eq!(of_slurm("1(x4294967295),2(x4294967295)", 4_294_967_295), Some(2), "no overflow");
     }
 }
