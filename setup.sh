@@ -15,7 +15,7 @@
 # message. Where that is not possible, it prints what to install and fails.
 #
 # Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run), and
-# the peers that bench/get-peers.sh installs for comparison.
+# the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
 set -eu
 
 cd "$(dirname "$0")"
