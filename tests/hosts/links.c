@@ -6,6 +6,7 @@
  *   links absent FILE          rank 0 puts 50 times 1 MiB to the last rank, which does not call the library until rank 0 has made
  *                              FILE: when all puts are acknowledged. Somebody else must make progress
  *   links busy                 the same, but the last rank calls the library after 2 s
+ *   links names                as once; and ranks have one nid if and only if their hosts have one name
  *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' go on for a second more
  */
 #include <portals4.h>
@@ -125,6 +126,21 @@ static int once(void)
     return 0;
 }
 
+static int names(void)
+{
+    char all[RANKS_MAX][64], *own = all[rank];
+    memset(own, 0, sizeof *all);
+    if (gethostname(own, sizeof *all - 1) != 0 || selvedge_exchange(own, sizeof *all, all) != 0)
+        return 1;
+    for (int a = 0; a < size; a++)
+        for (int b = 0; b < a; b++)
+            if ((ids[a].phys.nid == ids[b].phys.nid) != (strcmp(all[a], all[b]) == 0)) {
+                fprintf(stderr, "rank %d on %s and rank %d on %s have the nids %u and %u\n", a, all[a], b, all[b], ids[a].phys.nid, ids[b].phys.nid);
+                return 1;
+            }
+    return once();
+}
+
 static int absent(const char *file)
 {
     double began_s = now_s(), limit_s = file ? 60 : 2;
@@ -217,6 +233,8 @@ int main(int argc, char **argv)
     int status = 2;
     if (strcmp(argv[1], "once") == 0)
         status = once();
+    else if (strcmp(argv[1], "names") == 0)
+        status = names();
     else if (strcmp(argv[1], "absent") == 0 && argc > 2)
         status = absent(argv[2]);
     else if (strcmp(argv[1], "busy") == 0)

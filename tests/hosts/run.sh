@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and ends: killed ranks, a host that is cut off, a
-# rank that computes, settings that differ or are wrong (links.c, ../death/traffic.c). Afterwards no process and no file is left on
-# any host. With --long more examples, modes and settings.
+# rank that computes, settings that differ or are wrong (links.c, ../death/traffic.c). Then jobs of the launchers of MPIs. Afterwards no
+# process and no file is left on any host. With --long more examples, modes, settings and launchers.
 #
 # usage: tests/hosts/run.sh [--long]
 # The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here.
@@ -12,6 +12,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 long=
 [ "${1:-}" != --long ] || long=1
+. tests/mpi/common.sh
 tree=${SELVEDGE_PREFIX:-$PWD/build}
 hosts=$PWD/tests/hosts/hosts.sh
 export SELVEDGE_RSH="$PWD/tests/hosts/rsh"
@@ -35,13 +36,30 @@ complain() {
     failed=$((failed + 1))
 }
 
-# job WHAT STATUS HOSTS RANKS [ARGUMENT]...: a job that has to end with this status, and leaves nothing. What it prints is in $printed.
+# job WHAT STATUS HOSTS RANKS [ARGUMENT]...: a job of `selvedge run`.
 job() {
     what=$1 wanted=$2 on=$3 ranks=$4
     shift 4
+    ends "$what" "$wanted" timeout -k 10 60 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 50 "$@"
+}
+
+# launched HOSTS RANKS PROGRAM [ARGUMENT]...: a job of the launcher of each MPI that is here. Ranks are evenly on the hosts.
+launched() {
+    spread=$1 ranks=$2
+    shift 2
+    for mpi in $all_mpis; do
+        have "$mpi" || continue
+        ends "$(version "$mpi"): $(basename "$1")${2:+ $2}, $ranks ranks on $spread hosts" 0 launch "$mpi" none "$ranks" 60 "$@"
+    done
+}
+
+# ends WHAT STATUS COMMAND [ARGUMENT]...: it has to end with this status, and leaves nothing. What it prints is in $printed.
+ends() {
+    what=$1 wanted=$2
+    shift 2
     status=0
     began=$(date +%s)
-    timeout -k 10 60 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 50 "$@" </dev/null >"$work/printed" 2>&1 || status=$?
+    "$@" </dev/null >"$work/printed" 2>&1 || status=$?
     took=$(($(date +%s) - began))
     if [ "$status" = "$wanted" ]; then
         echo "    $what: right, $took s"
@@ -84,6 +102,7 @@ deaths() {
 }
 
 compile tests/hosts/links.c "$work/links" || exit 1
+"$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/pes.c -o "$work/pes" || exit 1
 compile tests/death/traffic.c "$work/traffic" || exit 1
 hosts_anew
 
@@ -125,6 +144,18 @@ echo "hosts: a rank that computes"
 rm -f "$work/done"
 job "puts to it arrive by the progress thread" 0 "$two" 2 "$work/links" absent "$work/done"
 [ ! "$long" ] || SELVEDGE_NET_PROGRESS=calls job "puts to it wait for its calls" 0 "$two" 2 "$work/links" busy
+
+echo "hosts: other launchers"
+job "every rank puts to every other" 0 "$two" 4 "$work/links" names
+job "every PE stores to every other" 0 "$two" 4 "$work/pes"
+launched 2 4 "$work/links" names
+launched 2 4 "$work/pes"
+if [ "$long" ]; then
+    launched 3 6 "$work/links" names
+    launched 3 6 "$work/pes"
+    launched 3 6 "$tree/examples/triggered_barrier" 20
+    launched 3 6 "$tree/examples/shmem/alltoall" 3
+fi
 
 echo "hosts: losses"
 deaths nic 1

