@@ -18,6 +18,7 @@ hosts=$PWD/tests/hosts/hosts.sh
 export SELVEDGE_RSH="$PWD/tests/hosts/rsh"
 reason=$("$hosts" check) || { echo "hosts: left out: $reason" && exit 77; }
 work=$(mktemp -d)
+chmod 755 "$work"
 set=
 trap '[ -z "$set" ] || "$hosts" down "$set"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -91,6 +92,18 @@ compile() {
 # shellcheck disable=SC2016  # for the inner shell
 unequal() { job "$1 on one host" 3 host1,host2 4 sh -c 'test $SELVEDGE_HOST = 0 || export "$0"; exec "$@"' "$1" "$work/links" once; }
 
+# Three jobs at once on the same hosts, one of them another user's.
+at_once() {
+    jobs=
+    for user in '' 65534 ''; do
+        SELVEDGE_TEST_USER=$user "$tree/bin/selvedge" run --hosts "$three" -n 6 --timeout 50 "$work/links" names &
+        jobs="$jobs $!"
+    done
+    status=0
+    for one in $jobs; do wait "$one" || status=$?; done
+    return $status
+}
+
 # deaths MODE SEED: three of five ranks are killed; the survivors are on two hosts. Each has to learn of every death within a second.
 deaths() {
     rm -f "$work/board"
@@ -147,7 +160,7 @@ job "puts to it arrive by the progress thread" 0 "$two" 2 "$work/links" absent "
 
 echo "hosts: other launchers"
 job "every rank puts to every other" 0 "$two" 4 "$work/links" names
-job "every PE stores to every other" 0 "$two" 4 "$work/pes"
+ends "oshrun: pes, 4 ranks on 2 hosts" 0 "$tree/bin/oshrun" -N 2 -host "$two" -n 4 --timeout 50 "$work/pes"
 launched 2 4 "$work/links" names
 launched 2 4 "$work/pes"
 if [ "$long" ]; then
@@ -156,6 +169,11 @@ if [ "$long" ]; then
     launched 3 6 "$tree/examples/triggered_barrier" 20
     launched 3 6 "$tree/examples/shmem/alltoall" 3
 fi
+
+echo "hosts: several jobs, many ranks"
+ends "three jobs at once, of two users" 0 at_once
+[ "$(grep -c ': right' "$work/printed")" = 18 ] || complain "$what: 18 ranks had to be right"
+job "more ranks than cores" 0 host1:8,host2:8 16 "$work/links" names
 
 echo "hosts: losses"
 deaths nic 1

