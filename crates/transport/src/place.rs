@@ -20,7 +20,8 @@ pub fn own_place() -> u64 {
     })
 }
 
-/// Whether the launcher has started the job on several hosts, as its variables say; None: there is no launcher, or it does not say.
+/// Whether the launcher has started the job on several hosts, as its variables say; None: there is no launcher, it does not say, or other
+/// jobs matter, too.
 pub fn job_spans_hosts() -> Option<bool> {
     let number = |name: &str| std::env::var(name).ok()?.trim().parse::<u32>().ok();
     if let Some(hosts) = number("SELVEDGE_HOSTS") {
@@ -32,5 +33,10 @@ pub fn job_spans_hosts() -> Option<bool> {
     // Open MPI's launcher, MPICH's, Slurm's.
     let pairs = [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS")];
     let spans = pairs.iter().find_map(|(all, here)| Some(number(all)? != number(here)?));
-    spans.or_else(|| number("SLURM_STEP_NUM_NODES").or(number("SLURM_NNODES")).map(|nodes| nodes > 1))
+    let spans =
+        spans.or_else(|| number("SLURM_STEP_NUM_NODES").or(number("SLURM_NNODES")).map(|nodes| nodes > 1));
+    // A spawned job of one host may have parents on others.
+    let is_spawned =
+        std::env::var_os("OMPI_PARENT_PORT").is_some() || number("PMI_SPAWNED").is_some_and(|spawned| spawned != 0);
+    spans.filter(|spans| *spans || !is_spawned)
 }
