@@ -33,8 +33,7 @@ pub fn job_spans_hosts() -> Option<bool> {
     // Open MPI's launcher, MPICH's, Slurm's.
     let pairs = [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS")];
     let spans = pairs.iter().find_map(|(all, here)| Some(number(all)? != number(here)?));
-    let spans =
-        spans.or_else(|| number("SLURM_STEP_NUM_NODES").or(number("SLURM_NNODES")).map(|nodes| nodes > 1));
+    let spans = spans.or_else(|| number("SLURM_STEP_NUM_NODES").or(number("SLURM_NNODES")).map(|nodes| nodes > 1));
     // A spawned job of one host may have parents on others.
     let is_spawned =
         std::env::var_os("OMPI_PARENT_PORT").is_some() || number("PMI_SPAWNED").is_some_and(|spawned| spawned != 0);

@@ -431,7 +431,9 @@ fn enter(parent: &Path, name: &str) -> Result<JobDirectory, DirectoryError> {
 fn warn_of_srun() {
     let of = |name| number(name).ok().flatten();
     if let (Some(0), Some(count @ 2..)) = (of("SLURM_PROCID"), of("SLURM_STEP_NUM_TASKS")) {
-        log::warn!("srun has started {count} processes without PMI: each is a job of its own; use --mpi=pmi2 or --mpi=pmix");
+        log::warn!(
+            "srun has started {count} processes without PMI: each is a job of its own; use --mpi=pmi2 or --mpi=pmix"
+        );
     }
 }
 
