@@ -5,7 +5,7 @@
 # hosts by the replacement of ssh. Programs check their results themselves; hosts.c compares every byte. About two minutes for each MPI.
 #
 # usage: tests/mpi/hosts.sh [--transport ours|stock] [--short] [MPI]...
-#        --short: hosts.c only
+#        --short: hosts.c and spawn.c only
 # Exit status: 77 when test hosts cannot be made here.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -52,12 +52,16 @@ for mpi; do
         continue
     fi
     build "$mpi" || fail "the examples do not compile under $mpi"
-    "$(bin "$mpi" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror tests/mpi/hosts.c -o "$tree/mpi/$mpi/hosts" ||
-        fail "hosts.c does not compile under $mpi"
+    for program in hosts spawn; do
+        "$(bin "$mpi" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror tests/mpi/$program.c -o "$tree/mpi/$mpi/$program" ||
+            fail "$program.c does not compile under $mpi"
+    done
     say "$(version "$mpi"), $transport"
     names=$(launch "$mpi" "$transport" 4 120 hostname 2>/dev/null | sort | tr '\n' ' ')
     [ "$names" = "host1 host1 host2 host2 " ] || fail "the ranks are on $names"
     example hosts 1
+    # prterun gives the variables of -x to no spawned process.
+    [ "$mpi" = openmpi ] || example spawn
     [ "$programs" = all ] || continue
     example hello
     example pingpong 20
