@@ -393,16 +393,8 @@ impl Links {
             let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_)));
             (turn.rounds, turn.idle_rounds) = if is_idle { (0, turn.idle_rounds + 1) } else { (turn.rounds + 1, 0) };
             let is_at_rest = turn.idle_rounds >= if who == Who::Thread { 1 } else { IDLE_POLLS };
-            let sends = is_at_rest || turn.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1;
-            for peer in if sends { std::mem::take(&mut state.busy) } else { Vec::new() } {
-                let State { endpoint: Some(endpoint), peers, .. } = &mut *state else { break };
-                let target = &mut peers[peer.0 as usize];
-                target.is_busy = false;
-                match target.outgoing.flush(endpoint, true, peer.0, &self.settings) {
-                    Ok(()) if target.outgoing.has_to_send() => state.note_busy(peer),
-                    Ok(()) => {}
-                    Err(error) => failed.push((peer, error)),
-                }
+            if is_at_rest || turn.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1 {
+                state.send_all(&self.settings, &mut failed);
             }
             more
         };
@@ -419,6 +411,10 @@ impl Links {
             }
         }
         self.give_back(frames);
+        // The program takes what responses it has along with its next packet; the thread knows of no next packet.
+        if who == Who::Thread && !more {
+            self.lock().send_all(&self.settings, &mut failed);
+        }
         for (peer, error) in failed {
             self.lose(self.lock(), peer, &error);
         }
@@ -565,6 +561,20 @@ impl State {
             self.peers[number.0 as usize].nid = nid;
         }
         number
+    }
+
+    /// Sends what waits. `failed` gets the links that have broken.
+    fn send_all(&mut self, settings: &Settings, failed: &mut Vec<(PeerId, LinkError)>) {
+        for peer in std::mem::take(&mut self.busy) {
+            let State { endpoint: Some(endpoint), peers, .. } = &mut *self else { return };
+            let target = &mut peers[peer.0 as usize];
+            target.is_busy = false;
+            match target.outgoing.flush(endpoint, true, peer.0, settings) {
+                Ok(()) if target.outgoing.has_to_send() => self.note_busy(peer),
+                Ok(()) => {}
+                Err(error) => failed.push((peer, error)),
+            }
+        }
     }
 
     /// A frame of a peer has completed.

@@ -186,6 +186,7 @@ impl Interface {
 
     /// Handles a packet of another host.
     fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool) {
+        self.taken_in.fetch_add(1, Relaxed);
         let own = if in_call { &self.own } else { self.as_seen_from_outside() };
         let mut guard = self.own.segment.lock(self.word);
         // The NIC was found open, but may have been closed since: then the program's buffers are its own again.

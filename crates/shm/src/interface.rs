@@ -104,6 +104,8 @@ pub struct Interface {
     pub(crate) last_tick: Mutex<Option<Instant>>,
     /// The next tick is due at once: a process was lost.
     pub(crate) must_tick: AtomicBool,
+    /// Counts the packets of other hosts.
+    pub(crate) taken_in: AtomicU32,
     /// Index for [`Interface::look_around`]: the peers that were checked so far.
     looked: AtomicU32,
     /// Index for [`Interface::forget_dead_askers`].
@@ -182,6 +184,7 @@ impl Interface {
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),
             must_tick: AtomicBool::new(false),
+            taken_in: AtomicU32::new(0),
             looked: AtomicU32::new(0),
             lock_looks: AtomicU32::new(0),
             polls: AtomicU32::new(0),

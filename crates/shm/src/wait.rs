@@ -32,6 +32,9 @@ const LOOKS: u32 = 64;
 /// latency of a message.
 const SELFISH: Duration = Duration::from_micros(100);
 
+/// Packets of other hosts that came during one sleep and end the sleeping: the next are near, and who polls answers sooner.
+const STREAM: u32 = 4;
+
 /// Time between looks at the waiters that are to leave.
 const SEE_OFF_PAUSE: Duration = Duration::from_micros(100);
 
@@ -203,14 +206,24 @@ impl Interface {
         }
     }
 
-    /// Waits by polling the NIC's own memory, then by sleeping.
+    /// Waits by polling the NIC's own memory, then by sleeping, as long as no packets of other hosts stream in.
     pub(crate) fn wait_here(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
+        loop {
+            if self.spin(deadline, look)? || self.sleep(deadline, look)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Polls, for some time after the last packet of another host. False: nothing was found.
+    fn spin(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
+        let mut taken_in = self.taken_in.load(Relaxed);
         loop {
             for _ in 0..LOOKS {
                 self.progress();
                 if look() {
-                    return Ok(());
+                    return Ok(true);
                 }
                 std::hint::spin_loop();
             }
@@ -226,20 +239,24 @@ impl Interface {
                 self.tick();
                 return Err(WaitEnd::TimedOut);
             }
+            let before = std::mem::replace(&mut taken_in, self.taken_in.load(Relaxed));
             let since = *spinning_since.get_or_insert(now);
+            if before != taken_in {
+                spinning_since = Some(now);
+            }
             let spun = now.duration_since(since);
             if spun.as_nanos() as u64 >= self.config.spin_ns {
-                break;
+                return Ok(false);
             }
             if spun >= SELFISH {
                 std::thread::yield_now();
             }
         }
-        self.sleep(deadline, look)
     }
 
+    /// Sleeps until something is found. False: packets of other hosts stream in meanwhile.
     #[cold]
-    fn sleep(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
+    fn sleep(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let hot = &self.own.segment.header().hot;
         hot.sleepers.fetch_add(1, SeqCst);
         let fenced = asymmetric::heavy();
@@ -253,7 +270,7 @@ impl Interface {
                 break Err(WaitEnd::Closed);
             }
             if look() {
-                break Ok(());
+                break Ok(true);
             }
             let mut sleep = if fenced { Duration::from_nanos(self.config.nap_ns) } else { UNFENCED_SLEEP };
             if let Some(deadline) = deadline {
@@ -263,9 +280,13 @@ impl Interface {
                 }
                 sleep = sleep.min(left);
             }
+            let before = self.taken_in.load(Relaxed);
             self.rest_carrier();
             futex::wait(&hot.wake, seen, Some(sleep.as_nanos() as u64));
             self.tick();
+            if self.taken_in.load(Relaxed).wrapping_sub(before) >= STREAM {
+                break Ok(false);
+            }
         };
         hot.sleepers.fetch_sub(1, SeqCst);
         result

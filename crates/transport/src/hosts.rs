@@ -232,7 +232,9 @@ impl Carrier for Hosts {
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
         let peer = self.peer(id).ok_or(PostError::Gone)?;
         let to = NicName { pid: id as u32, ni: ni as u16 };
-        let when = if packet.kind == RESPONSE { When::WithNext } else { When::Now };
+        // Who waits for data waits for nothing else.
+        let may_wait = packet.kind == RESPONSE && payload.is_empty();
+        let when = if may_wait { When::WithNext } else { When::Now };
         self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,
             SendError::Full => PostError::Full,
