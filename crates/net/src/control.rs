@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards nothing: when one ends, its peer is
+//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards a few words: when one ends, its peer is
 //! lost. The kernel probes a silent connection, so that a lost host or a cut cable ends it, too.
 
 use std::io::{self, Read, Write};
@@ -11,6 +11,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
+use crate::forked::Own;
 use crate::greeting::{self, GreetingError, LENGTH_BYTES};
 
 /// Connections that may wait to be accepted.
@@ -28,7 +29,7 @@ pub fn listen(at: IpAddr) -> io::Result<TcpListener> {
 
 /// A connection.
 pub struct Control {
-    stream: TcpStream,
+    stream: Own<TcpStream>,
     is_connecting: bool,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
@@ -43,25 +44,34 @@ pub enum End {
 }
 
 impl Control {
-    /// Begins to connect.
-    pub fn connect(to: SocketAddr, timeout: Duration) -> io::Result<Control> {
+    /// Begins to connect, from an address of this host.
+    pub fn connect(from: IpAddr, to: SocketAddr, timeout: Duration) -> io::Result<Control> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         probe_silence(&socket, timeout)?;
+        if from.is_ipv4() == to.is_ipv4() {
+            rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+        }
         let is_connecting = match rustix::net::connect(&socket, &to) {
             Ok(()) => false,
             Err(Errno::INPROGRESS) => true,
             Err(error) => return Err(error.into()),
         };
-        Ok(Control { stream: socket.into(), is_connecting, incoming: Vec::new(), outgoing: Vec::new() })
+        let stream = Own::new(socket.into());
+        Ok(Control { stream, is_connecting, incoming: Vec::new(), outgoing: Vec::new() })
     }
 
     /// Takes a connection of a listener.
     pub fn accepted(stream: TcpStream, timeout: Duration) -> io::Result<Control> {
         stream.set_nonblocking(true)?;
         probe_silence(&stream, timeout)?;
-        Ok(Control { stream, is_connecting: false, incoming: Vec::new(), outgoing: Vec::new() })
+        Ok(Control { stream: Own::new(stream), is_connecting: false, incoming: Vec::new(), outgoing: Vec::new() })
+    }
+
+    /// The other side's address; None: it has ended.
+    pub fn from(&self) -> Option<IpAddr> {
+        self.stream.peer_addr().ok().map(|from| from.ip().to_canonical())
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -81,18 +91,13 @@ impl Control {
         self.outgoing.extend_from_slice(message);
     }
 
-    /// Sends and receives as far as possible.
-    pub fn advance(&mut self) -> Result<(), End> {
-        if self.is_connecting {
-            if let Err(error) = sockopt::socket_error(&self.stream).map_err(End::from)? {
-                return Err(error.into());
-            }
-            match self.stream.peer_addr() {
-                Ok(_) => self.is_connecting = false,
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-                Err(error) => return Err(End::Failed(error)),
-            }
-        }
+    /// Whether something that was queued has not left.
+    pub fn has_to_send(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Sends what is queued on an open connection, as far as possible.
+    pub fn send_now(&mut self) -> Result<(), End> {
         while !self.outgoing.is_empty() {
             match self.stream.write(&self.outgoing) {
                 Ok(count) => drop(self.outgoing.drain(..count)),
@@ -101,6 +106,22 @@ impl Control {
                 Err(error) => return Err(End::Failed(error)),
             }
         }
+        Ok(())
+    }
+
+    /// Sends and receives as far as possible.
+    pub fn advance(&mut self) -> Result<(), End> {
+        if self.is_connecting {
+            if let Err(error) = sockopt::socket_error(&*self.stream).map_err(End::from)? {
+                return Err(error.into());
+            }
+            match self.stream.peer_addr() {
+                Ok(_) => self.is_connecting = false,
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
+                Err(error) => return Err(End::Failed(error)),
+            }
+        }
+        self.send_now()?;
         let mut chunk = [0; 4096];
         while self.incoming.len() < LENGTH_BYTES + greeting::MESSAGE_BYTES_MAX {
             match self.stream.read(&mut chunk) {
@@ -124,11 +145,6 @@ impl Control {
         let mut message: Vec<u8> = self.incoming.drain(..end).collect();
         message.drain(..LENGTH_BYTES);
         Ok(Some(message))
-    }
-
-    /// Whether more has come than any message of a greeting.
-    pub fn has_bytes(&self) -> bool {
-        !self.incoming.is_empty()
     }
 }
 
@@ -159,7 +175,8 @@ mod tests {
 
     fn pair() -> (Control, Control) {
         let listener = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
-        let ours = Control::connect(listener.local_addr().expect("bound"), TIMEOUT).expect("begun");
+        let ours = Control::connect(Ipv4Addr::LOCALHOST.into(), listener.local_addr().expect("bound"), TIMEOUT)
+            .expect("begun");
         let theirs = loop {
             match listener.accept() {
                 Ok((stream, _)) => break Control::accepted(stream, TIMEOUT).expect("set"),
@@ -196,7 +213,7 @@ mod tests {
         let listener = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         let at = listener.local_addr().expect("bound");
         drop(listener);
-        let refused = match Control::connect(at, TIMEOUT) {
+        let refused = match Control::connect(Ipv4Addr::LOCALHOST.into(), at, TIMEOUT) {
             Err(error) => error,
             Ok(mut control) => loop {
                 match control.advance() {

@@ -432,7 +432,10 @@ impl Endpoint {
             },
             Some(tail) => {
                 let payload = tail.bytes();
-                assert!(bytes + payload.len() <= LONG_FRAME_BYTES_MAX, "a frame is not longer than its receiver's buffer");
+                assert!(
+                    bytes + payload.len() <= LONG_FRAME_BYTES_MAX,
+                    "a frame is not longer than its receiver's buffer"
+                );
                 let region = match self.region.is_null() {
                     true => ptr::null_mut(),
                     false => self.register(payload.as_ptr(), payload.len()).map_err(|code| self.broken(-code))?,

@@ -11,7 +11,7 @@
 //! | 8..16 | key of the link, which its receiver chose |
 //! | 16..24 | number of the frame on this link, from 0 |
 //! | 24..28 | bytes of the frame |
-//! | 28..32 | CRC-32C of the frame with this field 0; 0 without a check (a sum of 0 is written as 1) |
+//! | 28..32 | CRC-32C of the frame with this field 0 (a sum of 0 is written as 1); 0 without a check or with a tag |
 //!
 //! | bytes of a record | field |
 //! |---|---|
@@ -25,9 +25,14 @@
 //!
 //! The payload of a long frame's last record is its *tail*: it is sent from where it lies, and not copied into the frame's buffer.
 //!
+//! With [`Seal::Mac`] the last 16 bytes of a frame are its tag: BLAKE3 of the bytes before, keyed with the key of the link that never
+//! travels.
+//!
 //! Reading any bytes gives records within the frame, or an error. It never panics.
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use crate::words::{are_equal, shortened};
 
 /// The first word of a frame. Its last byte is the version.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SvF\x01");
@@ -45,13 +50,36 @@ pub enum FrameError {
     Short,
     #[error("it is of another version")]
     Version,
-    #[error("its checksum is wrong")]
+    #[error("its checksum or tag is wrong")]
     Checksum,
     #[error("a record reaches beyond its end")]
     Record,
     #[error("it goes on with a payload that has not begun, or has more of it than its packet said")]
     Payload,
+    #[error("it announces {bytes} bytes of payload, but {most} is the most that may come")]
+    TooMuch { bytes: u64, most: u64 },
 }
+
+/// What shows that a frame is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seal {
+    /// Nothing.
+    None,
+    /// A CRC-32C.
+    Crc,
+    /// A tag that only those can make who have the key.
+    Mac([u8; 32]),
+}
+
+impl Seal {
+    /// Bytes behind the records.
+    pub fn bytes(&self) -> usize {
+        if let Seal::Mac(_) = self { TAG_BYTES } else { 0 }
+    }
+}
+
+/// Bytes of a tag.
+const TAG_BYTES: usize = 16;
 
 /// A frame's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,21 +160,45 @@ impl<'a> Writer<'a> {
         self.put(&[0; 7][..bytes.len().next_multiple_of(8) - bytes.len()]);
     }
 
-    /// Writes the header, with a checksum if the link is `checked`. Returns the bytes of the frame without its tail.
-    pub fn finish(self, header: &FrameHeader, tail: &[u8], checked: bool) -> usize {
-        let frame = &mut self.frame[..self.at];
+    /// Writes the header of a frame without a seal. Returns the bytes of the frame without its tail.
+    pub fn finish(self, header: &FrameHeader, tail: &[u8]) -> usize {
+        let at = self.at;
+        self.write_header(header, at + tail.len());
+        at
+    }
+
+    /// Writes the header, and returns a copy of the whole frame with its seal.
+    pub fn sealed(self, header: &FrameHeader, tail: &[u8], seal: &Seal) -> Vec<u8> {
+        let bytes = self.at + tail.len() + seal.bytes();
+        let at = self.at;
+        let frame = self.write_header(header, bytes);
+        let mut sealed = Vec::with_capacity(bytes);
+        sealed.extend_from_slice(&frame[..at]);
+        sealed.extend_from_slice(tail);
+        match seal {
+            Seal::None => {}
+            Seal::Crc => {
+                // The field for the sum is 0 meanwhile.
+                let sum = crc32c::crc32c(&sealed).max(1);
+                sealed[28..32].copy_from_slice(&sum.to_le_bytes());
+            }
+            Seal::Mac(key) => {
+                let tag = shortened(&blake3::keyed_hash(key, &sealed));
+                sealed.extend_from_slice(&tag);
+            }
+        }
+        sealed
+    }
+
+    fn write_header(self, header: &FrameHeader, bytes: usize) -> &'a mut [u8] {
+        let frame = self.frame;
         frame[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         frame[4..8].copy_from_slice(&header.link.to_le_bytes());
         frame[8..16].copy_from_slice(&header.key.to_le_bytes());
         frame[16..24].copy_from_slice(&header.number.to_le_bytes());
-        frame[24..28].copy_from_slice(&((self.at + tail.len()) as u32).to_le_bytes());
+        frame[24..28].copy_from_slice(&(bytes as u32).to_le_bytes());
         frame[28..32].fill(0);
-        if checked {
-            // The field for the sum is 0 meanwhile.
-            let sum = crc32c::crc32c_append(crc32c::crc32c(frame), tail).max(1);
-            frame[28..32].copy_from_slice(&sum.to_le_bytes());
-        }
-        self.at
+        frame
     }
 }
 
@@ -163,22 +215,26 @@ pub struct Records<'a> {
     rest: &'a [u8],
 }
 
-/// Reads the header, and checks the sum if there is one. A `checked` link must have one.
-pub fn read(frame: &[u8], checked: bool) -> Result<(FrameHeader, Records<'_>), FrameError> {
+/// Reads the header, and checks the seal. A sum is checked where there is one, and must be there if the link says so.
+pub fn read<'a>(frame: &'a [u8], seal: &Seal) -> Result<(FrameHeader, Records<'a>), FrameError> {
     let header = frame.first_chunk::<FRAME_HEADER_BYTES>().ok_or(FrameError::Short)?;
     if word(header, 0) != MAGIC {
         return Err(FrameError::Version);
     }
     let bytes = word(header, 24) as usize;
-    let frame = frame.get(..bytes).filter(|frame| frame.len() >= FRAME_HEADER_BYTES).ok_or(FrameError::Short)?;
+    let least = FRAME_HEADER_BYTES + seal.bytes();
+    let frame = frame.get(..bytes).filter(|frame| frame.len() >= least).ok_or(FrameError::Short)?;
     let sum = word(header, 28);
-    if sum == 0 && checked {
-        return Err(FrameError::Checksum);
-    }
-    if sum != 0 {
+    if sum != 0 || *seal == Seal::Crc {
         let before = crc32c::crc32c(&frame[..28]);
         let whole = crc32c::crc32c_append(crc32c::crc32c_append(before, &[0; 4]), &frame[32..]);
         if whole.max(1) != sum {
+            return Err(FrameError::Checksum);
+        }
+    }
+    let (frame, tag) = frame.split_at(frame.len() - seal.bytes());
+    if let (Seal::Mac(key), Some(tag)) = (seal, tag.first_chunk()) {
+        if !are_equal(&shortened(&blake3::keyed_hash(key, frame)), tag) {
             return Err(FrameError::Checksum);
         }
     }
@@ -256,11 +312,12 @@ const RESERVE_BYTES: u64 = 1 << 20;
 
 impl Assembler {
     /// Takes a record. `whole` gets a packet that is complete: its NIC, its header and its payload. `payload_bytes` says how much
-    /// payload a packet's header announces.
+    /// payload a packet's header announces, `most` how much may come with one whose payload is in several frames.
     pub fn take(
         &mut self,
         record: Record<'_>,
         payload_bytes: impl Fn(&[u8; PACKET_BYTES]) -> u64,
+        most: impl Fn(NicName, &[u8; PACKET_BYTES]) -> u64,
         mut whole: impl FnMut(NicName, &[u8; PACKET_BYTES], &[u8]),
     ) -> Result<(), FrameError> {
         match record {
@@ -272,6 +329,10 @@ impl Assembler {
                 if payload.len() as u64 == bytes {
                     whole(to, packet, payload);
                     return Ok(());
+                }
+                let most = most(to, packet);
+                if bytes > most {
+                    return Err(FrameError::TooMuch { bytes, most });
                 }
                 let mut begun = Vec::with_capacity(bytes.min(RESERVE_BYTES) as usize);
                 begun.extend_from_slice(payload);

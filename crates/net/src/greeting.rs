@@ -17,7 +17,7 @@
 use crate::address::{ADDRESS_BYTES, LinkAddress};
 
 /// Version of greeting and frames.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// Bytes before a message: its length.
@@ -37,6 +37,8 @@ type Proof = [u8; 32];
 pub enum GreetingError {
     #[error("what answers there is not Selvedge")]
     Stranger,
+    #[error("its connection ended in the greeting: its process has ended, or has not waited")]
+    Ended,
     #[error("it has version {theirs} of links, this process {VERSION}: install the same Selvedge on all hosts")]
     Version { theirs: u16 },
     #[error(
@@ -47,6 +49,14 @@ pub enum GreetingError {
     Provider { ours: String, theirs: String },
     #[error("it checks frames in another way: set SELVEDGE_NET_CHECK alike on all hosts")]
     Check,
+    #[error(
+        "it says that its address is {claimed}, but connects from another: SELVEDGE_NET_INTERFACE names the one to use"
+    )]
+    Address { claimed: std::net::IpAddr },
+    #[error("it says that its host has the number {claimed}, but has said {known} before")]
+    Host { claimed: u32, known: u32 },
+    #[error("it cannot take a link: {0}")]
+    NotReady(String),
     #[error("it refused: {0}")]
     Refused(String),
     #[error("its message is malformed")]
@@ -78,9 +88,14 @@ impl Key {
         hasher.finalize()
     }
 
+    /// A key for another purpose.
+    pub(crate) fn derived(&self, purpose: &[u8; 8]) -> [u8; 32] {
+        *self.hash(purpose, &[]).as_bytes()
+    }
+
     /// Eight bytes that only those who have the key know.
     fn mask(&self, purpose: &[u8; 8]) -> u64 {
-        self.hash(purpose, &[]).as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        self.derived(purpose).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
 

@@ -2,25 +2,29 @@
 //! The receiver's half of links: accept, greet, check frames, put packets together.
 //!
 //! Frames arrive in any order: a provider that keeps the order of sends matches them with receive buffers in that order, but completes a
-//! short frame before a long one that it still reads. A frame that is early is held.
+//! short frame before a long one that it still reads. A frame that is early is held. With a check no frame is long, so one that is early is
+//! dropped, and its sender repeats what is missing.
 //!
 //! Invariants
 //! 1. Nothing is taken from a sender that has not proved itself, and no frame whose key is not that of its link.
-//! 2. Frames are taken in the order of their numbers.
+//! 2. Frames are taken in the order of their numbers, each once.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::{HEADER_BYTES as PACKET_BYTES, Packet};
 
 use crate::address::LinkAddress;
-use crate::control::{Control, End};
+use crate::control::Control;
 use crate::endpoint::Arrived;
-use crate::frame::{self, Assembler, FrameError, NicName};
+use crate::frame::{self, Assembler, FrameError, NicName, Seal};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
 use crate::links::PeerId;
-use crate::settings::{Check, Settings};
+use crate::repeat::{Order, Place};
+use crate::settings::Settings;
+use crate::words::{Voice, Word};
 
 /// How long a peer that has ended may be silent before it is lost: its last frames travel beside the control connection, and may
 /// come after its end.
@@ -29,6 +33,29 @@ pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(500);
 /// The longest greeting. A sender may make no calls for a while; whoever says nothing for longer is no peer.
 const GREETING_MAX: Duration = Duration::from_secs(600);
 
+/// A frame that has come.
+pub(crate) enum Frame {
+    Arrived(Arrived),
+    /// By way of the faulty network.
+    Copied(Vec<u8>),
+}
+
+impl Deref for Frame {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Frame::Arrived(frame) => frame,
+            Frame::Copied(frame) => frame,
+        }
+    }
+}
+
+/// Says how much payload a packet may have.
+pub(crate) type Most<'a> = &'a dyn Fn(NicName, &[u8; PACKET_BYTES]) -> u64;
+/// Gets a packet that is complete.
+pub(crate) type Whole<'a> = &'a mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]);
+
 /// A link from a peer.
 pub(crate) struct Incoming {
     control: Control,
@@ -36,27 +63,31 @@ pub(crate) struct Incoming {
 }
 
 enum Stage {
-    Greeting {
-        nonce: Nonce,
-        since: Instant,
-    },
-    Open {
-        peer: PeerId,
-        key: u64,
-        /// The number of the next frame.
-        number: u64,
-        assembler: Assembler,
-        /// Frames that are early, by number. Receive buffers bound them.
-        held: BTreeMap<u64, Arrived>,
-        /// When the control connection ended, or the last frame came after that.
-        ended: Option<Instant>,
-    },
+    Greeting { nonce: Nonce, since: Instant },
+    Open(Box<Open>),
+}
+
+struct Open {
+    peer: PeerId,
+    key: u64,
+    seal: Seal,
+    order: Order,
+    /// What the sender says, and what is said to it.
+    voices: [Voice; 2],
+    assembler: Assembler,
+    /// Frames that are early, by number. Receive buffers bound them.
+    held: BTreeMap<u64, Frame>,
+    /// When the control connection ended, or the last frame came after that.
+    ended: Option<Instant>,
+    /// Frames that were damaged, doubled or out of order.
+    faults: u64,
 }
 
 /// A sender that has proved itself.
 pub(crate) struct Proven {
     pub address: LinkAddress,
     pub nid: u32,
+    pub provider: String,
 }
 
 impl Incoming {
@@ -71,83 +102,103 @@ impl Incoming {
     }
 
     pub fn peer(&self) -> Option<PeerId> {
-        match self.stage {
-            Stage::Open { peer, .. } => Some(peer),
+        self.open().map(|open| open.peer)
+    }
+
+    fn open(&self) -> Option<&Open> {
+        match &self.stage {
+            Stage::Open(open) => Some(open),
             Stage::Greeting { .. } => None,
         }
     }
 
-    /// Goes on with the greeting. `admit` gets a sender that has proved itself, and the key for its answer; it returns the peer and the
-    /// answer. `Err` ends the link.
+    /// Goes on with the greeting, or hears what the sender says. `admit` gets a sender that has proved itself; it returns the peer and
+    /// the answer. `Err` ends the link.
     pub fn advance(
         &mut self,
         own_token: u64,
         settings: &Settings,
-        provider: &str,
-        admit: impl FnOnce(Proven) -> (PeerId, Answer),
+        admit: impl FnOnce(Proven) -> Result<(PeerId, Answer), GreetingError>,
     ) -> Result<(), GreetingError> {
         let ended = self.control.advance();
-        let Stage::Greeting { nonce, .. } = &self.stage else {
-            let Stage::Open { ended: at, .. } = &mut self.stage else { return Ok(()) };
-            if ended.is_err() {
-                at.get_or_insert_with(Instant::now);
+        if let Stage::Open(open) = &mut self.stage {
+            while let Some(message) = self.control.take_message()? {
+                match open.voices[0].hear(&message)? {
+                    Word::Last(number) => open.order.set_last(number),
+                    _ => return Err(GreetingError::Malformed),
+                }
             }
-            return if self.control.has_bytes() { Err(GreetingError::Malformed) } else { Ok(()) };
-        };
+            if ended.is_err() {
+                open.ended.get_or_insert_with(Instant::now);
+            }
+            self.speak(Instant::now());
+            return Ok(());
+        }
         if let Some(message) = self.control.take_message()? {
-            let own_nonce = *nonce;
-            let key_of = |theirs| Key::new(own_token, &settings.secret, own_nonce, theirs);
-            let opened = Offer::decode(&message, key_of).and_then(|(offer, key)| {
-                if offer.provider != provider {
-                    let theirs = offer.provider;
-                    return Err(GreetingError::Provider { ours: provider.to_owned(), theirs });
-                }
-                if offer.check != settings.check.number() {
-                    return Err(GreetingError::Check);
-                }
-                Ok((Proven { address: offer.address, nid: offer.nid }, key))
-            });
-            match opened {
-                Ok((proven, key)) => {
-                    let (peer, answer) = admit(proven);
-                    self.control.send(&answer.encode(&key));
-                    let assembler = Assembler::default();
-                    self.stage = Stage::Open { peer, key: answer.key, number: 0, assembler, held: BTreeMap::new(), ended: None };
-                }
-                Err(why) => {
-                    self.control.send(&refusal(&why));
-                    let _ = self.control.advance();
-                    return Err(why);
-                }
+            let opened = self.take_offer(&message, own_token, settings, admit);
+            if let Err(why) = opened {
+                self.control.send(&refusal(&why));
+                let _ = self.control.advance();
+                return Err(why);
             }
             if self.control.advance().is_err() {
-                if let Stage::Open { ended, .. } = &mut self.stage {
-                    *ended = Some(Instant::now());
+                if let Stage::Open(open) = &mut self.stage {
+                    open.ended = Some(Instant::now());
                 }
             }
             return Ok(());
         }
-        match ended {
-            Ok(()) => Ok(()),
-            Err(End::Closed | End::Failed(_)) => Err(GreetingError::Stranger),
-        }
+        ended.map_err(|_| GreetingError::Ended)
     }
 
-    /// Takes a frame of this link. `whole` gets each packet that is complete, `done` the frames that are used up.
+    fn take_offer(
+        &mut self,
+        message: &[u8],
+        own_token: u64,
+        settings: &Settings,
+        admit: impl FnOnce(Proven) -> Result<(PeerId, Answer), GreetingError>,
+    ) -> Result<(), GreetingError> {
+        let Stage::Greeting { nonce, .. } = &self.stage else { return Err(GreetingError::Malformed) };
+        let (offer, key) = Offer::decode(message, |theirs| Key::new(own_token, &settings.secret, *nonce, theirs))?;
+        if offer.check != settings.check.number() {
+            return Err(GreetingError::Check);
+        }
+        // Who has the secret may still claim to be another. So a process has to connect from the address that it gives.
+        if self.control.from().is_some_and(|from| from != offer.address.socket().ip()) {
+            return Err(GreetingError::Address { claimed: offer.address.socket().ip() });
+        }
+        let (peer, answer) = admit(Proven { address: offer.address, nid: offer.nid, provider: offer.provider })?;
+        self.control.send(&answer.encode(&key));
+        self.stage = Stage::Open(Box::new(Open {
+            peer,
+            key: answer.key,
+            seal: settings.check.seal(&key),
+            order: Order::default(),
+            voices: [Voice::of_sender(&key), Voice::of_receiver(&key)],
+            assembler: Assembler::default(),
+            held: BTreeMap::new(),
+            ended: None,
+            faults: 0,
+        }));
+        Ok(())
+    }
+
+    /// Takes a frame of this link, and those behind it that were early. `most` and `whole` are those of [`Incoming::take_one`], `done` gets the
+    /// frames that are used up.
     pub fn take(
         &mut self,
-        frame: Arrived,
-        check: Check,
-        whole: &mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]),
-        done: &mut Vec<Arrived>,
+        frame: Frame,
+        most: Most<'_>,
+        whole: Whole<'_>,
+        done: &mut Vec<Frame>,
     ) -> Result<(), Dropped> {
         let mut next = Some(frame);
         while let Some(frame) = next.take() {
-            match self.take_one(&frame, check, whole) {
+            match self.take_one(&frame, most, whole) {
                 Ok(()) => done.push(frame),
                 Err(Dropped::Early(early)) => {
-                    let Stage::Open { held, .. } = &mut self.stage else { return Err(Dropped::Foreign) };
-                    done.extend(held.insert(early, frame));
+                    let Stage::Open(open) = &mut self.stage else { return Err(Dropped::Foreign) };
+                    done.extend(open.held.insert(early, frame));
                     return Ok(());
                 }
                 Err(error) => {
@@ -155,66 +206,99 @@ impl Incoming {
                     return Err(error);
                 }
             }
-            if let Stage::Open { held, number, .. } = &mut self.stage {
-                next = held.remove(number);
+            if let Stage::Open(open) = &mut self.stage {
+                next = open.held.remove(&open.order.expected());
             }
         }
         Ok(())
     }
 
     /// The frames that are held, when the link ends.
-    pub fn into_held(self) -> Vec<Arrived> {
+    pub fn into_held(self) -> Vec<Frame> {
         match self.stage {
-            Stage::Open { held, .. } => held.into_values().collect(),
+            Stage::Open(open) => open.held.into_values().collect(),
             Stage::Greeting { .. } => Vec::new(),
         }
     }
 
-    fn take_one(
-        &mut self,
-        frame: &[u8],
-        check: Check,
-        whole: &mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]),
-    ) -> Result<(), Dropped> {
-        let Stage::Open { peer, key, number, assembler, ended, .. } = &mut self.stage else {
+    /// Takes the bytes of a frame. `most` says how much payload a packet may have, `whole` gets each packet that is complete. An error
+    /// ends the link, unless the frame is not of it.
+    pub fn take_one(&mut self, frame: &[u8], most: Most<'_>, whole: Whole<'_>) -> Result<(), Dropped> {
+        let Stage::Open(open) = &mut self.stage else {
             return Err(Dropped::Foreign);
         };
-        let (header, records) = frame::read(frame, check != Check::None)?;
-        if header.key != *key {
+        let is_repeated = open.seal != Seal::None;
+        let (header, records) = match frame::read(frame, &open.seal) {
+            Ok(read) => read,
+            // A frame that is damaged may say that it is of another link.
+            Err(why) if is_repeated => {
+                open.order.miss();
+                open.note_fault(&why);
+                self.speak(Instant::now());
+                return Ok(());
+            }
+            Err(why) => return Err(why.into()),
+        };
+        if header.key != open.key {
             return Err(Dropped::Foreign);
         }
-        match header.number.cmp(number) {
-            Ordering::Equal => *number += 1,
-            Ordering::Greater => return Err(Dropped::Early(header.number)),
-            Ordering::Less => return Err(Dropped::Again { expected: *number, found: header.number }),
+        match open.order.see(header.number) {
+            Place::Next => {}
+            place if is_repeated => {
+                open.note_fault(&place);
+                self.speak(Instant::now());
+                return Ok(());
+            }
+            Place::Doubled => return Err(Dropped::Again(header.number)),
+            Place::Early { .. } => return Err(Dropped::Early(header.number)),
         }
-        if let Some(at) = ended {
+        if let Some(at) = &mut open.ended {
             *at = Instant::now();
         }
         for record in records {
-            assembler.take(record?, Packet::payload_bytes_of, |to, packet, payload| {
-                whole(*peer, to, packet, payload);
+            open.assembler.take(record?, Packet::payload_bytes_of, most, |to, packet, payload| {
+                whole(open.peer, to, packet, payload);
             })?;
+        }
+        if is_repeated || open.order.is_complete() {
+            self.speak(Instant::now());
         }
         Ok(())
     }
 
+    /// Says to the sender what there is to say now. What was said before leaves first.
+    pub fn speak(&mut self, now: Instant) {
+        let Stage::Open(open) = &mut self.stage else { return };
+        let says = open.seal != Seal::None || open.order.is_complete();
+        if !says || open.ended.is_some() {
+            return;
+        }
+        // The kernel takes few small messages while the other side's has not acknowledged them. What was left leaves first.
+        if self.control.send_now().is_err() || self.control.has_to_send() {
+            return;
+        }
+        if let Some(word) = open.order.word(now) {
+            self.control.send(&open.voices[1].say(word));
+            // An end is found by the next look at the connection.
+            let _ = self.control.send_now();
+        }
+    }
+
     /// Whether the control connection has ended.
     pub fn has_ended(&self) -> bool {
-        matches!(self.stage, Stage::Open { ended: Some(_), .. })
+        self.open().is_some_and(|open| open.ended.is_some())
     }
 
     /// Whether the peer has ended, and its last frames have come.
     pub fn is_over(&self) -> bool {
-        match &self.stage {
-            Stage::Open { ended: Some(at), .. } => at.elapsed() > LAST_FRAMES,
-            _ => false,
-        }
+        let is_over = |open: &Open| open.ended.is_some_and(|at| at.elapsed() > LAST_FRAMES || open.order.is_complete());
+        self.open().is_some_and(is_over)
     }
 
-    /// Whether this link's last frames are awaited.
+    /// Whether this link's last frames are awaited, or there will be something to say.
     pub fn waits_for_time(&self) -> bool {
-        matches!(self.stage, Stage::Open { ended: Some(_), .. })
+        let has_to_say = |open: &Open| open.seal != Seal::None && open.order.has_to_say() || self.control.has_to_send();
+        self.open().is_some_and(|open| open.ended.is_some() || has_to_say(open))
     }
 
     /// Whether its sender has not proved itself.
@@ -228,13 +312,26 @@ impl Incoming {
     }
 }
 
+impl Open {
+    /// Reports faults ever more rarely.
+    fn note_fault(&mut self, what: &dyn fmt::Debug) {
+        self.faults += 1;
+        if self.faults.is_power_of_two() {
+            log::warn!(
+                "frames of a process of another host are repeated; {} faults so far, the last: {what:?}",
+                self.faults
+            );
+        }
+    }
+}
+
 /// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Dropped {
     #[error("its link or key is unknown")]
     Foreign,
-    #[error("its number is {found}, but {expected} is next: it comes again")]
-    Again { expected: u64, found: u64 },
+    #[error("its number is {0}: it comes again. SELVEDGE_NET_CHECK=crc has frames put right")]
+    Again(u64),
     #[error("its number is {0}, and one before has not come")]
     Early(u64),
     #[error(transparent)]

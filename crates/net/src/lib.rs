@@ -9,6 +9,9 @@
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |
 //! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
+//! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
+//! | `forked` | what a forked child must not hold |
+//! | [`faults`] | a faulty network, for tests |
 //! | `progress` | the thread that makes progress while the program computes |
 //!
 //! The design is in `docs/design/hosts.md`.
@@ -16,15 +19,20 @@
 pub mod address;
 mod control;
 pub mod endpoint;
+pub mod faults;
+mod forked;
 pub mod frame;
 pub mod greeting;
 mod incoming;
 pub mod links;
 mod outgoing;
 mod progress;
+mod repeat;
 pub mod settings;
+mod words;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
+pub use faults::{Faults, FaultsError};
 pub use frame::NicName;
 pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who};
 pub use settings::{Check, Progress, Settings};

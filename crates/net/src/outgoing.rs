@@ -7,6 +7,7 @@
 //! 1. Packets leave in the order in which they were handed over, each once.
 //! 2. A frame goes at once while few others are on their way ([`AT_ONCE`]); otherwise packets gather in it until it is full or
 //!    somebody polls. So a burst shares frames, and a single packet waits for nobody.
+//! 3. With a check each frame is short, and kept in the [`Window`] until the receiver has taken it. Repetitions leave before new frames.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,9 +19,11 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 use crate::address::LinkAddress;
 use crate::control::Control;
 use crate::endpoint::{Destination, Endpoint, FRAME_BYTES_MAX, LONG_FRAME_BYTES_MAX, SendError, Tail};
-use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, OVERHEAD_BYTES, Writer};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
+use crate::repeat::{Impossible, Window};
 use crate::settings::{Check, Settings};
+use crate::words::{Voice, Word};
 
 /// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
 const SHORT_PAYLOAD_MAX: usize = FRAME_BYTES_MAX - OVERHEAD_BYTES;
@@ -28,6 +31,8 @@ const SHORT_PAYLOAD_MAX: usize = FRAME_BYTES_MAX - OVERHEAD_BYTES;
 const TAIL_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX - FRAME_BYTES_MAX;
 /// Bytes of the longest payload that leaves in frames that need not wait for their receiver.
 const EAGER_PAYLOAD_MAX: usize = 64 << 10;
+/// The least room in a frame for which a payload is cut: less is not worth a record.
+const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Frames of a link on their way while a new one still goes at once.
@@ -53,11 +58,23 @@ enum Stage {
         key: Option<Key>,
     },
     /// The control connection is kept: its end is the peer's.
-    Open {
-        control: Control,
-        to: Destination,
-        header: FrameHeader,
-    },
+    Open(Box<Open>),
+}
+
+struct Open {
+    control: Control,
+    to: Destination,
+    /// Of the next frame.
+    header: FrameHeader,
+    seal: Seal,
+    /// None: the link has no check, and nothing is repeated.
+    window: Option<Window>,
+    /// What is said to the receiver, and what it says.
+    voices: [Voice; 2],
+    /// The end was announced.
+    has_said_last: bool,
+    /// All frames before this number were taken, as far as the receiver has said.
+    taken: u64,
 }
 
 /// A frame that is being filled, or that found no room.
@@ -90,6 +107,8 @@ pub enum LinkError {
     Greeting(#[from] GreetingError),
     #[error("its process has ended, or its host is lost")]
     Ended,
+    #[error("{0}")]
+    Expelled(String),
     #[error("libfabric: {0}")]
     Endpoint(String),
 }
@@ -113,9 +132,45 @@ impl Outgoing {
         matches!(self.stage, Stage::Closed)
     }
 
-    /// Whether packets wait for this link.
+    /// Whether packets wait for this link, or frames are to be repeated.
     pub fn has_to_send(&self) -> bool {
-        self.building.is_some() || !self.queue.is_empty()
+        let repeats = |window: &Window| window.to_send().is_some();
+        self.building.is_some() || !self.queue.is_empty() || self.window().is_some_and(repeats)
+    }
+
+    fn open(&self) -> Option<&Open> {
+        if let Stage::Open(open) = &self.stage { Some(open) } else { None }
+    }
+
+    fn window(&self) -> Option<&Window> {
+        self.open()?.window.as_ref()
+    }
+
+    /// Whether frames are kept for which the receiver may have no word.
+    pub fn waits_for_word(&self) -> bool {
+        self.window().is_some_and(|window| !window.is_empty())
+    }
+
+    /// Repeats frames for which the receiver has had no word for too long. Returns whether it does.
+    pub fn look_at_time(&mut self, now: Instant) -> bool {
+        let Stage::Open(open) = &mut self.stage else { return false };
+        let Some(window) = &mut open.window else { return false };
+        let repeats = window.look_at_time(now);
+        if repeats {
+            log::debug!("no word of a receiver of another host: {window:?}, {} frames on the way", self.on_the_way);
+        }
+        repeats
+    }
+
+    /// Announces the end of the link, once. Returns whether the receiver has yet to say that it has all frames.
+    pub fn say_last(&mut self) -> bool {
+        let Stage::Open(open) = &mut self.stage else { return false };
+        let number = open.header.number;
+        if !open.has_said_last && number != 0 {
+            open.has_said_last = true;
+            open.control.send(&open.voices[0].say(Word::Last(number)));
+        }
+        open.taken < number && open.control.send_now().is_ok()
     }
 
     /// A frame has completed.
@@ -136,21 +191,19 @@ impl Outgoing {
     pub fn control(&self) -> Option<&Control> {
         match &self.stage {
             Stage::Closed => None,
-            Stage::Greeting { control, .. } | Stage::Open { control, .. } => Some(control),
+            Stage::Greeting { control, .. } => Some(control),
+            Stage::Open(open) => Some(&open.control),
         }
     }
 
     /// Where frames go, once the link is open.
     pub fn destination(&self) -> Option<Destination> {
-        match &self.stage {
-            Stage::Open { to, .. } => Some(*to),
-            _ => None,
-        }
+        self.open().map(|open| open.to)
     }
 
     /// Begins to connect.
     pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
-        let control = Control::connect(address.socket(), settings.timeout)?;
+        let control = Control::connect(settings.at, address.socket(), settings.timeout)?;
         self.stage = Stage::Greeting { control, key: None };
         Ok(())
     }
@@ -166,10 +219,7 @@ impl Outgoing {
     ) -> Result<(), LinkError> {
         let (control, key) = match &mut self.stage {
             Stage::Closed => return Ok(()),
-            Stage::Open { control, .. } => {
-                control.advance().map_err(|_| LinkError::Ended)?;
-                return if control.has_bytes() { Err(GreetingError::Malformed.into()) } else { Ok(()) };
-            }
+            Stage::Open(open) => return open.advance(),
             Stage::Greeting { control, key } => (control, key),
         };
         let ended = control.advance();
@@ -177,9 +227,19 @@ impl Outgoing {
             if let Some(key) = key {
                 let answer = Answer::decode(&message, key)?;
                 let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
-                let header = FrameHeader { link: answer.link, key: answer.key, number: 0 };
+                let seal = settings.check.seal(key);
+                let voices = [Voice::of_sender(key), Voice::of_receiver(key)];
                 if let Stage::Greeting { control, .. } = std::mem::replace(&mut self.stage, Stage::Closed) {
-                    self.stage = Stage::Open { control, to, header };
+                    self.stage = Stage::Open(Box::new(Open {
+                        control,
+                        to,
+                        header: FrameHeader { link: answer.link, key: answer.key, number: 0 },
+                        window: (settings.check != Check::None).then(Window::default),
+                        seal,
+                        voices,
+                        has_said_last: false,
+                        taken: 0,
+                    }));
                 }
                 return Ok(());
             }
@@ -200,6 +260,11 @@ impl Outgoing {
         ended.map_err(end_of)
     }
 
+    /// Bytes behind the records of a frame.
+    fn seal_bytes(&self) -> usize {
+        self.open().map_or(0, |open| open.seal.bytes())
+    }
+
     /// Takes a packet. A short one goes into the frame that is being filled. Any other waits, and takes its payload out of `payload`.
     pub fn push(
         &mut self,
@@ -208,7 +273,10 @@ impl Outgoing {
         packet: &[u8; PACKET_BYTES],
         payload: &mut Vec<u8>,
     ) {
-        if self.queue.is_empty() && self.destination().is_some() && payload.len() <= SHORT_PAYLOAD_MAX {
+        if self.queue.is_empty()
+            && self.destination().is_some()
+            && payload.len() <= SHORT_PAYLOAD_MAX - self.seal_bytes()
+        {
             let written = endpoint
                 .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, payload).map(|()| None)));
             if written.is_some() {
@@ -234,7 +302,9 @@ impl Outgoing {
             Some(building) => building,
             None => Building { buffer: endpoint.take_buffer()?, bytes: FRAME_HEADER_BYTES, tail: None },
         };
-        let mut writer = Writer::resume(endpoint.frame_mut(buffer), bytes);
+        let frame = endpoint.frame_mut(buffer);
+        let room = frame.len() - self.seal_bytes();
+        let mut writer = Writer::resume(&mut frame[..room], bytes);
         let written = write(&mut writer);
         let bytes = writer.bytes();
         if bytes == FRAME_HEADER_BYTES {
@@ -250,12 +320,22 @@ impl Outgoing {
     fn fill(&mut self, endpoint: &mut Endpoint) {
         while let Some(mut waiting) = self.queue.pop_front() {
             let Waiting { to, packet, payload, sent } = &waiting;
+            let short = SHORT_PAYLOAD_MAX - self.seal_bytes();
             let most = match payload.len() <= EAGER_PAYLOAD_MAX {
+                // What is kept for repeating is no longer than a buffer.
+                _ if self.window().is_some() => {
+                    let used = self.building.as_ref().map_or(0, |building| building.bytes - FRAME_HEADER_BYTES);
+                    short.saturating_sub(used)
+                }
                 true => TAIL_BYTES_MAX.min(endpoint.eager_bytes() - OVERHEAD_BYTES),
                 false => TAIL_BYTES_MAX,
             };
+            if most < CUT_BYTES_MIN && payload.len() > short {
+                self.queue.push_front(waiting);
+                return;
+            }
             let count = most.min(payload.len() - *sent);
-            let written = self.write(endpoint, |writer| match payload.len() <= SHORT_PAYLOAD_MAX {
+            let written = self.write(endpoint, |writer| match payload.len() <= short {
                 true => writer.packet(*to, packet, payload).map(|()| None),
                 false => {
                     let tail = Tail { payload: payload.clone(), range: *sent..sent + count };
@@ -282,21 +362,30 @@ impl Outgoing {
         tag: u32,
         settings: &Settings,
     ) -> Result<(), LinkError> {
-        let Stage::Open { to, .. } = self.stage else { return Ok(()) };
-        loop {
+        // The seal of frames is known once the link is open.
+        while self.open().is_some() {
+            let limit = if self.repeat(endpoint, tag, settings)? { ON_THE_WAY_MAX } else { 0 };
             self.fill(endpoint);
+            let Stage::Open(open) = &mut self.stage else { return Ok(()) };
             let Some(Building { buffer, bytes, tail }) = &self.building else { return Ok(()) };
             let waits = !all && self.queue.is_empty() && tail.is_none() && self.on_the_way >= AT_ONCE;
-            if waits || self.on_the_way >= ON_THE_WAY_MAX {
+            if waits || self.on_the_way >= limit || open.window.as_ref().is_some_and(|window| !window.takes_more()) {
                 return Ok(());
             }
-            let Stage::Open { header, .. } = &mut self.stage else { return Ok(()) };
             let writer = Writer::resume(endpoint.frame_mut(*buffer), *bytes);
             let payload = tail.as_ref().map_or(&[][..], Tail::bytes);
-            let bytes = writer.finish(header, payload, settings.check != Check::None);
-            match endpoint.send(*buffer, bytes, tail.as_ref(), to, tag) {
+            if let Some(window) = &mut open.window {
+                // From here on it is sent as a repetition is.
+                window.keep(writer.sealed(&open.header, payload, &open.seal), Instant::now());
+                endpoint.put_back(*buffer);
+                open.header.number += 1;
+                self.building = None;
+                continue;
+            }
+            let bytes = writer.finish(&open.header, payload);
+            match endpoint.send(*buffer, bytes, tail.as_ref(), open.to, tag) {
                 Ok(()) => {
-                    header.number += 1;
+                    open.header.number += 1;
                     self.building = None;
                     self.on_the_way += 1;
                     self.stuck_since = None;
@@ -308,6 +397,37 @@ impl Outgoing {
                 Err(SendError::Broken(why)) => return Err(LinkError::Endpoint(why)),
             }
         }
+        Ok(())
+    }
+
+    /// Sends the frames of the window that are to be sent. Returns whether there is room for more.
+    fn repeat(&mut self, endpoint: &mut Endpoint, tag: u32, settings: &Settings) -> Result<bool, LinkError> {
+        while let Stage::Open(open) = &mut self.stage {
+            let Some(window) = &mut open.window else { break };
+            let Some(frame) = window.to_send() else { break };
+            if self.on_the_way >= ON_THE_WAY_MAX {
+                return Ok(false);
+            }
+            let Some(buffer) = endpoint.take_buffer() else { return Ok(false) };
+            let bytes = frame.len();
+            endpoint.frame_mut(buffer)[..bytes].copy_from_slice(frame);
+            match endpoint.send(buffer, bytes, None, open.to, tag) {
+                Ok(()) => {
+                    window.has_sent();
+                    self.on_the_way += 1;
+                    self.stuck_since = None;
+                }
+                Err(why) => {
+                    endpoint.put_back(buffer);
+                    if let SendError::Broken(why) = why {
+                        return Err(LinkError::Endpoint(why));
+                    }
+                    self.note_stuck(settings);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Reports a link on which nothing leaves, though its control connection is open.
@@ -331,6 +451,27 @@ impl Outgoing {
             endpoint.put_back(building.buffer);
         }
         *self = Outgoing::default();
+    }
+}
+
+impl Open {
+    /// Hears what the receiver says, and finds its end.
+    fn advance(&mut self) -> Result<(), LinkError> {
+        let ended = self.control.advance();
+        while let Some(message) = self.control.take_message()? {
+            let now = Instant::now();
+            let word = self.voices[1].hear(&message)?;
+            let (Word::Taken(number) | Word::Again(number)) = word else { return Err(GreetingError::Malformed.into()) };
+            let heard = match (&mut self.window, word) {
+                (Some(window), Word::Taken(_)) => window.taken(number, now),
+                (Some(window), _) => window.again(number, now),
+                (None, Word::Taken(_)) if number <= self.header.number => Ok(()),
+                (None, _) => Err(Impossible),
+            };
+            heard.map_err(|Impossible| GreetingError::Malformed)?;
+            self.taken = self.taken.max(number);
+        }
+        ended.map_err(|_| LinkError::Ended)
     }
 }
 

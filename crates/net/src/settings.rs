@@ -4,13 +4,19 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::faults::Faults;
+use crate::frame::Seal;
+use crate::greeting::Key;
+
 /// How frames are checked. Both sides of a link must do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Not at all: the transport below is trusted.
     None,
-    /// By a CRC-32C of each frame.
+    /// By a CRC-32C of each frame. What is damaged or lost is repeated.
     Crc,
+    /// By a tag of each frame, which nobody else can make. What is damaged or lost is repeated.
+    Mac,
 }
 
 impl Check {
@@ -19,6 +25,16 @@ impl Check {
         match self {
             Check::None => 0,
             Check::Crc => 1,
+            Check::Mac => 2,
+        }
+    }
+
+    /// The seal of the frames of a link that was greeted with this key.
+    pub(crate) fn seal(self, key: &Key) -> Seal {
+        match self {
+            Check::None => Seal::None,
+            Check::Crc => Seal::Crc,
+            Check::Mac => Seal::Mac(key.derived(b"frames  ")),
         }
     }
 }
@@ -49,4 +65,6 @@ pub struct Settings {
     pub progress: Progress,
     /// After this time of silence a host is lost.
     pub timeout: Duration,
+    /// What is done to frames on their way, for tests.
+    pub faults: Option<Faults>,
 }

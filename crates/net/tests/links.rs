@@ -5,11 +5,17 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use selvedge_net::{Check, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who};
+use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
+use selvedge_net::{
+    Check, Faults, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who,
+};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
 
 /// Who sent a packet, for which NIC, its number, its payload.
 type Found = (PeerId, NicName, u64, Vec<u8>);
+
+/// The most that a packet may have.
+const PAYLOAD_MAX: u64 = 1 << 20;
 
 /// Keeps what comes.
 #[derive(Default)]
@@ -22,6 +28,10 @@ impl Sink for Kept {
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
         let packet = Packet::decode(packet).expect("as it was sent");
         self.packets.lock().expect("no panic").push((from, to, packet.match_bits, payload.to_vec()));
+    }
+
+    fn payload_max(&self, _: PeerId, _: NicName, _: &[u8; HEADER_BYTES]) -> u64 {
+        PAYLOAD_MAX
     }
 
     fn lost(&self, peer: PeerId) {
@@ -38,6 +48,7 @@ fn settings(progress: Progress) -> Settings {
         check: Check::Crc,
         progress,
         timeout: Duration::from_secs(5),
+        faults: None,
     }
 }
 
@@ -172,6 +183,138 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
     a.close();
 }
 
+/// Packets both ways through a faulty network; all must come, in order, once.
+fn exchange(faults: &str, check: Check, progress: Progress, count: u64) {
+    let with = |seed: u64| {
+        let faults: Faults = format!("{faults},seed={seed}").parse().expect("right");
+        open(Settings { faults: Some(faults), check, ..settings(progress) })
+    };
+    let ((a, at_a), (b, at_b)) = (with(1), with(2));
+    let (to_b, to_a) = (a.peer(b.address()), b.peer(a.address()));
+    std::thread::scope(|scope| {
+        for (links, peer) in [(&a, to_b), (&b, to_a)] {
+            scope.spawn(move || (0..count).for_each(|number| send(links, peer, number, length_of(number))));
+        }
+        let came = |kept: &Kept| kept.packets.lock().expect("no panic").len() as u64;
+        let since = Instant::now();
+        while came(&at_a) < count || came(&at_b) < count {
+            let lost = at_a.lost.lock().expect("no panic").len() + at_b.lost.lock().expect("no panic").len();
+            assert!(lost == 0, "{faults}: a link broke");
+            assert!(since.elapsed() < Duration::from_secs(60), "{faults}: {} {}", came(&at_a), came(&at_b));
+            match progress {
+                Progress::Calls => [&a, &b].iter().for_each(|links| links.poll()),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    });
+    check_all(&at_b, b.peer(a.address()), count);
+    check_all(&at_a, a.peer(b.address()), count);
+    // Each closes while the other answers.
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.close());
+        b.close();
+    });
+    check_all(&at_b, b.peer(a.address()), count);
+}
+
+#[test]
+fn lost_frames_are_repeated() {
+    exchange("loss=0.05", Check::Crc, Progress::Calls, 1000);
+}
+
+#[test]
+fn damaged_frames_are_repeated() {
+    exchange("corrupt=0.05", Check::Crc, Progress::Thread, 1000);
+    exchange("corrupt=0.05", Check::Mac, Progress::Calls, 1000);
+}
+
+#[test]
+fn doubled_frames_are_taken_once() {
+    exchange("double=0.2", Check::Crc, Progress::Calls, 1000);
+}
+
+#[test]
+fn swapped_frames_are_put_in_order() {
+    exchange("reorder=0.1", Check::Crc, Progress::Thread, 1000);
+}
+
+#[test]
+fn late_frames_need_no_check() {
+    exchange("delay=2ms", Check::None, Progress::Calls, 1000);
+    exchange("delay=2ms", Check::Mac, Progress::Thread, 1000);
+}
+
+#[test]
+fn all_faults_at_once() {
+    let faults = "loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms";
+    for (check, progress) in
+        [(Check::Crc, Progress::Thread), (Check::Mac, Progress::Calls), (Check::Mac, Progress::Thread)]
+    {
+        exchange(faults, check, progress, 2000);
+    }
+}
+
+#[test]
+fn without_a_check_a_doubled_frame_breaks_the_link() {
+    let faults = "double=0.2".parse().expect("right");
+    let (a, _) = open(Settings { check: Check::None, ..settings(Progress::Calls) });
+    let (b, at_b) = open(Settings { check: Check::None, faults: Some(faults), ..settings(Progress::Calls) });
+    let to_b = a.peer(b.address());
+    for number in 0..200 {
+        while a.send(to_b, NIC, &packet(number, 9000), &mut payload(number, 9000), When::Now) == Err(SendError::Full) {
+            a.poll();
+            b.poll();
+        }
+        a.poll();
+        b.poll();
+    }
+    poll_until(&[&a, &b], "it is found", || !at_b.lost.lock().expect("no panic").is_empty());
+    let packets = at_b.packets.lock().expect("no panic");
+    assert!(packets.iter().zip(0..).all(|(found, number)| found.2 == number), "in order up to it");
+    a.close();
+    b.close();
+}
+
+/// The receiver makes no calls for a while: nothing is lost, and the link does not break.
+#[test]
+fn a_receiver_that_computes_gets_everything_later() {
+    let ((a, at_a), (b, at_b)) = (open(settings(Progress::Thread)), open(settings(Progress::Calls)));
+    let to_b = a.peer(b.address());
+    send(&a, to_b, 0, length_of(0));
+    poll_until(&[&b], "the first", || !at_b.packets.lock().expect("no panic").is_empty());
+    for number in 1..50 {
+        send(&a, to_b, number, length_of(number));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    poll_until(&[&b], "the others", || at_b.packets.lock().expect("no panic").len() == 50);
+    check_all(&at_b, b.peer(a.address()), 50);
+    assert!(at_a.lost.lock().expect("no panic").is_empty());
+    b.close();
+    a.close();
+}
+
+/// Both have much in their sockets that they do not read before they end. The kernel resets such a connection.
+#[test]
+fn the_last_packets_of_a_process_that_has_unread_input_arrive() {
+    for round in 0..5 {
+        let plain = || Settings { check: Check::None, ..settings(Progress::Calls) };
+        let ((a, _), (b, at_b)) = (open(plain()), open(Settings { progress: Progress::Thread, ..plain() }));
+        let (to_b, to_a) = (a.peer(b.address()), b.peer(a.address()));
+        for number in 0..100 {
+            send(&b, to_a, number, length_of(number));
+            send(&a, to_b, number, length_of(number));
+        }
+        a.close();
+        let since = Instant::now();
+        while at_b.lost.lock().expect("no panic").is_empty() {
+            assert!(since.elapsed() < Duration::from_secs(30), "round {round}: the end is seen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        check_all(&at_b, to_a, 100);
+        b.close();
+    }
+}
+
 #[test]
 fn nobody_is_there() {
     let (a, at_a) = open(settings(Progress::Calls));
@@ -217,6 +360,93 @@ fn a_stranger_disturbs_nobody() {
     poll_until(&[&a], "the packet comes", || !at_b.packets.lock().expect("no panic").is_empty());
     a.close();
     b.close();
+}
+
+/// A member of the job that greets as it likes. Returns the answer, or why there is none.
+fn greet(links: &Links, address: LinkAddress, nid: u32) -> Result<(std::net::TcpStream, Answer), GreetingError> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(links.address().socket()).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    let read = |mut stream: &std::net::TcpStream| {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("a message");
+        let mut message = vec![0; u32::from_le_bytes(length) as usize];
+        stream.read_exact(&mut message).expect("a message");
+        message
+    };
+    let hello = Hello::decode(&read(&stream)).expect("it says hello");
+    let key = Key::new(links.address().token(), b"shuttle", hello.nonce, [5; 32]);
+    // Its provider is the one that any other here has.
+    let endpoint = selvedge_net::endpoint::Endpoint::open(Ipv4Addr::LOCALHOST.into(), None).expect("libfabric's tcp");
+    let provider = endpoint.provider().to_owned();
+    let offer = Offer { nonce: [5; 32], nid, address, check: 1, provider };
+    stream.write_all(&offer.encode(&key)).expect("it leaves");
+    let answer = Answer::decode(&read(&stream), &key)?;
+    Ok((stream, answer))
+}
+
+#[test]
+fn a_member_that_claims_to_be_another_is_refused() {
+    let ((a, at_a), (b, _)) = (open(settings(Progress::Thread)), open(settings(Progress::Calls)));
+    let refused = |result: Result<_, GreetingError>| match result {
+        Err(GreetingError::Refused(why)) => why,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was taken"),
+    };
+    let elsewhere = LinkAddress::new("127.0.0.2:5000".parse().expect("an address"), 7);
+    let why = refused(greet(&a, elsewhere, 3).map(drop));
+    assert!(why.contains("127.0.0.2") && why.contains("connects from another"), "{why}");
+    let here = LinkAddress::new("127.0.0.1:5000".parse().expect("an address"), 7);
+    let first = greet(&a, here, 3).expect("the same as any");
+    let why = refused(greet(&a, here, 4).map(drop));
+    assert!(why.contains("number 4") && why.contains("3 before"), "{why}");
+    // Neither it nor any other was harmed.
+    assert!(at_a.lost.lock().expect("no panic").is_empty());
+    send(&b, b.peer(a.address()), 0, 0);
+    poll_until(&[&b], "others go on", || at_a.packets.lock().expect("no panic").len() == 1);
+    drop(first);
+    b.close();
+    a.close();
+}
+
+#[test]
+fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
+    let ((a, at_a), (b, _), (c, _)) =
+        (open(settings(Progress::Thread)), open(settings(Progress::Calls)), open(settings(Progress::Calls)));
+    let (from_b, from_c) = (b.peer(a.address()), c.peer(a.address()));
+    send(&c, from_c, 0, 0);
+    let bytes = PAYLOAD_MAX as usize + 1;
+    b.send(from_b, NIC, &packet(0, bytes), &mut payload(0, bytes), When::Now).expect("it leaves");
+    poll_until(&[&b, &c], "its end", || *at_a.lost.lock().expect("no panic") == [a.peer(b.address())]);
+    let came = || at_a.packets.lock().expect("no panic").len();
+    for number in 1..10 {
+        send(&c, from_c, number, length_of(number));
+    }
+    poll_until(&[&b, &c], "the others", || came() == 10);
+    check_all(&at_a, a.peer(c.address()), 10);
+    for links in [a, b, c] {
+        links.close();
+    }
+}
+
+/// Words of a member that it could not have, after a greeting that is right.
+#[test]
+fn a_member_that_says_impossible_words_is_lost() {
+    use std::io::Write;
+    let (a, at_a) = open(settings(Progress::Thread));
+    let here = LinkAddress::new("127.0.0.1:5000".parse().expect("an address"), 7);
+    for words in [
+        &[0xff; 40][..],
+        &[25, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24],
+    ] {
+        let before = at_a.lost.lock().expect("no panic").len();
+        let member = LinkAddress::new(here.socket(), before as u64);
+        let (mut stream, answer) = greet(&a, member, 3).expect("the same as any");
+        assert!(!answer.endpoint.is_empty());
+        stream.write_all(words).expect("it leaves");
+        poll_until(&[], "it is lost", || at_a.lost.lock().expect("no panic").len() == before + 1);
+    }
+    a.close();
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
-use crate::owner::Handled;
+use crate::owner::{Handled, TOKEN_MASK};
 use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
 use crate::segment::Segment;
@@ -184,11 +184,21 @@ impl Interface {
         }
     }
 
+    /// The request that a response says that it answers: its target, and how many bytes it wants. None: it is not pending.
+    fn asked(&self, response: &Packet, guard: &Guard<'_>) -> Option<(u64, u64)> {
+        let command = guard.pending(response.token & TOKEN_MASK).filter(|_| self.is_own_token(response))?;
+        Some((command.target, if command.has_reply() { command.length } else { 0 }))
+    }
+
     /// Handles a packet of another host.
-    fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool) {
+    fn take_in_packet(&self, packet: &Packet, payload: &[u8], in_call: bool, is_sender: &dyn Fn(u64) -> bool) {
         self.taken_in.fetch_add(1, Relaxed);
         let own = if in_call { &self.own } else { self.as_seen_from_outside() };
         let mut guard = self.own.segment.lock(self.word);
+        if packet.kind == RESPONSE && self.asked(packet, &guard).is_some_and(|(target, _)| !is_sender(target)) {
+            drop(guard);
+            return log::error!("a response of a process of another host was dropped: it was not asked");
+        }
         // The NIC was found open, but may have been closed since: then the program's buffers are its own again.
         if self.closing.load(SeqCst) {
             drop(guard);
@@ -247,16 +257,32 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
 }
 
 /// Gives a packet of another host to the NIC number `ni` of this process under the Portals process id `pid`. Its `origin` must be the
-/// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. Returns the response to send where there is no
-/// such NIC and the request wants one.
-pub fn hand_in(pid: u32, ni: u32, packet: &Packet, payload: &[u8], in_call: bool) -> Option<Packet> {
+/// sender's id here. `in_call`: the program's call does it, and not a thread beside the program. `is_sender`: whether an id is the
+/// sender's; it is called under the NIC's lock, and must not wait for anything. Returns the response to send where there is no such NIC and
+/// the request wants one.
+pub fn hand_in(
+    pid: u32,
+    ni: u32,
+    packet: &Packet,
+    payload: &[u8],
+    in_call: bool,
+    is_sender: &dyn Fn(u64) -> bool,
+) -> Option<Packet> {
     match open_interface(pid, ni).filter(|interface| !interface.closing.load(SeqCst)) {
         Some(interface) => {
-            interface.take_in_packet(packet, payload, in_call);
+            interface.take_in_packet(packet, payload, in_call, is_sender);
             None
         }
         None => refusal(packet, fail::UNDELIVERABLE),
     }
+}
+
+/// The most payload that a response from another host may bring to the NIC number `ni` of this process under the Portals process id `pid`:
+/// what was asked for.
+pub fn asked_bytes(pid: u32, ni: u32, response: &Packet) -> u64 {
+    let Some(interface) = open_interface(pid, ni) else { return 0 };
+    let guard = interface.own.segment.lock(interface.word);
+    interface.asked(response, &guard).map_or(0, |(_, bytes)| bytes)
 }
 
 /// Executes the triggered operations that other processes of this host have left to this one, because they are for other hosts.
@@ -275,3 +301,6 @@ pub fn wake_waiters() {
         interface.own.segment.wake_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,7 @@ impl Interface {
     ) -> Handled {
         if packet.kind == RESPONSE {
             let token = packet.token & TOKEN_MASK;
-            let command = if wire_token(token, self.word) == packet.token { guard.take_pending(token) } else { None };
+            let command = if self.is_own_token(packet) { guard.take_pending(token) } else { None };
             if let Some(command) = &command {
                 self.respond(own, &mut guard, command, packet, bytes, length);
             }
@@ -164,6 +164,11 @@ impl Interface {
             self.answer(packet, &delivery, reply);
         }
         Handled::Done { fired }
+    }
+
+    /// Whether a response answers a request of this process, and not of one before it with its id.
+    pub(crate) fn is_own_token(&self, response: &Packet) -> bool {
+        wire_token(response.token & TOKEN_MASK, self.word) == response.token
     }
 
     /// Offers messages again that found a full mailbox.
@@ -314,18 +319,25 @@ impl Interface {
 
     /// Fails the requests whose target has died.
     fn fail_lost(&self) {
-        loop {
+        // Whether a process of another host answers is asked without the NIC's lock: the answer may take the links' lock, which its
+        // holder keeps while libfabric works, or a question to the launcher.
+        let mut targets = Vec::new();
+        self.own.segment.lock(self.word).find_pending(|target, responder| {
+            if targets.last() != Some(&(target, responder)) {
+                targets.push((target, responder));
+            }
+            false
+        });
+        targets.sort_unstable();
+        targets.dedup();
+        targets.retain(|&(target, responder)| !self.answers(target, responder));
+        while !targets.is_empty() {
             let mut due = Due::new();
-            let mut last = (0, 0, true);
-            let lost = {
-                let guard = self.own.segment.lock(self.word);
-                guard.find_pending(|target, responder| {
-                    if (target, responder) != (last.0, last.1) {
-                        last = (target, responder, self.answers(target, responder));
-                    }
-                    !last.2
-                })
-            };
+            let mut last = (0, 0);
+            let lost = self.own.segment.lock(self.word).find_pending(|target, responder| {
+                last = (target, responder);
+                targets.binary_search(&last).is_ok()
+            });
             let Some(token) = lost else { return };
             // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
@@ -363,7 +375,7 @@ unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
 }
 
 /// The part of a packet's token that identifies the pending request.
-const TOKEN_MASK: u64 = (1 << 33) - 1;
+pub(crate) const TOKEN_MASK: u64 = (1 << 33) - 1;
 
 /// A token as packets carry it. It includes the operating system's pid of the requesting process, so that another
 /// process that has since taken the same Portals id does not accept the response.

@@ -15,14 +15,13 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
-use selvedge_shm::elsewhere::{Carrier, execute_left, hand_in, wake_waiters};
+use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
 use crate::place::job_spans_hosts;
@@ -39,6 +38,8 @@ pub enum HostsError {
     OnlyLoopback,
     #[error("SELVEDGE_SECRET is not made of pairs of hexadecimal digits")]
     Secret,
+    #[error("SELVEDGE_NET_FAULTS: {0}")]
+    Faults(#[from] selvedge_net::FaultsError),
     #[error("the interfaces of this host cannot be listed: {0}")]
     System(#[from] std::io::Error),
 }
@@ -50,10 +51,27 @@ pub type LookUp = Box<dyn Fn(&str, u32) -> Option<Vec<u8>> + Send + Sync>;
 enum Names {
     Job {
         look_up: LookUp,
-        /// The links' peers by id.
-        peers: Mutex<HashMap<u64, PeerId>>,
+        /// The links' peers by id. Nothing is waited for under this lock.
+        peers: Mutex<HashMap<u64, Known>>,
     },
     AsMet,
+}
+
+/// The peer behind an id.
+#[derive(Clone, Copy)]
+struct Known {
+    peer: PeerId,
+    /// It has published its address under this id. Otherwise it has only said so itself.
+    is_published: bool,
+}
+
+/// What is known of the process behind an id.
+enum Found {
+    Peer(PeerId),
+    /// No process has published it.
+    Nobody,
+    /// This thread must not ask the launcher; another will.
+    NotNow,
 }
 
 /// The processes of other hosts.
@@ -118,6 +136,7 @@ impl Hosts {
                 check: settings.check,
                 progress,
                 timeout: settings.timeout,
+                faults: settings.faults.clone()?,
             },
             inbox.clone(),
         )?;
@@ -147,27 +166,41 @@ impl Hosts {
         self.links.close();
     }
 
-    /// The peer behind an id; None: no process has published it.
-    fn peer(&self, id: u64) -> Option<PeerId> {
+    fn find(&self, id: u64) -> Found {
         let Names::Job { look_up, peers } = &self.names else {
-            return ((id >> 32) as u32).checked_sub(1).map(PeerId);
+            return ((id >> 32) as u32).checked_sub(1).map_or(Found::Nobody, |peer| Found::Peer(PeerId(peer)));
         };
-        if let Some(&peer) = lock(peers).get(&id) {
-            return Some(peer);
-        }
+        let known = lock(peers).get(&id).copied();
         // The program may be in a barrier of the launcher, with its connection.
+        if let Some(known) = known.filter(|known| known.is_published || HANDS_IN.get()) {
+            return Found::Peer(known.peer);
+        }
         if HANDS_IN.get() {
-            log::debug!("process {} of host {} was not known when a packet was to go there", id as u32, id >> 32);
-            return None;
+            return Found::NotNow;
         }
         // Most processes have the id that follows from their rank.
-        let bytes = look_up(&name_of(id), (id as u32).saturating_sub(1))?;
+        let Some(bytes) = look_up(&name_of(id), (id as u32).saturating_sub(1)) else {
+            return known.map_or(Found::Nobody, |known| Found::Peer(known.peer));
+        };
         let Some(address) = bytes.first_chunk().filter(|_| bytes.len() == ADDRESS_BYTES) else {
             log::error!("what process {} of host {} has published is not its address", id as u32, id >> 32);
-            return None;
+            return Found::Nobody;
         };
         let peer = self.links.peer(LinkAddress::from_bytes(address));
-        Some(*lock(peers).entry(id).or_insert(peer))
+        let claimed = lock(peers).insert(id, Known { peer, is_published: true });
+        if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
+            let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
+            self.links.expel(other.peer, &why);
+        }
+        Found::Peer(peer)
+    }
+
+    /// Whether the process behind an id is this peer, as far as is known. Waits for nothing.
+    fn is_peer(&self, id: u64, peer: PeerId) -> bool {
+        match &self.names {
+            Names::Job { peers, .. } => lock(peers).get(&id).is_some_and(|known| known.peer == peer),
+            Names::AsMet => id >> 32 == id_of(peer, 0) >> 32,
+        }
     }
 
     /// A packet with the names of this process for its sender. `Err`: it does not come from where it says.
@@ -180,12 +213,13 @@ impl Hosts {
             let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);
             return Ok(Packet { origin, initiator: (origin >> 32) << (32 + ENDPOINT_BITS) | below, ..packet });
         };
-        let is_origin = match lock(peers).entry(packet.origin) {
-            Entry::Occupied(known) => *known.get() == from,
-            Entry::Vacant(vacant) => {
+        let known = lock(peers).get(&packet.origin).map(|known| known.peer);
+        let is_origin = match known {
+            Some(known) => known == from,
+            None => {
                 let is_host = self.links.nid_of(from) == Some((packet.origin >> 32) as u32);
                 if is_host {
-                    vacant.insert(from);
+                    lock(peers).entry(packet.origin).or_insert(Known { peer: from, is_published: false });
                 }
                 is_host
             }
@@ -230,7 +264,12 @@ fn name_of(id: u64) -> String {
 
 impl Carrier for Hosts {
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
-        let peer = self.peer(id).ok_or(PostError::Gone)?;
+        let peer = match self.find(id) {
+            Found::Peer(peer) => peer,
+            Found::Nobody => return Err(PostError::Gone),
+            // The program's next call that waits or polls asks for it.
+            Found::NotNow => return Err(PostError::Full),
+        };
         let to = NicName { pid: id as u32, ni: ni as u16 };
         // Who waits for data waits for nothing else.
         let may_wait = packet.kind == RESPONSE && payload.is_empty();
@@ -246,7 +285,11 @@ impl Carrier for Hosts {
     }
 
     fn answers(&self, id: u64) -> bool {
-        self.peer(id).is_some_and(|peer| !self.links.is_lost(peer))
+        match self.find(id) {
+            Found::Peer(peer) => !self.links.is_lost(peer),
+            Found::Nobody => false,
+            Found::NotNow => true,
+        }
     }
 
     fn flush(&self) {
@@ -281,12 +324,21 @@ impl Sink for Inbox {
             return log::error!("a packet was dropped: it says that it comes from another process than it does");
         };
         HANDS_IN.set(true);
-        let response = hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program);
+        let response =
+            hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program, &|id| hosts.is_peer(id, from));
         HANDS_IN.set(false);
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
             let _ = hosts.links.send(from, to, &response.encode(false), &mut Vec::new(), When::WithNext);
+        }
+    }
+
+    fn payload_max(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) -> u64 {
+        match Packet::decode(packet) {
+            Ok(packet) if packet.kind == RESPONSE => asked_bytes(to.pid, to.ni.into(), &packet),
+            Ok(packet) => packet.length.min(memory_bytes()),
+            Err(_) => 0,
         }
     }
 
@@ -299,6 +351,13 @@ impl Sink for Inbox {
         execute_left();
         HANDS_IN.set(false);
     }
+}
+
+/// The memory of this host: no message is longer.
+fn memory_bytes() -> u64 {
+    // SAFETY: `sysconf` takes a number and has no preconditions.
+    let [pages, bytes] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0))
 }
 
 /// The address at which other hosts reach this one.
@@ -333,3 +392,6 @@ fn preference(ip: &IpAddr) -> u8 {
         IpAddr::V6(_) => 1,
     }
 }
+
+#[cfg(test)]
+mod tests;

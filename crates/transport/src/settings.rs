@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use selvedge_net::{Check, Progress};
+use selvedge_net::{Check, Faults, FaultsError, Progress};
 use selvedge_nic::Limits;
 use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
 use selvedge_shm::{Mode, Path};
@@ -237,9 +237,17 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SELVEDGE_NET_CHECK",
-        values: "none | crc",
+        values: "none | crc | mac",
         default: "none",
-        text: "Several hosts: how frames are checked, the same on all hosts. crc: by a CRC-32C of each.",
+        text: "Several hosts: how frames are checked, the same on all hosts. crc: by a CRC-32C of each; mac: by a tag of each that only the \
+               job's processes can make (keyed BLAKE3). With a check, frames that are damaged, lost, doubled or out of order are repeated.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_FAULTS",
+        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,delay=2ms,seed=7, or some of these",
+        default: "none",
+        text: "Several hosts, for tests: what happens to frames before a process takes them: shares from 0 to 1, a delay up to this one, and \
+               the seed of the random numbers. Any other value is an error.",
     },
     Variable {
         name: "SELVEDGE_NET_TIMEOUT",
@@ -308,6 +316,8 @@ pub struct HostSettings {
     pub progress: Progress,
     pub check: Check,
     pub timeout: Duration,
+    /// `Err`: they are malformed, and why.
+    pub faults: Result<Option<Faults>, FaultsError>,
 }
 
 impl HostSettings {
@@ -334,11 +344,16 @@ impl HostSettings {
             check: read("SELVEDGE_NET_CHECK", Check::None, |text| match text {
                 "none" => Some(Check::None),
                 "crc" => Some(Check::Crc),
+                "mac" => Some(Check::Mac),
                 _ => None,
             }),
             timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
                 text.parse().ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
             }),
+            faults: match std::env::var("SELVEDGE_NET_FAULTS") {
+                Ok(text) if !text.trim().is_empty() => text.parse().map(Some),
+                _ => Ok(None),
+            },
         }
     }
 }

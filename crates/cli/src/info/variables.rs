@@ -7,6 +7,7 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use selvedge_shm::{Mode, Path};
+use selvedge_transport::Faults;
 use selvedge_transport::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
 use serde_json::{Value, json};
 
@@ -62,6 +63,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
             !text.is_empty() && !text.contains(char::is_whitespace)
         }
         "seconds" => text.parse::<u64>().is_ok_and(|seconds| seconds > 0),
+        faults if faults.starts_with("loss=") => text.is_empty() || text.parse::<Faults>().is_ok(),
         "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, and several of them separated by commas.
@@ -162,7 +164,8 @@ mod tests {
             ("SELVEDGE_NET_INTERFACE", "eth0", "two words"),
             ("SELVEDGE_NET_PROVIDER", "tcp;ofi_rxm", "two words"),
             ("SELVEDGE_NET_PROGRESS", "calls", "never"),
-            ("SELVEDGE_NET_CHECK", "crc", "mac"),
+            ("SELVEDGE_NET_CHECK", "mac", "md5"),
+            ("SELVEDGE_NET_FAULTS", "loss=0.1,delay=2ms,seed=3", "loss=2"),
             ("SELVEDGE_NET_TIMEOUT", "2", "0"),
             ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
             ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),

@@ -4,19 +4,24 @@
 //! Invariant: a connection leaves the set before it is closed. A forked child may hold a copy of its descriptor, which would stay
 //! readable there for ever.
 
-use std::time::Instant;
+use std::io::ErrorKind;
+use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::{Links, OpenError, PeerId, State, Turn, fill_random};
 use crate::control::Control;
-use crate::greeting::Answer;
+use crate::faults::FaultyNetwork;
+use crate::greeting::{Answer, GreetingError, NO_HOST};
 use crate::incoming::{Incoming, LAST_FRAMES, Proven};
 use crate::outgoing::LinkError;
 
 /// Connections that have not proved themselves, at most. Further ones are closed.
 const UNPROVEN_MAX: usize = 256;
+/// How long connections wait when this process has no descriptor for them.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Events of control connections that are read at once.
 const CONTROL_EVENTS: usize = 32;
 
@@ -55,8 +60,8 @@ impl Links {
     pub(super) fn watch(&self, control: Option<&Control>, token: Token, is_new: bool) {
         let Some(control) = control else { return };
         let result = match is_new {
-            true => epoll::add(&self.control, control.fd(), token.to_data(), control.interest()),
-            false => epoll::modify(&self.control, control.fd(), token.to_data(), control.interest()),
+            true => epoll::add(&*self.control, control.fd(), token.to_data(), control.interest()),
+            false => epoll::modify(&*self.control, control.fd(), token.to_data(), control.interest()),
         };
         if let Err(error) = result {
             log::error!("a connection between hosts is not watched: {error}");
@@ -68,12 +73,12 @@ impl Links {
         let mut events =
             [const { epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) } }; CONTROL_EVENTS];
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(&self.control, &mut events, Some(&none)).unwrap_or(0);
+        let count = epoll::wait(&*self.control, &mut events, Some(&none)).unwrap_or(0);
         for event in &events[..count] {
             match Token::of(event.data) {
                 Token::Listener => self.accept(turn),
                 Token::Bell => {
-                    let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+                    let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
                 }
                 Token::Outgoing(peer) => self.advance_outgoing(peer),
                 Token::Incoming(number) => self.advance_incoming(turn, number),
@@ -83,7 +88,15 @@ impl Links {
     }
 
     fn accept(&self, turn: &mut Turn) {
-        while let Ok((stream, from)) = self.listener.accept() {
+        loop {
+            let (stream, from) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return,
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                    _ => return self.stop_accepting(turn, &error),
+                },
+            };
             let mut nonce = [0; 32];
             let made = fill_random(&mut nonce).and_then(|()| Control::accepted(stream, self.settings.timeout));
             let control = match made {
@@ -109,35 +122,56 @@ impl Links {
         }
     }
 
+    /// Leaves connections to wait for a while: most likely this process has no descriptor for them now. The listener stays readable.
+    fn stop_accepting(&self, turn: &mut Turn, why: &std::io::Error) {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            log::warn!("connections of other hosts wait, because this process cannot accept them: {why}; `ulimit -n` is its limit");
+        });
+        turn.refuses_since = Some(Instant::now());
+        let _ = epoll::delete(&*self.control, &*self.listener);
+    }
+
+    fn accept_again(&self, turn: &mut Turn) {
+        if turn.refuses_since.take_if(|since| since.elapsed() > ACCEPT_AGAIN_AFTER).is_some() {
+            if let Err(error) = epoll::add(&*self.control, &*self.listener, Token::Listener.to_data(), EventFlags::IN) {
+                log::error!("this process accepts no more connections: {error}");
+            }
+        }
+    }
+
     fn advance_incoming(&self, turn: &mut Turn, number: usize) {
         let Some(Some(incoming)) = turn.incoming.get_mut(number) else { return };
-        let mut key = [0; 8];
-        let opened = fill_random(&mut key).map_err(OpenError::from).and_then(|()| {
+        let admit = |Proven { address, nid, provider }| {
+            let refused = |why: OpenError| {
+                log::error!("a link was not taken: {why}");
+                GreetingError::NotReady(why.to_string())
+            };
+            let mut key = [0; 8];
+            fill_random(&mut key).map_err(|error| refused(error.into()))?;
             let mut state = self.lock();
-            self.open_endpoint(&mut state)?;
-            match &state.endpoint {
-                Some(endpoint) => Ok((endpoint.provider().to_owned(), endpoint.name()?)),
-                None => Ok(Default::default()),
+            self.open_endpoint(&mut state).map_err(|error| refused(error.into()))?;
+            // None: this process is about to end.
+            let own = state.endpoint.as_ref().ok_or(GreetingError::Ended)?;
+            if provider != own.provider() {
+                return Err(GreetingError::Provider { ours: own.provider().to_owned(), theirs: provider });
             }
-        });
-        let (provider, endpoint) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                log::error!("a link was not taken: {error}");
-                self.drop_incoming(turn, number);
-                return;
+            let endpoint = own.name().map_err(|error| refused(error.into()))?;
+            let known = state.numbers.get(&address).map(|peer| state.peers[peer.0 as usize].nid);
+            if let Some(known) = known.filter(|&known| known != NO_HOST && known != nid) {
+                return Err(GreetingError::Host { claimed: nid, known });
             }
+            let peer = state.number(address, nid);
+            Ok((peer, Answer { link: number as u32, key: u64::from_le_bytes(key), endpoint }))
         };
-        let result = incoming.advance(self.address.token(), &self.settings, &provider, |Proven { address, nid }| {
-            let peer = self.lock().number(address, nid);
-            (peer, Answer { link: number as u32, key: u64::from_le_bytes(key), endpoint })
-        });
+        let result = incoming.advance(self.address.token(), &self.settings, admit);
         match result {
             // An end stays readable: it is watched no longer, only timed.
-            Ok(()) if incoming.has_ended() => drop(epoll::delete(&self.control, incoming.control().fd())),
+            Ok(()) if incoming.has_ended() => drop(epoll::delete(&*self.control, incoming.control().fd())),
             Ok(()) => self.watch(Some(incoming.control()), Token::Incoming(number), false),
             Err(why) => {
-                log::warn!("a connection to this process ended: {why}");
+                let level = if why == GreetingError::Ended { log::Level::Info } else { log::Level::Warn };
+                log::log!(level, "a connection to this process ended: {why}");
                 let peer = incoming.peer();
                 self.drop_incoming(turn, number);
                 if let Some(peer) = peer {
@@ -150,7 +184,7 @@ impl Links {
     /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
     fn drop_incoming(&self, turn: &mut Turn, number: usize) {
         if let Some(incoming) = turn.incoming[number].take() {
-            let _ = epoll::delete(&self.control, incoming.control().fd());
+            let _ = epoll::delete(&*self.control, incoming.control().fd());
             self.give_back(incoming.into_held());
         }
     }
@@ -173,7 +207,7 @@ impl Links {
             // Its last frames may still come.
             Err(LinkError::Ended) if target.outgoing.destination().is_some() => {
                 if let Some(control) = target.outgoing.control() {
-                    let _ = epoll::delete(&self.control, control.fd());
+                    let _ = epoll::delete(&*self.control, control.fd());
                 }
                 target.ended.get_or_insert_with(Instant::now);
             }
@@ -183,9 +217,11 @@ impl Links {
 
     /// Ends what has taken too long, and peers whose last frames have come.
     fn check_times(&self, turn: &mut Turn) {
-        let mut over = Vec::new();
+        self.accept_again(turn);
+        let (mut over, now) = (Vec::new(), Instant::now());
         for number in 0..turn.incoming.len() {
-            let Some(incoming) = &turn.incoming[number] else { continue };
+            let Some(incoming) = &mut turn.incoming[number] else { continue };
+            incoming.speak(now);
             let is_lost = incoming.peer().is_some_and(|peer| self.is_lost(peer));
             if incoming.is_over() {
                 over.extend(incoming.peer());
@@ -196,14 +232,19 @@ impl Links {
         }
         let has_incoming = |peer| turn.incoming.iter().flatten().any(|incoming| incoming.peer() == Some(peer));
         {
-            let state = self.lock();
-            for (number, peer) in state.peers.iter().enumerate() {
+            let mut state = self.lock();
+            let mut repeats = Vec::new();
+            for (number, peer) in state.peers.iter_mut().enumerate() {
                 let id = PeerId(number as u32);
+                if peer.outgoing.look_at_time(now) {
+                    repeats.push(id);
+                }
                 let is_due = peer.ended.is_some_and(|at| at.elapsed() > LAST_FRAMES);
                 if is_due && !peer.is_lost && !has_incoming(id) {
                     over.push(id);
                 }
             }
+            repeats.into_iter().for_each(|peer| state.note_busy(peer));
         }
         for peer in over {
             self.lose(self.lock(), peer, &LinkError::Ended);
@@ -214,7 +255,8 @@ impl Links {
     pub(crate) fn waits_for_time(&self, turn: &Turn) -> bool {
         let state = self.lock();
         !state.busy.is_empty()
-            || state.peers.iter().any(|peer| peer.ended.is_some() && !peer.is_lost)
+            || state.peers.iter().any(|peer| peer.ended.is_some() && !peer.is_lost || peer.outgoing.waits_for_word())
+            || turn.faulty.as_ref().is_some_and(FaultyNetwork::holds_frames)
             || turn.incoming.iter().flatten().any(Incoming::waits_for_time)
     }
 }

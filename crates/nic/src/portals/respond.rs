@@ -70,6 +70,14 @@ impl Nic<'_> {
         Some(record.command)
     }
 
+    /// The pending command that a response's token names.
+    pub fn pending(&self, token: u64) -> Option<&Command> {
+        let encoding = Encoding::new(self.tables.pending.len());
+        let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);
+        let record = self.tables.pending.get(index as usize)?;
+        (record.slot == slot::word(generation, pending::WAITING)).then_some(&record.command)
+    }
+
     /// The token of a pending command for which `lost` returns true, given its target and its responder.
     pub fn find_pending(&self, mut lost: impl FnMut(u64, u64) -> bool) -> Option<u64> {
         let encoding = Encoding::new(self.tables.pending.len());

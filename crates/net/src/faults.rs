@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A faulty network for tests (`SELVEDGE_NET_FAULTS`): between endpoint and links, it loses, damages, doubles, swaps and delays frames
+//! that have arrived. What is done to a frame depends on the seed and on how many have arrived before, and on nothing else.
+//!
+//! A frame that is swapped comes after the next one, or after [`SWAPPED_MAX`] if there is none.
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// The longest wait of a swapped frame for the next one.
+const SWAPPED_MAX: Duration = Duration::from_millis(2);
+/// The longest delay that may be set.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// How often frames are treated so: shares of 1.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    pub loss: f64,
+    pub corrupt: f64,
+    pub double: f64,
+    pub reorder: f64,
+    /// Each frame is late by a random time up to this one. They keep their order.
+    pub delay: Duration,
+    pub seed: u64,
+}
+
+/// Why a description of faults is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
+)]
+pub struct FaultsError {
+    part: String,
+}
+
+impl FromStr for Faults {
+    type Err = FaultsError;
+
+    fn from_str(text: &str) -> Result<Faults, FaultsError> {
+        let mut faults = Faults::default();
+        for part in text.split(',').map(str::trim) {
+            let refused = || FaultsError { part: part.to_owned() };
+            let (name, value) = part.split_once('=').ok_or_else(refused)?;
+            let share = || value.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(refused);
+            match name {
+                "loss" => faults.loss = share()?,
+                "corrupt" => faults.corrupt = share()?,
+                "double" => faults.double = share()?,
+                "reorder" => faults.reorder = share()?,
+                "delay" => faults.delay = duration(value).ok_or_else(refused)?,
+                "seed" => faults.seed = value.parse().map_err(|_| refused())?,
+                _ => return Err(refused()),
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// A number with us, ms or s.
+fn duration(text: &str) -> Option<Duration> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..unit_at].parse().ok()?;
+    let duration = match &text[unit_at..] {
+        "us" => Duration::from_micros(number),
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        _ => return None,
+    };
+    (duration <= DELAY_MAX).then_some(duration)
+}
+
+/// A frame that comes later.
+struct Late {
+    frame: Vec<u8>,
+    due: Instant,
+}
+
+/// The faulty network before one endpoint.
+pub(crate) struct FaultyNetwork {
+    faults: Faults,
+    random: u64,
+    /// Frames that are delayed, in their order.
+    delayed: VecDeque<Late>,
+    swapped: Option<Late>,
+}
+
+impl FaultyNetwork {
+    pub fn new(faults: Faults) -> FaultyNetwork {
+        let random = faults.seed;
+        FaultyNetwork { faults, random, delayed: VecDeque::new(), swapped: None }
+    }
+
+    /// Takes a frame that has arrived. `deliver` gets what comes of it now.
+    pub fn take(&mut self, frame: &[u8], now: Instant, mut deliver: impl FnMut(Vec<u8>)) {
+        // As many numbers for each frame, whatever becomes of it.
+        let [loss, corrupt, double, reorder, delay, at] = [(); 6].map(|()| self.next());
+        let happens = |random, share| share_of(random) < share;
+        if happens(loss, self.faults.loss) {
+            return self.release(now, deliver);
+        }
+        let mut frame = frame.to_vec();
+        if happens(corrupt, self.faults.corrupt) && !frame.is_empty() {
+            let bit = at as usize % (frame.len() * 8);
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+        let copies = 1 + usize::from(happens(double, self.faults.double));
+        let swaps = self.swapped.is_none() && happens(reorder, self.faults.reorder);
+        let late = self.faults.delay.mul_f64(share_of(delay));
+        self.release(now, &mut deliver);
+        if swaps {
+            self.swapped = Some(Late { frame, due: now + SWAPPED_MAX });
+            return;
+        }
+        if self.faults.delay.is_zero() {
+            std::iter::repeat_n(frame, copies).for_each(&mut deliver);
+            self.swapped.take().into_iter().for_each(|swapped| deliver(swapped.frame));
+            return;
+        }
+        let due = self.delayed.back().map_or(now, |before| before.due).max(now + late);
+        let swapped = self.swapped.take().map(|swapped| swapped.frame);
+        let frames = std::iter::repeat_n(frame, copies).chain(swapped);
+        self.delayed.extend(frames.map(|frame| Late { frame, due }));
+    }
+
+    /// Delivers what is due.
+    pub fn release(&mut self, now: Instant, mut deliver: impl FnMut(Vec<u8>)) {
+        while self.delayed.front().is_some_and(|late| late.due <= now) {
+            self.delayed.pop_front().into_iter().for_each(|late| deliver(late.frame));
+        }
+        if let Some(late) = self.swapped.take_if(|late| late.due <= now) {
+            deliver(late.frame);
+        }
+    }
+
+    /// Whether frames wait for their time.
+    pub fn holds_frames(&self) -> bool {
+        !self.delayed.is_empty() || self.swapped.is_some()
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// A random number as a share of 1.
+fn share_of(random: u64) -> f64 {
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_read_or_refused_with_the_part_that_is_wrong() {
+        let faults: Faults = "loss=0.01, corrupt=1,double=0,reorder=0.5,delay=2ms,seed=7".parse().expect("right");
+        let wanted =
+            Faults { loss: 0.01, corrupt: 1.0, double: 0.0, reorder: 0.5, delay: Duration::from_millis(2), seed: 7 };
+        assert_eq!(faults, wanted);
+        for bad in ["loss", "loss=2", "loss=-1", "loss=NaN", "delay=5", "delay=ms", "delay=11s", "seed=x", "jitter=1"] {
+            let error = format!("seed=1,{bad}").parse::<Faults>().expect_err(bad).to_string();
+            assert!(error.contains(bad) && error.contains("loss=0.01"), "{error}");
+        }
+        assert!("".parse::<Faults>().is_err());
+    }
+
+    fn run(faults: &str, count: u8) -> Vec<Vec<u8>> {
+        let mut network = FaultyNetwork::new(faults.parse().expect("right"));
+        let (mut came, now) = (Vec::new(), Instant::now());
+        for number in 0..count {
+            network.take(&[number; 40], now, |frame| came.push(frame));
+        }
+        network.release(now + DELAY_MAX, |frame| came.push(frame));
+        assert!(!network.holds_frames());
+        came
+    }
+
+    #[test]
+    fn each_fault_does_what_it_says_and_the_same_each_time() {
+        let whole: Vec<Vec<u8>> = (0..200).map(|number| vec![number; 40]).collect();
+        assert_eq!(run("seed=1", 200), whole);
+        assert_eq!(run("delay=5ms", 200), whole, "late, but in order");
+        assert!(run("loss=1", 200).is_empty());
+        let lossy = run("loss=0.2,seed=3", 200);
+        assert!((120..190).contains(&lossy.len()), "{}", lossy.len());
+        assert_eq!(run("loss=0.2,seed=3", 200), lossy);
+        assert_ne!(run("loss=0.2,seed=4", 200), lossy);
+        let doubled = run("double=1", 200);
+        assert!(
+            doubled.len() == 400 && doubled.chunks(2).zip(&whole).all(|(two, one)| two == [one.clone(), one.clone()])
+        );
+        let swapped = run("reorder=0.3,seed=2", 200);
+        assert_ne!(swapped, whole);
+        let sorted = |mut frames: Vec<Vec<u8>>| {
+            frames.sort();
+            frames
+        };
+        assert_eq!(sorted(swapped), whole);
+        let damaged = run("corrupt=1", 200);
+        let bits = |one: &[u8], two: &[u8]| one.iter().zip(two).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        assert!(damaged.iter().zip(&whole).all(|(damaged, whole)| bits(damaged, whole) == 1));
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Descriptors that a forked child must not hold: while it has a copy of a connection, the peer does not see that the parent has died.
+//!
+//! In the child each is replaced by `/dev/null`, before `fork` returns. So it stays a valid descriptor for the values that the child
+//! has inherited, and nobody closes a descriptor that was opened since. What libfabric has opened is not known here and stays.
+//!
+//! The handler makes system calls only, and reads a table that needs no lock. Descriptors from [`DESCRIPTORS`] on are not in it.
+
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const DESCRIPTORS: usize = 1 << 16;
+/// A bit for each descriptor that is this process's alone.
+static OWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+
+/// Something with a descriptor that no child inherits.
+pub(crate) struct Own<T: AsRawFd>(T);
+
+impl<T: AsRawFd> Own<T> {
+    pub fn new(value: T) -> Own<T> {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| {
+            // SAFETY: the handler is a function of this library, and is forgotten with it.
+            let result = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+            if result != 0 {
+                log::warn!("forked children keep the connections of this process");
+            }
+        });
+        if let Some((word, bit)) = place_of(value.as_raw_fd()) {
+            word.fetch_or(bit, SeqCst);
+        }
+        Own(value)
+    }
+}
+
+impl<T: AsRawFd> Drop for Own<T> {
+    fn drop(&mut self) {
+        if let Some((word, bit)) = place_of(self.0.as_raw_fd()) {
+            word.fetch_and(!bit, SeqCst);
+        }
+    }
+}
+
+impl<T: AsRawFd> Deref for Own<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: AsRawFd> DerefMut for Own<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+fn place_of(descriptor: RawFd) -> Option<(&'static AtomicU64, u64)> {
+    let number = usize::try_from(descriptor).ok()?;
+    Some((OWN.get(number / 64)?, 1 << (number % 64)))
+}
+
+extern "C" fn in_child() {
+    // SAFETY: these calls may be made between fork and the child's own code. The descriptors are valid: each belongs to an `Own`,
+    // of which the child has a copy.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null < 0 {
+            return;
+        }
+        for (index, word) in OWN.iter().enumerate() {
+            let mut bits = word.load(SeqCst);
+            while bits != 0 {
+                let number = index * 64 + bits.trailing_zeros() as usize;
+                libc::dup3(null, number as RawFd, libc::O_CLOEXEC);
+                bits &= bits - 1;
+            }
+        }
+        libc::close(null);
+    }
+}

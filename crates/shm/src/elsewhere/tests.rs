@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests to another host whose carrier is this test.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use selvedge_nic::Limits;
+use selvedge_nic::portals::ack;
+use selvedge_nic::tables::{Command, Request, Side, kind};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::{Config, Mode};
+use crate::interface::ArenaRange;
+use crate::segment::SMALL;
+use crate::shared_memory::SharedMemory;
+
+const TARGET: u64 = 1 << 32 | 5;
+const OTHER: u64 = 1 << 32 | 6;
+
+/// Keeps what is sent.
+#[derive(Default)]
+struct Kept {
+    packets: Mutex<Vec<Packet>>,
+    is_lost: AtomicBool,
+    /// The NIC that asks, whose lock must be free whenever the carrier is asked.
+    asker: Mutex<Option<Arc<Interface>>>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
+}
+
+impl Kept {
+    fn check_lock(&self) {
+        if let Some(asker) = self.asker.lock().expect("no panic").as_ref() {
+            // It would wait for ever.
+            drop(asker.own.segment.lock(asker.word));
+        }
+    }
+}
+
+impl Carrier for Kept {
+    fn send(&self, _: u64, _: u32, packet: &Packet, _: &mut Vec<u8>) -> Result<(), PostError> {
+        self.check_lock();
+        self.packets.lock().expect("no panic").push(*packet);
+        Ok(())
+    }
+
+    fn poll(&self) {
+        self.check_lock();
+    }
+
+    fn answers(&self, id: u64) -> bool {
+        self.check_lock();
+        id != TARGET || !self.is_lost.load(SeqCst)
+    }
+
+    fn flush(&self) {}
+
+    fn rest(&self) {}
+}
+
+fn open(directory: &TempDir) -> (Arc<Interface>, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    let config = Config {
+        mode: Mode::Nic,
+        path: Path::Auto,
+        spin_ns: 10_000_000,
+        nap_ns: 1_000_000,
+        directory: directory.path().to_path_buf(),
+        nid: 0,
+        token: 0,
+        carrier: Some(kept.clone()),
+    };
+    let limits = Limits { pending: 8, ..SMALL }.clamped();
+    let interface = Interface::open_in(Box::new(SharedMemory), config, 0, 1, 0, &limits, ArenaRange::default());
+    let interface = interface.expect("an interface");
+    *kept.asker.lock().expect("no panic") = Some(interface.clone());
+    (interface, kept)
+}
+
+fn ask(interface: &Interface, kept: &Kept, target: u64) -> Packet {
+    let request = Request { kind: kind::PUT, ack: ack::FULL, ..Request::default() };
+    let command = Command { request, target, user_ptr: 0, source: Side::NOWHERE, sink: Side::NOWHERE };
+    interface.start(&command).expect("there is room");
+    *kept.packets.lock().expect("no panic").last().expect("it was sent")
+}
+
+fn pending(interface: &Interface) -> usize {
+    let mut count = 0;
+    interface.lock().find_pending(|_, _| {
+        count += 1;
+        false
+    });
+    count
+}
+
+#[test]
+fn a_response_counts_only_if_its_sender_was_asked() {
+    let directory = TempDir::new().expect("a directory");
+    let (interface, kept) = open(&directory);
+    let request = ask(&interface, &kept, TARGET);
+    let response = Packet { kind: RESPONSE, ..request };
+    let (pid, ni) = (interface.id() as u32, interface.ni());
+    assert_eq!(asked_bytes(pid, ni, &response), 0, "a put brings nothing back");
+    assert_eq!(hand_in(pid, ni, &response, &[], true, &|id| id == OTHER), None);
+    assert_eq!(pending(&interface), 1, "it still waits for the right one");
+    let forged = Packet { token: request.token ^ 1, ..response };
+    assert_eq!(hand_in(pid, ni, &forged, &[], true, &|id| id == OTHER), None);
+    assert_eq!(pending(&interface), 1);
+    assert_eq!(hand_in(pid, ni, &response, &[], true, &|id| id == TARGET), None);
+    assert_eq!(pending(&interface), 0);
+    *kept.asker.lock().expect("no panic") = None;
+}
+
+#[test]
+fn requests_to_a_lost_process_fail_and_the_others_wait() {
+    let directory = TempDir::new().expect("a directory");
+    let (interface, kept) = open(&directory);
+    for target in [TARGET, OTHER, TARGET] {
+        ask(&interface, &kept, target);
+    }
+    kept.is_lost.store(true, SeqCst);
+    interface.must_tick.store(true, Relaxed);
+    // It asks the carrier, which needs the NIC's lock.
+    interface.tick();
+    assert_eq!(pending(&interface), 1);
+    assert_eq!(interface.lock().find_pending(|target, _| target != OTHER), None);
+    *kept.asker.lock().expect("no panic") = None;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is who, where some lie. All processes of these tests are this one; their links use the loopback interface.
+
+use std::time::{Duration, Instant};
+
+use selvedge_net::Check;
+use selvedge_nic::packet::Place;
+use selvedge_nic::tables::kind;
+
+use super::*;
+
+/// What the launcher's key space has.
+type Board = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+
+fn open(nid: u32, board: &Board) -> Arc<Hosts> {
+    let settings = HostSettings {
+        host: Some(nid),
+        reach: None,
+        secret: Some(b"weft".to_vec()),
+        address: None,
+        interface: Some("lo".to_owned()),
+        provider: None,
+        progress: Progress::Thread,
+        check: Check::None,
+        timeout: Duration::from_secs(5),
+        faults: Ok(None),
+    };
+    let board = board.clone();
+    Hosts::of_job(&settings, nid, Box::new(move |name, _| lock(&board).get(name).cloned())).expect("links")
+}
+
+fn publish(board: &Board, hosts: &Hosts, id: u64) {
+    let (name, address) = hosts.publication(id);
+    lock(board).insert(name, address.to_vec());
+}
+
+fn request_of(origin: u64) -> Packet {
+    Packet {
+        kind: kind::PUT,
+        fail: 0,
+        operation: 0,
+        datatype: 0,
+        ack: 0,
+        place: Place::Inline,
+        portal: 0,
+        uid: 0,
+        initiator: 0,
+        origin,
+        token: 0,
+        match_bits: 0,
+        remote_offset: 0,
+        header_data: 0,
+        length: 0,
+        operand: [0; 4],
+        payload_bytes: 0,
+        sender: 0,
+    }
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_found(hosts: &Hosts, id: u64, peer: PeerId) -> bool {
+    matches!(hosts.find(id), Found::Peer(found) if found == peer)
+}
+
+#[test]
+fn who_takes_the_id_of_another_is_found_out_and_lost() {
+    let board = Board::default();
+    let (asked, right, liar) = (open(0, &board), open(1, &board), open(1, &board));
+    let id = 1 << 32 | 7;
+    let to = NicName { pid: 3, ni: 0 };
+    let (of_right, of_liar) = (asked.links.peer(right.address()), asked.links.peer(liar.address()));
+    publish(&board, &right, id);
+    // Nothing else is known of the sender, so it is believed at first.
+    let there = liar.links.peer(asked.address());
+    liar.links.send(there, to, &request_of(id).encode(false), &mut Vec::new(), When::Now).expect("it leaves");
+    wait_until("the lie arrives", || asked.is_peer(id, of_liar));
+    assert!(asked.rename(of_right, request_of(id)).is_err(), "there is another already");
+    // The first request to that id looks it up.
+    assert!(is_found(&asked, id, of_right));
+    assert!(asked.links.is_lost(of_liar) && !asked.links.is_lost(of_right));
+    assert_eq!(asked.rename(of_right, request_of(id)).map(|packet| packet.origin), Ok(id));
+    assert!(asked.rename(of_liar, request_of(id)).is_err());
+    // An id of another host is not believed at all.
+    assert!(asked.rename(of_right, request_of(2 << 32 | 7)).is_err());
+    [asked, right, liar].iter().for_each(|hosts| hosts.close());
+}
+
+#[test]
+fn a_thread_that_must_not_ask_the_launcher_leaves_it_to_the_program() {
+    let board = Board::default();
+    let (asks, target) = (open(0, &board), open(1, &board));
+    let id = 1 << 32 | 9;
+    publish(&board, &target, id);
+    HANDS_IN.set(true);
+    assert!(asks.answers(id), "it may");
+    assert!(matches!(asks.send(id, 0, &request_of(1), &mut Vec::new()), Err(PostError::Full)));
+    HANDS_IN.set(false);
+    assert!(asks.send(id, 0, &request_of(1), &mut Vec::new()).is_ok());
+    assert!(!asks.answers(1 << 32 | 10), "nobody has published it");
+    assert!(matches!(asks.send(1 << 32 | 10, 0, &request_of(1), &mut Vec::new()), Err(PostError::Gone)));
+    [asks, target].iter().for_each(|hosts| hosts.close());
+}
