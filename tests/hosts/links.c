@@ -7,11 +7,14 @@
  *                              FILE: when all puts are acknowledged. Somebody else must make progress
  *   links busy                 the same, but the last rank calls the library after 2 s
  *   links names                as once; and ranks have one nid if and only if their hosts have one name
+ *   links meet SEED            all connect to all at once, each after a random time; a third of the ranks kill themselves meanwhile. No put
+ *                              may hang, and none between survivors may fail
  *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' go on for a second more
  */
 #include <portals4.h>
 #include <selvedge.h>
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,11 +33,11 @@ enum { RANKS_MAX = 16, BYTES = 1 << 20, COUNT = 50 };
         }                                                                             \
     } while (0)
 
-static int rank, size;
+static int rank, size, parts = RANKS_MAX;
 static ptl_handle_ni_t ni;
 static ptl_process_t ids[RANKS_MAX];
 static ptl_handle_ct_t arrived;
-static unsigned char *inbox, *outbox; /* COUNT parts */
+static unsigned char *inbox, *outbox; /* so many parts */
 
 /* Descriptor and counter of the acknowledgements of one target. */
 static struct {
@@ -65,19 +68,19 @@ static void set_up(void)
     TRY(PtlGetPhysId(ni, &ids[rank]));
     if (size < 2 || size > RANKS_MAX || selvedge_exchange(&ids[rank], sizeof *ids, ids) != 0)
         exit(2);
-    inbox = calloc(COUNT, BYTES);
-    outbox = malloc((size_t)COUNT * BYTES);
-    for (int part = 0; part < COUNT; part++)
+    inbox = calloc((size_t)parts, BYTES);
+    outbox = malloc((size_t)parts * BYTES);
+    for (int part = 0; part < parts; part++)
         for (size_t i = 0; i < BYTES; i++)
             outbox[(size_t)part * BYTES + i] = pattern(rank, part, i);
     TRY(PtlCTAlloc(ni, &arrived));
     TRY(PtlPTAlloc(ni, 0, PTL_EQ_NONE, 0, &index));
-    ptl_le_t le = {.start = inbox, .length = (ptl_size_t)COUNT * BYTES, .ct_handle = arrived, .uid = PTL_UID_ANY,
+    ptl_le_t le = {.start = inbox, .length = (ptl_size_t)parts * BYTES, .ct_handle = arrived, .uid = PTL_UID_ANY,
                    .options = PTL_LE_OP_PUT | PTL_LE_EVENT_CT_COMM | PTL_LE_EVENT_COMM_DISABLE | PTL_LE_EVENT_LINK_DISABLE};
     TRY(PtlLEAppend(ni, index, &le, PTL_PRIORITY_LIST, NULL, &entry));
     for (int r = 0; r < size; r++) {
         TRY(PtlCTAlloc(ni, &to[r].acked));
-        ptl_md_t md = {.start = outbox, .length = (ptl_size_t)COUNT * BYTES, .options = PTL_MD_EVENT_CT_ACK,
+        ptl_md_t md = {.start = outbox, .length = (ptl_size_t)parts * BYTES, .options = PTL_MD_EVENT_CT_ACK,
                        .eq_handle = PTL_EQ_NONE, .ct_handle = to[r].acked};
         TRY(PtlMDBind(ni, &md, &to[r].md));
     }
@@ -170,6 +173,74 @@ static int absent(const char *file)
     return 0;
 }
 
+static uint64_t random_state;
+
+static unsigned random_below(unsigned limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % limit;
+}
+
+static int is_victim(int r)
+{
+    return r % 3 == 2;
+}
+
+static int meet(unsigned seed)
+{
+    int order[RANKS_MAX], status = 0;
+    double killed_s = now_s() + 3600, limit_s = now_s() + 30;
+    random_state = seed * 1000003u + (unsigned)rank * 7919u;
+    for (int i = 0; i < size; i++) {
+        int other = (int)random_below((unsigned)i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    if (is_victim(rank))
+        killed_s = now_s() + random_below(20000) * 1e-6;
+    usleep(random_below(5000));
+    for (int i = 0; i < size; i++) {
+        if (order[i] != rank)
+            put(order[i], rank, 30000);
+        if (random_below(2) == 0)
+            usleep(random_below(3000));
+        if (now_s() > killed_s)
+            raise(SIGKILL);
+    }
+    for (int r = 0; r < size; r++) {
+        ptl_ct_event_t count = {0};
+        while (r != rank && count.success + count.failure == 0) {
+            if (now_s() > killed_s)
+                raise(SIGKILL);
+            if (now_s() > limit_s) {
+                fprintf(stderr, "rank %d: the put to rank %d hangs\n", rank, r);
+                return 1;
+            }
+            TRY(PtlCTGet(to[r].acked, &count));
+            usleep(100);
+        }
+        if (count.failure != 0 && !is_victim(r)) {
+            fprintf(stderr, "rank %d: the put to rank %d, which lives, has failed\n", rank, r);
+            status = 1;
+        }
+    }
+    while (is_victim(rank))
+        if (now_s() > killed_s)
+            raise(SIGKILL);
+    /* All survivors' puts to this rank are there when their last is: their acknowledgements need this rank meanwhile. */
+    for (double until_s = now_s() + 1; now_s() < until_s; usleep(200)) {
+        ptl_ct_event_t count;
+        TRY(PtlCTGet(arrived, &count));
+    }
+    for (int r = 0; r < size; r++)
+        if (r != rank && !is_victim(r))
+            compare(r, r, 30000);
+    if (status == 0)
+        printf("rank %d: right\n", rank);
+    fflush(stdout);
+    return status;
+}
+
 /* Keeps one put to every other rank under way. */
 static int lost(int victim)
 {
@@ -229,6 +300,8 @@ int main(int argc, char **argv)
 {
     if (argc < 2)
         return 2;
+    if (strcmp(argv[1], "absent") == 0 || strcmp(argv[1], "busy") == 0)
+        parts = COUNT;
     set_up();
     int status = 2;
     if (strcmp(argv[1], "once") == 0)
@@ -241,7 +314,9 @@ int main(int argc, char **argv)
         status = absent(NULL);
     else if (strcmp(argv[1], "lost") == 0 && argc > 2)
         status = lost(atoi(argv[2]));
-    if (status == 0 && strcmp(argv[1], "lost") != 0)
+    else if (strcmp(argv[1], "meet") == 0 && argc > 2)
+        status = meet((unsigned)atoi(argv[2]));
+    if (status == 0 && strcmp(argv[1], "lost") != 0 && strcmp(argv[1], "meet") != 0)
         selvedge_barrier();
     fflush(stdout);
     if (status != 0)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and ends: killed ranks, a host that is cut off, a
-# rank that computes, settings that differ or are wrong (links.c, ../death/traffic.c). Then jobs of the launchers of MPIs. Afterwards no
-# process and no file is left on any host. With --long more examples, modes, settings and launchers.
+# rank that computes, ranks that are killed while all connect, settings that differ or are wrong (links.c, ../death/traffic.c). Then jobs of
+# the launchers of MPIs. Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and kills.
 #
 # usage: tests/hosts/run.sh [--long]
 # The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here.
@@ -104,14 +104,36 @@ at_once() {
     return $status
 }
 
-# deaths MODE SEED: three of five ranks are killed; the survivors are on two hosts. Each has to learn of every death within a second.
+# deaths MODE SEED: six of eight ranks are killed; the survivors are on two hosts. Each has to learn of every death within a second.
 deaths() {
     rm -f "$work/board"
     truncate -s 1M "$work/board"
-    job "ranks are killed, mode $1, seed $2" 137 host1:1,host2:1,host3:1 5 --keep-going --bind none --mode "$1" \
+    job "ranks are killed, mode $1, seed $2" 137 host1:1,host2:1,host3:1 8 --keep-going --bind none --mode "$1" \
         "$work/traffic" "$work/board" rank 1 "$2" mixed
     [ "$(grep -c 'errors=0 corrupt=0' "$work/printed")" = 2 ] || complain "$what: two survivors had to be right"
     if grep -q -e 'between=0 ' -e 'received=0 ' "$work/printed"; then complain "$what: nothing was checked"; fi
+}
+
+# meeting SEED: 12 ranks connect to each other at once, four of them are killed meanwhile.
+meeting() {
+    job "ranks are killed while all connect, seed $1" 137 "$three" 12 --keep-going --bind none "$work/links" meet "$1"
+    [ "$(grep -c ': right$' "$work/printed")" = 8 ] || complain "$what: eight survivors had to be right"
+}
+
+# cut_off: the network of a host is cut when all ranks run. The set of hosts is of no use afterwards.
+cut_off() {
+    (
+        tries=0
+        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 300 ]; do
+            tries=$((tries + 1))
+            sleep 0.1
+        done
+        "$hosts" cut "$set" 3
+    ) &
+    : >"$work/printed"
+    SELVEDGE_NET_TIMEOUT=2 job "a host is cut off" 0 "$three" 3 "$work/links" lost 2
+    wait $!
+    [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank found the loss"
 }
 
 compile tests/hosts/links.c "$work/links" || exit 1
@@ -143,6 +165,7 @@ fi
 
 echo "hosts: settings"
 SELVEDGE_NET_CHECK=crc job "checked frames" 0 "$three" 6 "$work/links" once
+SELVEDGE_NET_CHECK=mac job "frames with tags" 0 "$three" 6 "$work/links" once
 unequal SELVEDGE_NET_CHECK=crc
 says "set SELVEDGE_NET_CHECK alike on all hosts"
 unequal SELVEDGE_SECRET=00
@@ -152,6 +175,18 @@ says "libfabric has no provider nosuch"
 SELVEDGE_NET_INTERFACE=eth9 job "no such interface" 1 "$two" 4 "$work/links" once
 says "SELVEDGE_NET_INTERFACE=eth9 is no interface or address of this host"
 if [ "$long" ]; then SELVEDGE_NET_PROVIDER=sockets job "libfabric's sockets" 0 "$two" 4 "$work/links" once; fi
+
+echo "hosts: a faulty network"
+faults=loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms
+SELVEDGE_NET_FAULTS=$faults,seed=1 SELVEDGE_NET_CHECK=crc job "repeated frames" 0 "$two" 4 "$work/links" once
+SELVEDGE_NET_FAULTS=$faults,seed=2 SELVEDGE_NET_CHECK=mac job "repeated frames with tags" 0 "$two" 2 "$work/links" busy
+grep -q 'frames of a process of another host are repeated' "$work/printed" || complain "$what: nothing was repeated"
+SELVEDGE_NET_FAULTS=loss=2 job "faults that are not understood" 1 "$two" 2 "$work/links" once
+says 'SELVEDGE_NET_FAULTS: "loss=2" is not understood'
+if [ "$long" ]; then
+    SELVEDGE_NET_FAULTS=$faults SELVEDGE_NET_CHECK=crc example "$three" 6 shmem/alltoall 20
+    SELVEDGE_NET_FAULTS=$faults SELVEDGE_NET_CHECK=mac example "$two" 4 triggered_barrier 50
+fi
 
 echo "hosts: a rank that computes"
 rm -f "$work/done"
@@ -177,22 +212,26 @@ job "more ranks than cores" 0 host1:8,host2:8 16 "$work/links" names
 
 echo "hosts: losses"
 deaths nic 1
+meeting 1
+SELVEDGE_NET_FAULTS=delay=5ms meeting 2
 if [ "$long" ]; then
-    deaths host 2
-    SELVEDGE_NET_CHECK=crc deaths nic 3
-fi
-# The network is cut when all ranks run.
-(
-    tries=0
-    until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 300 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
+    # Two hundred ranks, and each way of checking frames.
+    for seed in $(seq 2 34); do
+        case $((seed % 4)) in
+        0) deaths host "$seed" ;;
+        1) SELVEDGE_NET_CHECK=crc deaths nic "$seed" ;;
+        2) SELVEDGE_NET_CHECK=mac SELVEDGE_NET_FAULTS=loss=0.01,corrupt=0.01,double=0.01,delay=1ms deaths nic "$seed" ;;
+        3) deaths nic "$seed" ;;
+        esac
     done
-    "$hosts" cut "$set" 3
-) &
-: >"$work/printed"
-SELVEDGE_NET_TIMEOUT=2 job "a host is cut off" 0 "$three" 3 "$work/links" lost 2
-wait $!
-[ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank found the loss"
+    for seed in $(seq 3 20); do SELVEDGE_NET_FAULTS=delay=${seed}ms meeting "$seed"; done
+    for check in crc mac; do
+        export SELVEDGE_NET_CHECK=$check
+        cut_off
+        hosts_anew
+    done
+    unset SELVEDGE_NET_CHECK
+fi
+cut_off
 
 [ "$failed" = 0 ] || { echo "hosts: $failed checks failed" >&2 && exit 1; }
