@@ -57,7 +57,10 @@ fn variants() -> Vec<Variant> {
         live("host", &["--path", "auto", "--mode", "host"], "ordinary", DRIVEN),
         Variant { long: true, ..live("host-shared", &["--path", "shared", "--mode", "host"], "shared", DRIVEN) },
         Variant { long: true, ..live("hosts", &["--mode", "nic", APART], "ordinary", INDEPENDENT) },
-        Variant { long: true, ..live("pairs", &["--mode", "nic", "env", "RANKS_OF_HOST=2", APART], "ordinary", INDEPENDENT) },
+        Variant {
+            long: true,
+            ..live("pairs", &["--mode", "nic", "env", "RANKS_OF_HOST=2", APART], "ordinary", INDEPENDENT)
+        },
         // A program that computes without end keeps the turn: one process runs at a time.
         variant("simulated", simulated(false), "ordinary", DRIVEN),
         Variant { long: true, ..variant("simulated-node", simulated(true), "ordinary", DRIVEN) },

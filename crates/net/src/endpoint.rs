@@ -25,8 +25,8 @@ use selvedge_libfabric::*;
 
 /// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
-/// Bytes of the longest frame. `ofi_rxm` reads one as long as this directly from its sender's memory.
-pub const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
+/// Bytes of the longest frame ([`Endpoint::frame_bytes_max`]).
+const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
 /// Frames that may arrive before the program looks.
 const RECEIVE_BUFFERS: usize = 32;
 /// Frames on their way out.
@@ -331,8 +331,9 @@ impl Endpoint {
         &self.provider
     }
 
-    /// Bytes of the longest frame that leaves at once. A longer one waits for its receiver, which is worth it only if it is much longer.
-    pub fn eager_bytes(&self) -> usize {
+    /// Bytes of the longest frame for this provider. `ofi_rxm` sends a longer one by a handshake: the receive buffer is read into later, and
+    /// does not come back when the sender dies meanwhile.
+    pub fn frame_bytes_max(&self) -> usize {
         if self.provider.ends_with("ofi_rxm") { FRAME_BYTES_MAX } else { LONG_FRAME_BYTES_MAX }
     }
 

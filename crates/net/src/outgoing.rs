@@ -18,7 +18,7 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::Control;
-use crate::endpoint::{Destination, Endpoint, FRAME_BYTES_MAX, LONG_FRAME_BYTES_MAX, SendError, Tail};
+use crate::endpoint::{Destination, Endpoint, FRAME_BYTES_MAX, SendError, Tail};
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::repeat::{Impossible, Window};
@@ -27,10 +27,6 @@ use crate::words::{Voice, Word};
 
 /// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
 const SHORT_PAYLOAD_MAX: usize = FRAME_BYTES_MAX - OVERHEAD_BYTES;
-/// Bytes of payload in a long frame, but for the last.
-const TAIL_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX - FRAME_BYTES_MAX;
-/// Bytes of the longest payload that leaves in frames that need not wait for their receiver.
-const EAGER_PAYLOAD_MAX: usize = 64 << 10;
 /// The least room in a frame for which a payload is cut: less is not worth a record.
 const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
@@ -321,15 +317,11 @@ impl Outgoing {
         while let Some(mut waiting) = self.queue.pop_front() {
             let Waiting { to, packet, payload, sent } = &waiting;
             let short = SHORT_PAYLOAD_MAX - self.seal_bytes();
-            let most = match payload.len() <= EAGER_PAYLOAD_MAX {
-                // What is kept for repeating is no longer than a buffer.
-                _ if self.window().is_some() => {
-                    let used = self.building.as_ref().map_or(0, |building| building.bytes - FRAME_HEADER_BYTES);
-                    short.saturating_sub(used)
-                }
-                true => TAIL_BYTES_MAX.min(endpoint.eager_bytes() - OVERHEAD_BYTES),
-                false => TAIL_BYTES_MAX,
-            };
+            // What is kept for repeating is no longer than a buffer.
+            let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
+            let used = self.building.as_ref().map_or(FRAME_HEADER_BYTES, |building| building.bytes);
+            let overhead = used + OVERHEAD_BYTES - FRAME_HEADER_BYTES + self.seal_bytes();
+            let most = longest.saturating_sub(overhead);
             if most < CUT_BYTES_MIN && payload.len() > short {
                 self.queue.push_front(waiting);
                 return;

@@ -18,6 +18,9 @@ use crate::links::{EndpointSleep, Links, Who};
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
 /// The longest sleep while something waits for time to pass, or the endpoint has nothing to sleep on.
 const SHORT: Duration = Duration::from_millis(1);
+/// Times in a row that the endpoint's descriptor may wake the thread for nothing. Some providers leave it readable (`net` of libfabric 1.17);
+/// then the endpoint is polled until something comes.
+const VAIN_WAKES_MAX: u32 = 64;
 /// The longest sleep. What other processes of the host leave to this one waits so long at most, because they cannot wake the thread.
 const LONG: Duration = Duration::from_millis(20);
 
@@ -38,6 +41,7 @@ pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
 
 fn run(links: &Links) {
     let mut polls = links.polls.load(Relaxed);
+    let mut vain_wakes = 0;
     while !links.closing.load(SeqCst) {
         let now = links.polls.load(Relaxed);
         let program_polls = now != polls && !links.rests.load(SeqCst);
@@ -50,6 +54,7 @@ fn run(links: &Links) {
             (found, links.waits_for_time(&turn))
         };
         if found {
+            vain_wakes = 0;
             continue;
         }
         links.tend();
@@ -60,6 +65,7 @@ fn run(links: &Links) {
             EndpointSleep::Closed => {}
             EndpointSleep::NotNow => continue,
             EndpointSleep::Never => timeout = SHORT,
+            EndpointSleep::On(_) if vain_wakes > VAIN_WAKES_MAX => timeout = SHORT,
             EndpointSleep::On(descriptor) => {
                 // SAFETY: the endpoint is closed only after this thread has ended.
                 let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
@@ -68,5 +74,8 @@ fn run(links: &Links) {
         }
         let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         let _ = poll(&mut polled, Some(&timeout));
+        if polled.get(1).is_some_and(|endpoint| !endpoint.revents().is_empty()) {
+            vain_wakes += 1;
+        }
     }
 }
