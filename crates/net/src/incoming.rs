@@ -120,7 +120,20 @@ impl Incoming {
         settings: &Settings,
         admit: impl FnOnce(Proven) -> Result<(PeerId, Answer), GreetingError>,
     ) -> Result<(), GreetingError> {
-        let ended = self.control.advance();
+        let mut ended = self.control.advance();
+        if matches!(self.stage, Stage::Greeting { .. }) {
+            let Some(message) = self.control.take_message()? else {
+                return ended.map_err(|_| GreetingError::Ended);
+            };
+            let opened = self.take_offer(&message, own_token, settings, admit);
+            if let Err(why) = opened {
+                self.control.send(&refusal(&why));
+                let _ = self.control.advance();
+                return Err(why);
+            }
+            // It may read the first words, too, of which nothing else would tell.
+            ended = self.control.advance();
+        }
         if let Stage::Open(open) = &mut self.stage {
             while let Some(message) = self.control.take_message()? {
                 match open.voices[0].hear(&message)? {
@@ -132,23 +145,8 @@ impl Incoming {
                 open.ended.get_or_insert_with(Instant::now);
             }
             self.speak(Instant::now());
-            return Ok(());
         }
-        if let Some(message) = self.control.take_message()? {
-            let opened = self.take_offer(&message, own_token, settings, admit);
-            if let Err(why) = opened {
-                self.control.send(&refusal(&why));
-                let _ = self.control.advance();
-                return Err(why);
-            }
-            if self.control.advance().is_err() {
-                if let Stage::Open(open) = &mut self.stage {
-                    open.ended = Some(Instant::now());
-                }
-            }
-            return Ok(());
-        }
-        ended.map_err(|_| GreetingError::Ended)
+        Ok(())
     }
 
     fn take_offer(

@@ -237,7 +237,8 @@ impl Outgoing {
                         taken: 0,
                     }));
                 }
-                return Ok(());
+                // The first words may have come with the answer.
+                return if let Stage::Open(open) = &mut self.stage { open.advance() } else { Ok(()) };
             }
             let hello = Hello::decode(&message)?;
             let own_nonce = nonce();
