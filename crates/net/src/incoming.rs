@@ -72,8 +72,10 @@ struct Open {
     key: u64,
     seal: Seal,
     order: Order,
-    /// What the sender says, and what is said to it.
-    voices: [Voice; 2],
+    /// Checks the sender's messages on the control connection.
+    hears: Voice,
+    /// Makes this side's messages.
+    says: Voice,
     assembler: Assembler,
     /// Frames that are early, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
@@ -136,7 +138,7 @@ impl Incoming {
         }
         if let Stage::Open(open) = &mut self.stage {
             while let Some(message) = self.control.take_message()? {
-                match open.voices[0].hear(&message)? {
+                match open.hears.hear(&message)? {
                     Word::Last(number) => open.order.set_last(number),
                     _ => return Err(GreetingError::Malformed),
                 }
@@ -172,7 +174,8 @@ impl Incoming {
             key: answer.key,
             seal: settings.check.seal(&key),
             order: Order::default(),
-            voices: [Voice::of_sender(&key), Voice::of_receiver(&key)],
+            hears: Voice::of_sender(&key),
+            says: Voice::of_receiver(&key),
             assembler: Assembler::default(),
             held: BTreeMap::new(),
             ended: None,
@@ -276,7 +279,7 @@ impl Incoming {
             return;
         }
         if let Some(word) = open.order.word(now) {
-            self.control.send(&open.voices[1].say(word));
+            self.control.send(&open.says.say(word));
             // An end is found by the next look at the connection.
             let _ = self.control.send_now();
         }

@@ -25,8 +25,6 @@ use crate::repeat::{Impossible, Window};
 use crate::settings::{Check, Settings};
 use crate::words::{Voice, Word};
 
-/// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
-const SHORT_PAYLOAD_MAX: usize = FRAME_BYTES_MAX - OVERHEAD_BYTES;
 /// The least room in a frame for which a payload is cut: less is not worth a record.
 const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
@@ -65,8 +63,10 @@ struct Open {
     seal: Seal,
     /// None: the link has no check, and nothing is repeated.
     window: Option<Window>,
-    /// What is said to the receiver, and what it says.
-    voices: [Voice; 2],
+    /// Makes this side's messages on the control connection.
+    says: Voice,
+    /// Checks the receiver's messages.
+    hears: Voice,
     /// The end was announced.
     has_said_last: bool,
     /// All frames before this number were taken, as far as the receiver has said.
@@ -164,7 +164,7 @@ impl Outgoing {
         let number = open.header.number;
         if !open.has_said_last && number != 0 {
             open.has_said_last = true;
-            open.control.send(&open.voices[0].say(Word::Last(number)));
+            open.control.send(&open.says.say(Word::Last(number)));
         }
         open.taken < number && open.control.send_now().is_ok()
     }
@@ -224,7 +224,7 @@ impl Outgoing {
                 let answer = Answer::decode(&message, key)?;
                 let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
                 let seal = settings.check.seal(key);
-                let voices = [Voice::of_sender(key), Voice::of_receiver(key)];
+                let (says, hears) = (Voice::of_sender(key), Voice::of_receiver(key));
                 if let Stage::Greeting { control, .. } = std::mem::replace(&mut self.stage, Stage::Closed) {
                     self.stage = Stage::Open(Box::new(Open {
                         control,
@@ -232,7 +232,8 @@ impl Outgoing {
                         header: FrameHeader { link: answer.link, key: answer.key, number: 0 },
                         window: (settings.check != Check::None).then(Window::default),
                         seal,
-                        voices,
+                        says,
+                        hears,
                         has_said_last: false,
                         taken: 0,
                     }));
@@ -262,6 +263,11 @@ impl Outgoing {
         self.open().map_or(0, |open| open.seal.bytes())
     }
 
+    /// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
+    fn short_payload_max(&self) -> usize {
+        FRAME_BYTES_MAX - OVERHEAD_BYTES - self.seal_bytes()
+    }
+
     /// Takes a packet. A short one goes into the frame that is being filled. Any other waits, and takes its payload out of `payload`.
     pub fn push(
         &mut self,
@@ -270,10 +276,7 @@ impl Outgoing {
         packet: &[u8; PACKET_BYTES],
         payload: &mut Vec<u8>,
     ) {
-        if self.queue.is_empty()
-            && self.destination().is_some()
-            && payload.len() <= SHORT_PAYLOAD_MAX - self.seal_bytes()
-        {
+        if self.queue.is_empty() && self.destination().is_some() && payload.len() <= self.short_payload_max() {
             let written = endpoint
                 .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, payload).map(|()| None)));
             if written.is_some() {
@@ -317,7 +320,7 @@ impl Outgoing {
     fn fill(&mut self, endpoint: &mut Endpoint) {
         while let Some(mut waiting) = self.queue.pop_front() {
             let Waiting { to, packet, payload, sent } = &waiting;
-            let short = SHORT_PAYLOAD_MAX - self.seal_bytes();
+            let short = self.short_payload_max();
             // What is kept for repeating is no longer than a buffer.
             let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
             let used = self.building.as_ref().map_or(FRAME_HEADER_BYTES, |building| building.bytes);
@@ -376,21 +379,32 @@ impl Outgoing {
                 continue;
             }
             let bytes = writer.finish(&open.header, payload);
-            match endpoint.send(*buffer, bytes, tail.as_ref(), open.to, tag) {
-                Ok(()) => {
-                    open.header.number += 1;
-                    self.building = None;
-                    self.on_the_way += 1;
-                    self.stuck_since = None;
-                }
-                Err(SendError::Full) => {
-                    self.note_stuck(settings);
-                    return Ok(());
-                }
-                Err(SendError::Broken(why)) => return Err(LinkError::Endpoint(why)),
+            let sent = endpoint.send(*buffer, bytes, tail.as_ref(), open.to, tag);
+            if sent.is_ok() {
+                open.header.number += 1;
+                self.building = None;
+            }
+            if !self.has_left(sent, settings)? {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Counts a frame on its way. False: the endpoint has no room for it.
+    fn has_left(&mut self, sent: Result<(), SendError>, settings: &Settings) -> Result<bool, LinkError> {
+        match sent {
+            Ok(()) => {
+                self.on_the_way += 1;
+                self.stuck_since = None;
+                Ok(true)
+            }
+            Err(SendError::Full) => {
+                self.note_stuck(settings);
+                Ok(false)
+            }
+            Err(SendError::Broken(why)) => Err(LinkError::Endpoint(why)),
+        }
     }
 
     /// Sends the frames of the window that are to be sent. Returns whether there is room for more.
@@ -404,20 +418,13 @@ impl Outgoing {
             let Some(buffer) = endpoint.take_buffer() else { return Ok(false) };
             let bytes = frame.len();
             endpoint.frame_mut(buffer)[..bytes].copy_from_slice(frame);
-            match endpoint.send(buffer, bytes, None, open.to, tag) {
-                Ok(()) => {
-                    window.has_sent();
-                    self.on_the_way += 1;
-                    self.stuck_since = None;
-                }
-                Err(why) => {
-                    endpoint.put_back(buffer);
-                    if let SendError::Broken(why) = why {
-                        return Err(LinkError::Endpoint(why));
-                    }
-                    self.note_stuck(settings);
-                    return Ok(false);
-                }
+            let sent = endpoint.send(buffer, bytes, None, open.to, tag);
+            match sent {
+                Ok(()) => window.has_sent(),
+                Err(_) => endpoint.put_back(buffer),
+            }
+            if !self.has_left(sent, settings)? {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -453,7 +460,7 @@ impl Open {
         let ended = self.control.advance();
         while let Some(message) = self.control.take_message()? {
             let now = Instant::now();
-            let word = self.voices[1].hear(&message)?;
+            let word = self.hears.hear(&message)?;
             let (Word::Taken(number) | Word::Again(number)) = word else { return Err(GreetingError::Malformed.into()) };
             let heard = match (&mut self.window, word) {
                 (Some(window), Word::Taken(_)) => window.taken(number, now),

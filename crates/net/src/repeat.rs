@@ -11,6 +11,7 @@
 //!
 //! Cost: a copy of each frame, [`WINDOW_FRAMES`] at most; without a check nothing.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -202,17 +203,22 @@ pub(crate) struct Order {
 impl Order {
     /// Sees the number of a frame. The next one is taken by that.
     pub fn see(&mut self, number: u64) -> Place {
-        if number == self.expected {
-            self.expected += 1;
-            (self.missing, self.asked) = (Missing::No, None);
-            self.is_asked |= self.last == Some(self.expected);
-            return Place::Next;
+        match number.cmp(&self.expected) {
+            Ordering::Equal => {
+                self.expected += 1;
+                (self.missing, self.asked) = (Missing::No, None);
+                self.is_asked |= self.last == Some(self.expected);
+                Place::Next
+            }
+            Ordering::Less => {
+                self.is_asked = true;
+                Place::Doubled
+            }
+            Ordering::Greater => {
+                self.missing = Missing::Surely;
+                Place::Early { expected: self.expected }
+            }
         }
-        match number < self.expected {
-            true => self.is_asked = true,
-            false => self.missing = Missing::Surely,
-        }
-        if number < self.expected { Place::Doubled } else { Place::Early { expected: self.expected } }
     }
 
     /// The number of the next frame.
@@ -227,7 +233,7 @@ impl Order {
         }
     }
 
-    /// The sender has sent all frames before this number, and ends. It is told when they were taken.
+    /// The sender announces the end of the link: it sends no frame from this number on. The next word after the last frame acknowledges all.
     pub fn set_last(&mut self, number: u64) {
         self.last = Some(number);
         self.is_asked |= number == self.expected;

@@ -9,7 +9,7 @@ use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
     Check, Faults, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who,
 };
-use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
+use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
 /// Who sent a packet, for which NIC, its number, its payload.
 type Found = (PeerId, NicName, u64, Vec<u8>);
@@ -58,27 +58,8 @@ fn open(settings: Settings) -> (Arc<Links>, Arc<Kept>) {
 }
 
 fn packet(number: u64, payload_bytes: usize) -> [u8; HEADER_BYTES] {
-    let packet = Packet {
-        kind: selvedge_nic::tables::kind::PUT,
-        fail: 0,
-        operation: 0,
-        datatype: 0,
-        ack: 0,
-        place: Place::Inline,
-        portal: 0,
-        uid: 0,
-        initiator: 0,
-        origin: 0,
-        token: 0,
-        match_bits: number,
-        remote_offset: 0,
-        header_data: 0,
-        length: 0,
-        operand: [0; 4],
-        payload_bytes: payload_bytes as u64,
-        sender: 0,
-    };
-    packet.encode(false)
+    let (kind, payload_bytes) = (selvedge_nic::tables::kind::PUT, payload_bytes as u64);
+    Packet { kind, match_bits: number, payload_bytes, ..Packet::default() }.encode(false)
 }
 
 fn payload(number: u64, bytes: usize) -> Vec<u8> {

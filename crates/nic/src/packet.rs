@@ -41,16 +41,17 @@ pub const HEADER_BYTES: usize = 128;
 pub const RESPONSE: u8 = 64;
 
 /// The place of a packet's payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// There is no payload, or it follows the header.
+    #[default]
     Inline,
     /// In the sender's spill file of this number.
     Spill(u64),
 }
 
 /// A packet's header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     pub kind: u8,
     pub fail: u8,

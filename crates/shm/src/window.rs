@@ -2,7 +2,7 @@
 //! A peer's memory and counters, for front ends that store there themselves. A put then costs only the stores.
 //!
 //! It is available only if every process of the job may do so ([`Interface::stores_in_place`]), or every one of this host
-//! ([`Interface::maps_peers`]). In host mode a put waits for its target's program, and a forced path must be taken.
+//! ([`crate::config::Mode::maps_peers`]). In host mode a put waits for its target's program, and a forced path must be taken.
 //!
 //! Invariants
 //! 1. A window is as long as its owner's reserve; the owner publishes how much of that exists. Before a store, the
@@ -39,11 +39,6 @@ impl Interface {
     /// Whether all of this job's processes may store directly to each other's memory. Those of several hosts may not.
     pub fn stores_in_place(&self) -> bool {
         self.offers.maps_peers && !self.offers.has_carrier
-    }
-
-    /// Whether this process may store directly to the memory of those of its host.
-    pub fn maps_peers(&self) -> bool {
-        self.offers.maps_peers
     }
 
     /// The window on a process, own or peer. None: the process does not exist, or has no shared memory.

@@ -215,14 +215,14 @@ fn make_world() -> Result<World, StartError> {
         list: 2 * max_counters + 16,
         ..Limits::DEFAULT
     };
+    let maps_peers = process.maps_peers();
     // Before other threads run, like that of links to other hosts.
-    let adopted = process.maps_peers() && sizes.adopt(&symmetric);
+    let adopted = maps_peers && sizes.adopt(&symmetric);
     let opened: &'static Opened =
         Box::leak(Box::new(process.open_as(NI, None, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
     let interface: &'static Interface = &opened.interface;
     let memory_mapped = interface.stores_in_place();
-    let near_mapped = interface.maps_peers() && !memory_mapped;
-    let adopted = adopted && (memory_mapped || near_mapped);
+    let near_mapped = maps_peers && !memory_mapped;
     let commands = Commands::set_up(interface, &symmetric, &sizes.data.bytes)
         .map_err(|why| StartError::Memory(why.to_string()))?;
     let data_bytes = sizes.data.bytes.end - sizes.data.bytes.start;

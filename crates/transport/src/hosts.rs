@@ -355,6 +355,11 @@ impl Sink for Inbox {
 
 /// The memory of this host: no message is longer.
 fn memory_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(ask_memory_bytes)
+}
+
+fn ask_memory_bytes() -> u64 {
     // SAFETY: `sysconf` takes a number and has no preconditions.
     let [pages, bytes] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
     u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0))

@@ -190,7 +190,7 @@ impl Process {
         Ok(Opened { interface, claim })
     }
 
-    /// Whether this process will store directly to the memory of processes of its host ([`Interface::maps_peers`]).
+    /// Whether this process stores directly to the memory of processes of its host. It is known before a NIC is open.
     pub fn maps_peers(&self) -> bool {
         self.settings.mode.maps_peers(self.settings.path) && !selvedge_shm::simulated::is_simulated()
     }

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use selvedge_net::Check;
-use selvedge_nic::packet::Place;
 use selvedge_nic::tables::kind;
 
 use super::*;
@@ -35,26 +34,7 @@ fn publish(board: &Board, hosts: &Hosts, id: u64) {
 }
 
 fn request_of(origin: u64) -> Packet {
-    Packet {
-        kind: kind::PUT,
-        fail: 0,
-        operation: 0,
-        datatype: 0,
-        ack: 0,
-        place: Place::Inline,
-        portal: 0,
-        uid: 0,
-        initiator: 0,
-        origin,
-        token: 0,
-        match_bits: 0,
-        remote_offset: 0,
-        header_data: 0,
-        length: 0,
-        operand: [0; 4],
-        payload_bytes: 0,
-        sender: 0,
-    }
+    Packet { kind: kind::PUT, origin, ..Packet::default() }
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {
