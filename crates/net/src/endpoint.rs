@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //! 1. libfabric owns a buffer from `send` or `post` until its completion. After that the holder of its [`Arrived`] owns it, or the caller of
-//!    [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes. A frame's tail is kept, unchanged, as long.
+//!    [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes. A frame's tail is kept, unchanged, as long, and so is
+//!    the memory that a read writes to.
 //! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
 //! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
 //!
@@ -31,6 +32,8 @@ const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
 const RECEIVE_BUFFERS: usize = 32;
 /// Frames on their way out.
 const SEND_BUFFERS: usize = 64;
+/// Reads of peers' memory at once.
+const READS: usize = 32;
 /// Completions that are read at once.
 const COMPLETIONS: usize = 16;
 /// The version of libfabric's interface that this file is written to.
@@ -86,6 +89,8 @@ pub enum Event {
     Sent { tag: u32 },
     /// A frame with this tag was not sent. Its buffer is free.
     Failed { tag: u32, why: String },
+    /// A read with this tag has ended: what was read, or why nothing was.
+    Read { tag: u64, result: Result<Vec<u8>, String> },
 }
 
 /// A frame was not accepted.
@@ -110,18 +115,33 @@ impl Tail {
     }
 }
 
+/// Memory of a peer that this process may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readable {
+    pub address: u64,
+    pub key: u64,
+}
+
+/// A payload that peers may read, by its number.
+#[derive(Debug)]
+pub struct Exposed(usize);
+
 /// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
 const CONTEXT_BYTES: usize = 64;
 const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
 const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
 const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
-const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
+const READ_SLOTS_AT: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
+const SLOTS_BYTES: usize = READ_SLOTS_AT + READS * CONTEXT_BYTES;
+/// The slots: to receive, to send, and those of reads, which have no frame.
+const FIRST_READ: usize = RECEIVE_BUFFERS + SEND_BUFFERS;
+const SLOTS: usize = FIRST_READ + READS;
 /// A page, so that the memory is zero without being touched.
 const SLOTS_ALIGN: usize = 4096;
 
 const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
 
-/// The buffers: those to receive, then those to send.
+/// The slots: those to receive, those to send, those of reads.
 struct Slots(*mut u8);
 
 // SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the file), and owners change under the endpoint's `&mut`.
@@ -148,8 +168,11 @@ impl Slots {
 
     /// The context of a buffer.
     fn context(&self, buffer: usize) -> *mut u8 {
-        let sends = buffer.checked_sub(RECEIVE_BUFFERS);
-        let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
+        let at = match buffer {
+            0..RECEIVE_BUFFERS => buffer * RECEIVE_SLOT_BYTES,
+            RECEIVE_BUFFERS..FIRST_READ => RECEIVE_SLOTS_BYTES + (buffer - RECEIVE_BUFFERS) * SEND_SLOT_BYTES,
+            _ => READ_SLOTS_AT + (buffer - FIRST_READ) * CONTEXT_BYTES,
+        };
         assert!(at < SLOTS_BYTES, "there is no such buffer");
         self.0.wrapping_add(at)
     }
@@ -162,12 +185,13 @@ impl Slots {
     /// The buffer of a context that libfabric hands back.
     fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).wrapping_sub(self.0 as usize);
-        let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
-            None => (0, offset, RECEIVE_SLOT_BYTES),
-            Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
+        let (first, offset, bytes) = match offset {
+            0..RECEIVE_SLOTS_BYTES => (0, offset, RECEIVE_SLOT_BYTES),
+            RECEIVE_SLOTS_BYTES..READ_SLOTS_AT => (RECEIVE_BUFFERS, offset - RECEIVE_SLOTS_BYTES, SEND_SLOT_BYTES),
+            _ => (FIRST_READ, offset - READ_SLOTS_AT, CONTEXT_BYTES),
         };
         let buffer = first + offset / bytes;
-        (offset % bytes == 0 && buffer < RECEIVE_BUFFERS + SEND_BUFFERS).then_some(buffer)
+        (offset % bytes == 0 && buffer < SLOTS).then_some(buffer)
     }
 }
 
@@ -202,13 +226,20 @@ enum Owner {
     Receives,
     /// libfabric has it to send. The tag is the caller's.
     Sends(u32),
+    /// libfabric reads a peer's memory. The tag is the caller's.
+    Reads(u64),
 }
 
-/// A tail that libfabric sends.
-struct SentTail {
-    _tail: Tail,
-    /// Its registration, where the provider wants one.
+/// Memory that libfabric uses, with its registration where there is one.
+struct Registered<M> {
+    memory: M,
     region: *mut fid_mr,
+}
+
+/// Where libfabric reads to, and how many bytes.
+struct Reading {
+    memory: Vec<u8>,
+    bytes: usize,
 }
 
 /// An open endpoint.
@@ -225,8 +256,15 @@ pub struct Endpoint {
     slots: Arc<Slots>,
     owners: Vec<Owner>,
     /// By buffer: what libfabric sends from elsewhere.
-    tails: Vec<Option<SentTail>>,
+    tails: Vec<Option<Registered<Tail>>>,
+    /// By slot, from the first read on: where libfabric reads to.
+    reads: Vec<Option<Registered<Reading>>>,
+    /// Payloads that peers may read, by number.
+    exposed: Vec<Option<Registered<Arc<Vec<u8>>>>>,
+    /// The key that is asked for next.
+    next_key: u64,
     free: Vec<usize>,
+    free_reads: Vec<usize>,
     wait: Option<RawFd>,
 }
 
@@ -241,7 +279,9 @@ impl Endpoint {
             .ok_or_else(|| EndpointError::NoProvider { wanted: wanted.map(str::to_owned), node })?;
         // SAFETY: `find_provider` returns a structure of libfabric with its attributes.
         let provider = unsafe { provider_of(info) };
-        let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
+        let mut key = [0; 8];
+        // Keys that cannot be guessed; without randomness they are still different.
+        let _ = crate::links::fill_random(&mut key);
         let mut opened = Endpoint {
             library,
             provider,
@@ -253,9 +293,13 @@ impl Endpoint {
             endpoint: ptr::null_mut(),
             region: ptr::null_mut(),
             slots: Arc::new(Slots::new()),
-            owners: vec![Owner::Us; buffers],
-            tails: (0..buffers).map(|_| None).collect(),
-            free: (RECEIVE_BUFFERS..buffers).collect(),
+            owners: vec![Owner::Us; SLOTS],
+            tails: (0..FIRST_READ).map(|_| None).collect(),
+            reads: (0..READS).map(|_| None).collect(),
+            exposed: Vec::new(),
+            next_key: u64::from_le_bytes(key),
+            free: (RECEIVE_BUFFERS..FIRST_READ).collect(),
+            free_reads: (FIRST_READ..SLOTS).collect(),
             wait: None,
         };
         opened.make()?;
@@ -279,7 +323,7 @@ impl Endpoint {
             let mut attributes = fi_av_attr { type_: FI_AV_TABLE, ..Default::default() };
             let made = call!((*domain).av_open, self.domain, &mut attributes, &mut self.addresses, ptr::null_mut());
             self.check("open its address vector", made)?;
-            let size = 2 * (RECEIVE_BUFFERS + SEND_BUFFERS);
+            let size = 2 * SLOTS;
             let mut attributes =
                 fi_cq_attr { size, format: FI_CQ_FORMAT_MSG, wait_obj: FI_WAIT_FD, ..Default::default() };
             let mut made = call!((*domain).cq_open, self.domain, &mut attributes, &mut self.queue, ptr::null_mut());
@@ -308,7 +352,7 @@ impl Endpoint {
             let enabled = call!((*ops).control, endpoint, FI_ENABLE as c_int, ptr::null_mut());
             self.check("enable its endpoint", enabled)?;
             if (*(*info).domain_attr).mr_mode & FI_MR_LOCAL as c_int != 0 {
-                let made = self.register(self.slots.0, SLOTS_BYTES);
+                let made = self.register(self.slots.0, SLOTS_BYTES, FI_SEND | FI_RECV);
                 self.region = made.map_err(|code| self.error("register the frames", code))?;
             }
         }
@@ -388,7 +432,7 @@ impl Endpoint {
     /// The bytes of a buffer that was taken.
     pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
         let frame = self.own_frame(buffer);
-        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is one to receive");
+        assert!((RECEIVE_BUFFERS..FIRST_READ).contains(&buffer), "the buffer is not one to send");
         // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
         unsafe { std::slice::from_raw_parts_mut(frame, FRAME_BYTES_MAX) }
     }
@@ -399,15 +443,19 @@ impl Endpoint {
         self.slots.frame(buffer)
     }
 
-    /// Registers memory that the provider sends from or receives to. It stays until the region is closed.
-    fn register(&self, start: *const u8, bytes: usize) -> Result<*mut fid_mr, c_int> {
-        let access = u64::from(FI_SEND) | u64::from(FI_RECV);
+    /// Registers memory that the provider uses. It stays until the region is closed.
+    fn register(&mut self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
+        let access = u64::from(access);
         let mut region = ptr::null_mut();
+        // SAFETY: the structure is open until the drop.
+        let key_bytes = unsafe { (*(*self.info).domain_attr).mr_key_size };
+        let key = self.next_key & u64::MAX.checked_shr(64 - 8 * key_bytes.clamp(1, 8) as u32).unwrap_or(0);
+        self.next_key = self.next_key.wrapping_add(1);
         // SAFETY: the domain is open, and there is room for the result.
         let made = unsafe {
             let ops = (*self.domain).mr;
             let domain = &raw mut (*self.domain).fid;
-            call!((*ops).reg, domain, start.cast(), bytes, access, 0, 0, 0, &mut region, ptr::null_mut())
+            call!((*ops).reg, domain, start.cast(), bytes, access, 0, key, 0, &mut region, ptr::null_mut())
         };
         if made == 0 { Ok(region) } else { Err(made) }
     }
@@ -437,10 +485,8 @@ impl Endpoint {
                     bytes + payload.len() <= LONG_FRAME_BYTES_MAX,
                     "a frame is not longer than its receiver's buffer"
                 );
-                let region = match self.region.is_null() {
-                    true => ptr::null_mut(),
-                    false => self.register(payload.as_ptr(), payload.len()).map_err(|code| self.broken(-code))?,
-                };
+                let made = self.register_local(payload.as_ptr(), payload.len(), FI_SEND);
+                let region = made.map_err(|code| self.broken(-code))?;
                 let pieces = [
                     iovec { iov_base: frame, iov_len: bytes },
                     iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() },
@@ -452,11 +498,11 @@ impl Endpoint {
                     let ops = (*self.endpoint).msg;
                     call!((*ops).sendv, self.endpoint, pieces, descriptors, 2, to.0, context)
                 };
-                let sent = SentTail { _tail: tail.clone(), region };
+                let sent = Registered { memory: tail.clone(), region };
                 if result == 0 {
                     self.tails[buffer] = Some(sent);
                 } else {
-                    sent.close();
+                    drop(sent.close());
                 }
                 result
             }
@@ -469,6 +515,91 @@ impl Endpoint {
             code if code == FI_EAGAIN as isize => Err(SendError::Full),
             code => Err(self.broken(code as c_int)),
         }
+    }
+
+    /// Registers memory of this process for its own operations, where the provider wants that; else null.
+    fn register_local(&mut self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
+        // SAFETY: the structure is open until the drop.
+        let is_wanted = unsafe { (*(*self.info).domain_attr).mr_mode } & FI_MR_LOCAL as c_int != 0;
+        if is_wanted { self.register(start, bytes, access) } else { Ok(ptr::null_mut()) }
+    }
+
+    /// Whether peers can read memory that this endpoint exposes, and this one theirs.
+    pub fn can_read(&self) -> bool {
+        let needed = u64::from(FI_RMA) | u64::from(FI_READ) | u64::from(FI_REMOTE_READ);
+        // SAFETY: the structure is open until the drop.
+        let (caps, key_bytes) = unsafe { ((*self.info).caps, (*(*self.info).domain_attr).mr_key_size) };
+        caps & needed == needed && key_bytes <= size_of::<u64>()
+    }
+
+    /// Lets peers read a payload until [`Endpoint::withdraw`]. None: the provider refuses it.
+    pub fn expose(&mut self, payload: &Arc<Vec<u8>>) -> Option<(Exposed, Readable)> {
+        let region = match self.register(payload.as_ptr(), payload.len(), FI_REMOTE_READ) {
+            Ok(region) => region,
+            Err(code) => {
+                log::warn!("libfabric does not expose memory to peers: {}", self.library.error_text(code));
+                return None;
+            }
+        };
+        // SAFETY: the region is open, and the structure, too.
+        let (key, mode) = unsafe { ((*region).key, (*(*self.info).domain_attr).mr_mode) };
+        let is_virtual = mode & FI_MR_VIRT_ADDR as c_int != 0;
+        let address = if is_virtual { payload.as_ptr() as u64 } else { 0 };
+        let exposed = Some(Registered { memory: payload.clone(), region });
+        let number = self.exposed.iter().position(Option::is_none).unwrap_or(self.exposed.len());
+        match self.exposed.get_mut(number) {
+            Some(place) => *place = exposed,
+            None => self.exposed.push(exposed),
+        }
+        Some((Exposed(number), Readable { address, key }))
+    }
+
+    /// Ends that.
+    pub fn withdraw(&mut self, Exposed(number): Exposed) {
+        drop(self.exposed[number].take().map(Registered::close));
+    }
+
+    /// Reads memory of a peer. [`Event::Read`] has the tag and what was read.
+    pub fn read(&mut self, bytes: usize, from: Destination, at: Readable, tag: u64) -> Result<(), SendError> {
+        let Some(slot) = self.free_reads.pop() else { return Err(SendError::Full) };
+        let mut memory = Vec::with_capacity(bytes);
+        let start: *mut u8 = memory.as_mut_ptr();
+        let region = match self.register_local(start, bytes, FI_READ) {
+            Ok(region) => region,
+            Err(code) => {
+                self.free_reads.push(slot);
+                return Err(self.broken(-code));
+            }
+        };
+        let context: *mut c_void = self.slots.context(slot).cast();
+        // SAFETY: the context stays, and the memory, which `reads` keeps, until the completion (invariants 1 and 2).
+        let result = unsafe {
+            let descriptor = descriptor_of(region);
+            let ops = (*self.endpoint).rma;
+            call!((*ops).read, self.endpoint, start.cast(), bytes, descriptor, from.0, at.address, at.key, context)
+        };
+        let reading = Registered { memory: Reading { memory, bytes }, region };
+        if result != 0 {
+            drop(reading.close());
+            self.free_reads.push(slot);
+            let is_full = result == -(FI_EAGAIN as isize);
+            return Err(if is_full { SendError::Full } else { self.broken(-result as c_int) });
+        }
+        self.reads[slot - FIRST_READ] = Some(reading);
+        self.owners[slot] = Owner::Reads(tag);
+        Ok(())
+    }
+
+    /// What a read that has ended has read: nothing, or all.
+    fn end_read(&mut self, slot: usize, written: bool) -> Vec<u8> {
+        self.free_reads.push(slot);
+        let Some(reading) = self.reads[slot - FIRST_READ].take() else { return Vec::new() };
+        let Reading { mut memory, bytes } = reading.close();
+        if written {
+            // SAFETY: a read that ends well has written all bytes that were asked for, for which there is room.
+            unsafe { memory.set_len(bytes) };
+        }
+        memory
     }
 
     fn broken(&self, code: c_int) -> SendError {
@@ -520,6 +651,9 @@ impl Endpoint {
                     events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes }));
                 }
                 Some((_, Owner::Sends(tag))) => events.push(Event::Sent { tag }),
+                Some((slot, Owner::Reads(tag))) => {
+                    events.push(Event::Read { tag, result: Ok(self.end_read(slot, true)) });
+                }
                 Some((_, Owner::Us)) => {}
                 None => {}
             }
@@ -546,12 +680,16 @@ impl Endpoint {
                 events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes: 0 }));
             }
             Some((_, Owner::Sends(tag))) => events.push(Event::Failed { tag, why }),
+            Some((slot, Owner::Reads(tag))) => {
+                drop(self.end_read(slot, false));
+                events.push(Event::Read { tag, result: Err(why) });
+            }
             _ => {}
         }
         true
     }
 
-    /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
+    /// Takes the slot back whose context libfabric hands back. A send buffer is free then.
     fn take_from_library(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
         let buffer = self.slots.buffer_of(context)?;
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
@@ -559,11 +697,9 @@ impl Endpoint {
             Owner::Us => return None,
             Owner::Sends(_) => {
                 self.free.push(buffer);
-                if let Some(tail) = self.tails[buffer].take() {
-                    tail.close();
-                }
+                drop(self.tails[buffer].take().map(Registered::close));
             }
-            Owner::Receives => {}
+            Owner::Receives | Owner::Reads(_) => {}
         }
         Some((buffer, owner))
     }
@@ -589,7 +725,9 @@ impl Drop for Endpoint {
         // SAFETY: each object was opened once and is closed once, those that stand on others first. `slots` lives longer than this.
         unsafe {
             close(self.endpoint.cast());
-            self.tails.drain(..).flatten().for_each(SentTail::close);
+            self.tails.drain(..).flatten().for_each(|tail| drop(tail.close()));
+            self.reads.drain(..).flatten().for_each(|read| drop(read.close()));
+            self.exposed.drain(..).flatten().for_each(|exposed| drop(exposed.close()));
             close(self.region.cast());
             close(self.queue.cast());
             close(self.addresses.cast());
@@ -600,10 +738,12 @@ impl Drop for Endpoint {
     }
 }
 
-impl SentTail {
-    fn close(self) {
-        // SAFETY: null, or a region that was opened for this tail.
+impl<M> Registered<M> {
+    /// Ends the registration, and returns the memory.
+    fn close(self) -> M {
+        // SAFETY: null, or a region that was opened for this memory.
         unsafe { close(self.region.cast()) };
+        self.memory
     }
 }
 
@@ -639,8 +779,14 @@ unsafe fn provider_of(info: *const fi_info) -> String {
     }
 }
 
-/// The first provider that suits, as a structure of its own; None if there is none.
+/// The first provider that suits, as a structure of its own; None if there is none. One that reads peers' memory is better.
 fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Option<*mut fi_info> {
+    let find = |caps| find_provider_with(library, node, wanted, caps);
+    find(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ).or_else(|| find(FI_MSG))
+}
+
+/// The first provider that suits and has these capabilities.
+fn find_provider_with(library: &Library, node: IpAddr, wanted: Option<&str>, caps: u32) -> Option<*mut fi_info> {
     // SAFETY: fi_dupinfo(3) makes an empty structure of null, with all attributes. Names in it are freed by fi_freeinfo, so they are
     // made by strdup. fi_getinfo(3) reads the hints and makes a list.
     unsafe {
@@ -648,7 +794,7 @@ fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Optio
         if hints.is_null() {
             return None;
         }
-        (*hints).caps = u64::from(FI_MSG);
+        (*hints).caps = caps.into();
         (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
         (*(*hints).ep_attr).type_ = FI_EP_RDM;
         (*(*hints).tx_attr).msg_order = u64::from(FI_ORDER_SAS);

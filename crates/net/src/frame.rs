@@ -17,11 +17,13 @@
 //! |---|---|
 //! | 0..4 | Portals process id of the NIC that the packet is for |
 //! | 4..6 | number of the NIC in its process |
-//! | 6..8 | 0: a packet begins; 1: the payload goes on |
+//! | 6..8 | 0: a packet begins; 1: the payload goes on; 2: a packet whose payload the receiver reads; 3: payloads were read |
 //! | 8..12 | bytes of payload in this record |
 //! | 12..16 | 0 |
 //! | 16..144 | where a packet begins: its header ([`selvedge_nic::packet`]) |
 //! | then | payload, filled up to a multiple of 8 bytes unless the frame ends there |
+//! | | of kind 2: address and key of the payload in the sender's memory, 8 bytes each |
+//! | 16..24 | of kind 3: how many payloads of the link in the other direction were read, from its first on |
 //!
 //! The payload of a long frame's last record is its *tail*: it is sent from where it lies, and not copied into the frame's buffer.
 //!
@@ -32,6 +34,7 @@
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
+use crate::endpoint::Readable;
 use crate::words::{are_equal, shortened};
 
 /// The first word of a frame. Its last byte is the version.
@@ -58,6 +61,10 @@ pub enum FrameError {
     Payload,
     #[error("it announces {bytes} bytes of payload, but {most} is the most that may come")]
     TooMuch { bytes: u64, most: u64 },
+    #[error("it says that {0} payloads were read, which cannot be")]
+    Read(u64),
+    #[error("more waits for payloads that are to be read than may")]
+    Waits,
 }
 
 /// What shows that a frame is whole.
@@ -142,6 +149,24 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
+    /// Writes a packet whose payload the receiver reads. None: there is no room for it.
+    pub fn readable(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: Readable) -> Option<()> {
+        self.room().checked_sub(RECORD_BYTES + PACKET_BYTES + 16)?;
+        self.head(to, 2, 0);
+        self.put(packet);
+        self.put(&payload.address.to_le_bytes());
+        self.put(&payload.key.to_le_bytes());
+        Some(())
+    }
+
+    /// Writes how many payloads were read. None: there is no room for it.
+    pub fn read_count(&mut self, count: u64) -> Option<()> {
+        self.room().checked_sub(RECORD_BYTES + 8)?;
+        self.head(NicName { pid: 0, ni: 0 }, 3, 0);
+        self.put(&count.to_le_bytes());
+        Some(())
+    }
+
     fn head(&mut self, to: NicName, kind: u16, bytes: usize) {
         self.put(&to.pid.to_le_bytes());
         self.put(&to.ni.to_le_bytes());
@@ -207,6 +232,10 @@ impl<'a> Writer<'a> {
 pub enum Record<'a> {
     Begin { to: NicName, packet: &'a [u8; PACKET_BYTES], payload: &'a [u8] },
     GoOn { payload: &'a [u8] },
+    /// A packet whose payload is in the sender's memory.
+    Readable { to: NicName, packet: &'a [u8; PACKET_BYTES], payload: Readable },
+    /// So many payloads of the link in the other direction were read.
+    ReadCount(u64),
 }
 
 /// The records of a frame, in order.
@@ -270,18 +299,24 @@ impl<'a> Records<'a> {
         let (head, rest) = self.rest.split_first_chunk::<RECORD_BYTES>().ok_or(FrameError::Record)?;
         let (kind_ni, bytes) = (word(head, 4), word(head, 8) as usize);
         let to = NicName { pid: word(head, 0), ni: kind_ni as u16 };
-        let begins = match kind_ni >> 16 {
-            0 => true,
-            1 => false,
-            _ => return Err(FrameError::Record),
-        };
-        let (packet, rest) = match begins {
-            true => {
+        let kind = kind_ni >> 16;
+        let (packet, rest) = match kind {
+            0 | 2 => {
                 let (packet, rest) = rest.split_first_chunk::<PACKET_BYTES>().ok_or(FrameError::Record)?;
                 (Some(packet), rest)
             }
-            false => (None, rest),
+            1 | 3 => (None, rest),
+            _ => return Err(FrameError::Record),
         };
+        if kind >= 2 {
+            let (first, rest) = rest.split_first_chunk().ok_or(FrameError::Record)?;
+            self.rest = rest;
+            let Some(packet) = packet else { return Ok(Record::ReadCount(u64::from_le_bytes(*first))) };
+            let (second, rest) = rest.split_first_chunk().ok_or(FrameError::Record)?;
+            self.rest = rest;
+            let payload = Readable { address: u64::from_le_bytes(*first), key: u64::from_le_bytes(*second) };
+            return Ok(Record::Readable { to, packet, payload });
+        }
         let padded = bytes.checked_next_multiple_of(8).ok_or(FrameError::Record)?;
         let padded = if bytes == rest.len() { bytes } else { padded };
         let (payload, rest) = rest.split_at_checked(padded).ok_or(FrameError::Record)?;
@@ -311,6 +346,11 @@ struct Begun {
 const RESERVE_BYTES: u64 = 1 << 20;
 
 impl Assembler {
+    /// Whether a packet has begun, the payload of which goes on.
+    pub fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// Takes a record. `whole` gets a packet that is complete: its NIC, its header and its payload. `payload_bytes` says how much
     /// payload a packet's header announces, `most` how much may come with one whose payload is in several frames.
     pub fn take(
@@ -349,6 +389,9 @@ impl Assembler {
                     whole(begun.to, &begun.packet, &begun.payload);
                 }
             }
+            // These have no payload, and may not come between the parts of one.
+            Record::Readable { .. } => return Err(FrameError::Payload),
+            Record::ReadCount(_) => {}
         }
         Ok(())
     }

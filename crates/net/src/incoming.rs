@@ -19,9 +19,10 @@ use selvedge_nic::packet::{HEADER_BYTES as PACKET_BYTES, Packet};
 use crate::address::LinkAddress;
 use crate::control::Control;
 use crate::endpoint::Arrived;
-use crate::frame::{self, Assembler, FrameError, NicName, Seal};
+use crate::frame::{self, Assembler, FrameError, NicName, Record, Seal};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
 use crate::links::PeerId;
+use crate::reads::Reads;
 use crate::repeat::{Order, Place};
 use crate::settings::Settings;
 use crate::words::{Voice, Word};
@@ -51,10 +52,17 @@ impl Deref for Frame {
     }
 }
 
-/// Says how much payload a packet may have.
-pub(crate) type Most<'a> = &'a dyn Fn(NicName, &[u8; PACKET_BYTES]) -> u64;
-/// Gets a packet that is complete.
-pub(crate) type Whole<'a> = &'a mut dyn FnMut(PeerId, NicName, &[u8; PACKET_BYTES], &[u8]);
+/// Gets what a link's frames bring.
+pub(crate) trait Receiver {
+    /// Says how much payload a packet may have.
+    fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
+
+    /// A packet is complete.
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
+
+    /// The peer has read so many payloads of the link to it.
+    fn read_count(&self, peer: PeerId, count: u64) -> Result<(), FrameError>;
+}
 
 /// A link from a peer.
 pub(crate) struct Incoming {
@@ -77,6 +85,7 @@ struct Open {
     /// Makes this side's messages.
     says: Voice,
     assembler: Assembler,
+    reads: Reads,
     /// Frames that are early, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
     /// When the control connection ended, or the last frame came after that.
@@ -177,6 +186,7 @@ impl Incoming {
             hears: Voice::of_sender(&key),
             says: Voice::of_receiver(&key),
             assembler: Assembler::default(),
+            reads: Reads::default(),
             held: BTreeMap::new(),
             ended: None,
             faults: 0,
@@ -184,18 +194,11 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a frame of this link, and those behind it that were early. `most` and `whole` are those of [`Incoming::take_one`], `done` gets the
-    /// frames that are used up.
-    pub fn take(
-        &mut self,
-        frame: Frame,
-        most: Most<'_>,
-        whole: Whole<'_>,
-        done: &mut Vec<Frame>,
-    ) -> Result<(), Dropped> {
+    /// Takes a frame of this link, and those behind it that were early. `done` gets the frames that are used up.
+    pub fn take(&mut self, frame: Frame, to: &dyn Receiver, done: &mut Vec<Frame>) -> Result<(), Dropped> {
         let mut next = Some(frame);
         while let Some(frame) = next.take() {
-            match self.take_one(&frame, most, whole) {
+            match self.take_one(&frame, to) {
                 Ok(()) => done.push(frame),
                 Err(Dropped::Early(early)) => {
                     let Stage::Open(open) = &mut self.stage else { return Err(Dropped::Foreign) };
@@ -214,6 +217,14 @@ impl Incoming {
         Ok(())
     }
 
+    /// The packets whose payload is to be read, and those behind them; None while the link is not open.
+    pub fn reads(&mut self) -> Option<&mut Reads> {
+        match &mut self.stage {
+            Stage::Open(open) => Some(&mut open.reads),
+            Stage::Greeting { .. } => None,
+        }
+    }
+
     /// The frames that are held, when the link ends.
     pub fn into_held(self) -> Vec<Frame> {
         match self.stage {
@@ -222,9 +233,8 @@ impl Incoming {
         }
     }
 
-    /// Takes the bytes of a frame. `most` says how much payload a packet may have, `whole` gets each packet that is complete. An error
-    /// ends the link, unless the frame is not of it.
-    pub fn take_one(&mut self, frame: &[u8], most: Most<'_>, whole: Whole<'_>) -> Result<(), Dropped> {
+    /// Takes the bytes of a frame. An error ends the link, unless the frame is not of it.
+    pub fn take_one(&mut self, frame: &[u8], to: &dyn Receiver) -> Result<(), Dropped> {
         let Stage::Open(open) = &mut self.stage else {
             return Err(Dropped::Foreign);
         };
@@ -257,9 +267,7 @@ impl Incoming {
             *at = Instant::now();
         }
         for record in records {
-            open.assembler.take(record?, Packet::payload_bytes_of, most, |to, packet, payload| {
-                whole(open.peer, to, packet, payload);
-            })?;
+            open.take_record(record?, to)?;
         }
         if is_repeated || open.order.is_complete() {
             self.speak(Instant::now());
@@ -314,6 +322,27 @@ impl Incoming {
 }
 
 impl Open {
+    fn take_record(&mut self, record: Record<'_>, receiver: &dyn Receiver) -> Result<(), FrameError> {
+        let Open { peer, reads, assembler, .. } = self;
+        let peer = *peer;
+        match record {
+            Record::ReadCount(count) => return receiver.read_count(peer, count),
+            Record::Readable { to, packet, payload } if !assembler.has_begun() => {
+                let (bytes, most) = (Packet::payload_bytes_of(packet), receiver.payload_max(peer, to, packet));
+                let length = usize::try_from(bytes).ok().filter(|_| bytes != 0 && bytes <= most);
+                return reads.announce(to, packet, payload, length.ok_or(FrameError::TooMuch { bytes, most })?);
+            }
+            _ => {}
+        }
+        let most = |to: NicName, packet: &_| receiver.payload_max(peer, to, packet);
+        let mut held = Ok(());
+        assembler.take(record, Packet::payload_bytes_of, most, |to, packet, payload| match reads.is_empty() {
+            true => receiver.packet(peer, to, packet, payload),
+            false => held = reads.hold(to, packet, payload),
+        })?;
+        held
+    }
+
     /// Reports faults ever more rarely.
     fn note_fault(&mut self, what: &dyn fmt::Debug) {
         self.faults += 1;

@@ -9,6 +9,7 @@
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |
 //! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
+//! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
 //! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |
 //! | [`faults`] | a faulty network, for tests |
@@ -27,6 +28,7 @@ mod incoming;
 pub mod links;
 mod outgoing;
 mod progress;
+mod reads;
 mod repeat;
 pub mod settings;
 mod words;

@@ -33,13 +33,14 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::listen;
-use crate::endpoint::{Arrived, Endpoint, EndpointError, Event};
+use crate::endpoint::{Arrived, Endpoint, EndpointError, Event, SendError as EndpointSendError};
 use crate::faults::FaultyNetwork;
 use crate::forked::Own;
-use crate::frame::NicName;
+use crate::frame::{FrameError, NicName};
 use crate::greeting::NO_HOST;
-use crate::incoming::{Frame, Incoming};
+use crate::incoming::{Frame, Incoming, Receiver};
 use crate::outgoing::{LinkError, Outgoing};
+use crate::reads::Ready;
 use crate::settings::{Check, Progress, Settings};
 use wire_up::Token;
 
@@ -168,6 +169,11 @@ pub(crate) struct Turn {
     /// By number.
     incoming: Vec<Option<Incoming>>,
     events: Vec<Event>,
+    /// By tag: the numbers of the links for which payloads are being read. The tags of this process go up.
+    reads: HashMap<u64, usize>,
+    next_read: u64,
+    /// Numbers of the links on which packets wait for their payloads.
+    waiting: Vec<usize>,
     /// What frames pass before they are taken, in tests.
     faulty: Option<FaultyNetwork>,
     /// Since when no connection can be accepted, for want of descriptors.
@@ -401,7 +407,7 @@ impl Links {
         let more = {
             let mut state = self.lock();
             let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
-            let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_)));
+            let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_) | Event::Read { .. }));
             (turn.rounds, turn.idle_rounds) = if is_idle { (0, turn.idle_rounds + 1) } else { (turn.rounds + 1, 0) };
             let is_at_rest = turn.idle_rounds >= if who == Who::Thread { 1 } else { IDLE_POLLS };
             if is_at_rest || turn.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1 {
@@ -419,10 +425,12 @@ impl Links {
                     self.lock().complete(tag);
                     failed.push((PeerId(tag), LinkError::Endpoint(why)));
                 }
+                Event::Read { tag, result } => self.take_read(turn, tag, result, who, &mut failed),
             }
         }
         self.take_late(turn, who, &mut frames);
         self.give_back(frames);
+        self.read_payloads(turn, &mut failed);
         // The program takes what responses it has along with its next packet; the thread knows of no next packet.
         if who == Who::Thread && !more {
             self.lock().send_all(&self.settings, &mut failed);
@@ -475,10 +483,12 @@ impl Links {
             log::log!(level, "a frame of {} bytes on an unknown link was dropped", frame.len());
             return done.push(frame);
         };
-        let sender = incoming.peer();
-        let most = |to: NicName, packet: &_| sender.map_or(0, |peer| self.sink.payload_max(peer, to, packet));
-        let mut whole = |peer, to, packet: &_, payload: &_| self.sink.packet(peer, to, packet, payload, who);
-        let taken = incoming.take(frame, &most, &mut whole, done);
+        let taken = incoming.take(frame, &Handing { links: self, who }, done);
+        if incoming.reads().is_some_and(|reads| !reads.is_empty()) {
+            if let Some(number) = link.map(|link| link as usize).filter(|number| !turn.waiting.contains(number)) {
+                turn.waiting.push(number);
+            }
+        }
         if let Err(why) = taken {
             log::warn!("a frame was dropped: {why}");
             if why != crate::incoming::Dropped::Foreign {
@@ -486,6 +496,72 @@ impl Links {
                     self.lose(self.lock(), peer, &LinkError::Endpoint(why.to_string()));
                 }
             }
+        }
+    }
+
+    /// Starts to read payloads from the memory of peers. A peer without a link from here gets one.
+    fn read_payloads(&self, turn: &mut Turn, failed: &mut Vec<(PeerId, LinkError)>) {
+        if turn.waiting.is_empty() {
+            return;
+        }
+        let Turn { incoming, waiting, reads: started, next_read, .. } = turn;
+        let mut state = self.lock();
+        waiting.retain(|&number| {
+            let Some(Some(incoming)) = incoming.get_mut(number) else { return false };
+            let (Some(peer), Some(reads)) = (incoming.peer(), incoming.reads()) else { return false };
+            while let Some((at, bytes)) = reads.to_read() {
+                let State { endpoint, peers, .. } = &mut *state;
+                let target = &mut peers[peer.0 as usize];
+                let (Some(endpoint), false) = (endpoint, target.is_lost) else { return false };
+                if target.outgoing.is_closed() {
+                    if let Err(error) = self.connect(&mut state, peer) {
+                        failed.push((peer, error));
+                        return false;
+                    }
+                    break;
+                }
+                let Some(from) = target.outgoing.destination() else { break };
+                match endpoint.read(bytes, from, at, *next_read) {
+                    Ok(()) => {
+                        started.insert(*next_read, number);
+                        reads.started(*next_read);
+                        *next_read += 1;
+                    }
+                    Err(EndpointSendError::Full) => break,
+                    Err(EndpointSendError::Broken(why)) => {
+                        failed.push((peer, LinkError::Endpoint(why)));
+                        return false;
+                    }
+                }
+            }
+            !reads.is_empty()
+        });
+    }
+
+    /// Hands over the packet whose payload was read, and those behind it.
+    fn take_read(
+        &self,
+        turn: &mut Turn,
+        tag: u64,
+        result: Result<Vec<u8>, String>,
+        who: Who,
+        failed: &mut Vec<(PeerId, LinkError)>,
+    ) {
+        // The link may have ended meanwhile, and another have its number.
+        let link = turn.reads.remove(&tag).and_then(|number| turn.incoming.get_mut(number)?.as_mut());
+        let Some((peer, reads)) = link.and_then(|incoming| Some((incoming.peer()?, incoming.reads()?))) else { return };
+        match result {
+            Ok(payload) => reads.has_read(tag, payload),
+            Err(why) => return failed.push((peer, LinkError::Endpoint(why))),
+        }
+        let before = reads.count();
+        while let Some(Ready { to, packet, payload }) = reads.next() {
+            self.sink.packet(peer, to, &packet, &payload, who);
+        }
+        if reads.count() != before {
+            let mut state = self.lock();
+            state.peers[peer.0 as usize].outgoing.tell_read(reads.count());
+            state.note_busy(peer);
         }
     }
 
@@ -556,7 +632,8 @@ impl Links {
                 let mut state = self.lock();
                 let (mut leaves, mut unsure) = (false, false);
                 for peer in state.peers.iter_mut().filter(|peer| !peer.is_lost && peer.ended.is_none()) {
-                    leaves |= peer.outgoing.has_to_send() || peer.outgoing.is_on_the_way();
+                    let outgoing = &peer.outgoing;
+                    leaves |= outgoing.has_to_send() || outgoing.is_on_the_way() || outgoing.waits_for_reader();
                     unsure |= peer.outgoing.waits_for_word() || ends && peer.outgoing.say_last();
                 }
                 if !leaves && !unsure {
@@ -601,6 +678,28 @@ impl Links {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+/// Hands over what frames bring, for who makes progress.
+struct Handing<'a> {
+    links: &'a Links,
+    who: Who,
+}
+
+impl Receiver for Handing<'_> {
+    fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64 {
+        self.links.sink.payload_max(from, to, packet)
+    }
+
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) {
+        self.links.sink.packet(from, to, packet, payload, self.who);
+    }
+
+    fn read_count(&self, peer: PeerId, count: u64) -> Result<(), FrameError> {
+        let mut state = self.links.lock();
+        let State { endpoint, peers, .. } = &mut *state;
+        peers[peer.0 as usize].outgoing.was_read(endpoint.as_mut(), count)
     }
 }
 
@@ -653,7 +752,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Fills bytes from the kernel's source of randomness.
-fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
     // Up to 256 bytes come at once, and never fewer.
     if filled == bytes.len() { Ok(()) } else { Err(std::io::Error::other("the kernel gave too few random bytes")) }

@@ -18,8 +18,8 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::Control;
-use crate::endpoint::{Destination, Endpoint, FRAME_BYTES_MAX, SendError, Tail};
-use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
+use crate::endpoint::{Destination, Endpoint, Exposed, FRAME_BYTES_MAX, SendError, Tail};
+use crate::frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::repeat::{Impossible, Window};
 use crate::settings::{Check, Settings};
@@ -29,6 +29,11 @@ use crate::words::{Voice, Word};
 const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes a round trip.
+const READ_BYTES_MIN: usize = 64 << 10;
+/// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
+const READABLE_MAX: usize = 8;
+const FRAMES_BEHIND_MAX: usize = 64;
 /// Frames of a link on their way while a new one still goes at once.
 const AT_ONCE: usize = 2;
 /// Frames of a link that may be on their way, so that a peer that does not read leaves buffers to the others.
@@ -81,12 +86,27 @@ struct Building {
     tail: Option<Tail>,
 }
 
+/// A payload that the receiver may read.
+struct Readied {
+    exposed: Exposed,
+    /// What counts in the queue's bytes until then.
+    bytes: usize,
+}
+
 /// The sender's half of a link.
 pub(crate) struct Outgoing {
     stage: Stage,
     queue: VecDeque<Waiting>,
     queued_bytes: usize,
     building: Option<Building>,
+    /// Payloads that the receiver has yet to read, the oldest first, and how many it has read.
+    readable: VecDeque<Readied>,
+    read: u64,
+    /// Frames that have left since the receiver has read the last one.
+    behind: usize,
+    /// How many payloads of the link in the other direction were read, and how many of them the peer knows of.
+    to_tell: u64,
+    told: u64,
     /// Frames that were sent and have not completed.
     on_the_way: usize,
     /// Since when the endpoint takes nothing, though nothing is on its way; None once that was reported.
@@ -116,6 +136,11 @@ impl Default for Outgoing {
             queue: VecDeque::new(),
             queued_bytes: 0,
             building: None,
+            readable: VecDeque::new(),
+            read: 0,
+            behind: 0,
+            to_tell: 0,
+            told: 0,
             on_the_way: 0,
             stuck_since: None,
             stuck_reported: false,
@@ -131,7 +156,33 @@ impl Outgoing {
     /// Whether packets wait for this link, or frames are to be repeated.
     pub fn has_to_send(&self) -> bool {
         let repeats = |window: &Window| window.to_send().is_some();
-        self.building.is_some() || !self.queue.is_empty() || self.window().is_some_and(repeats)
+        self.building.is_some()
+            || !self.queue.is_empty()
+            || self.told != self.to_tell
+            || self.window().is_some_and(repeats)
+    }
+
+    /// Whether the receiver has yet to read payloads from here.
+    pub fn waits_for_reader(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// The receiver has read so many payloads.
+    pub fn was_read(&mut self, endpoint: Option<&mut Endpoint>, count: u64) -> Result<(), FrameError> {
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        while self.read < count {
+            let Some(Readied { exposed, bytes }) = self.readable.pop_front() else { return Err(FrameError::Read(count)) };
+            endpoint.withdraw(exposed);
+            self.queued_bytes -= bytes;
+            self.read += 1;
+            self.behind = 0;
+        }
+        Ok(())
+    }
+
+    /// The peer is to hear how many payloads of the link in the other direction were read.
+    pub fn tell_read(&mut self, count: u64) {
+        self.to_tell = count;
     }
 
     fn open(&self) -> Option<&Open> {
@@ -276,7 +327,8 @@ impl Outgoing {
         packet: &[u8; PACKET_BYTES],
         payload: &mut Vec<u8>,
     ) {
-        if self.queue.is_empty() && self.destination().is_some() && payload.len() <= self.short_payload_max() {
+        let goes_at_once = self.queue.is_empty() && self.destination().is_some() && !self.is_far_ahead();
+        if goes_at_once && payload.len() <= self.short_payload_max() {
             let written = endpoint
                 .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, payload).map(|()| None)));
             if written.is_some() {
@@ -316,10 +368,28 @@ impl Outgoing {
         is_written.then_some(())
     }
 
+    /// Whether the receiver has to read payloads before more comes.
+    fn is_far_ahead(&self) -> bool {
+        self.behind >= FRAMES_BEHIND_MAX && !self.readable.is_empty()
+    }
+
     /// Fills the frame from the queue as far as there is room.
     fn fill(&mut self, endpoint: &mut Endpoint) {
-        while let Some(mut waiting) = self.queue.pop_front() {
+        let count = self.to_tell;
+        if self.told != count && self.write(endpoint, |writer| writer.read_count(count).map(|()| None)).is_some() {
+            self.told = count;
+        }
+        while !self.is_far_ahead() {
+            let Some(mut waiting) = self.queue.pop_front() else { return };
             let Waiting { to, packet, payload, sent } = &waiting;
+            if *sent == 0 && payload.len() >= READ_BYTES_MIN && endpoint.can_read() && self.window().is_none() {
+                let has_left = self.readable.len() < READABLE_MAX && self.ready(endpoint, &waiting);
+                if has_left {
+                    continue;
+                }
+                self.queue.push_front(waiting);
+                return;
+            }
             let short = self.short_payload_max();
             // What is kept for repeating is no longer than a buffer.
             let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
@@ -348,6 +418,21 @@ impl Outgoing {
             self.queue.push_front(waiting);
             return;
         }
+    }
+
+    /// Writes a packet whose payload stays here until the receiver has read it. False: there is no room now.
+    fn ready(&mut self, endpoint: &mut Endpoint, waiting: &Waiting) -> bool {
+        let Waiting { to, packet, payload, .. } = waiting;
+        let Some((exposed, at)) = endpoint.expose(payload) else { return false };
+        if self.write(endpoint, |writer| writer.readable(*to, packet, at).map(|()| None)).is_none() {
+            endpoint.withdraw(exposed);
+            return false;
+        }
+        if self.readable.is_empty() {
+            self.behind = 0;
+        }
+        self.readable.push_back(Readied { exposed, bytes: PACKET_BYTES + payload.len() });
+        true
     }
 
     /// Sends frames: all, or after `push` only if a frame may go at once or there are more packets than fit into one.
@@ -396,6 +481,7 @@ impl Outgoing {
         match sent {
             Ok(()) => {
                 self.on_the_way += 1;
+                self.behind += 1;
                 self.stuck_since = None;
                 Ok(true)
             }
@@ -447,8 +533,9 @@ impl Outgoing {
 
     /// Ends the link. What waits is dropped.
     pub fn close(&mut self, endpoint: Option<&mut Endpoint>) {
-        if let (Some(endpoint), Some(building)) = (endpoint, self.building.take()) {
-            endpoint.put_back(building.buffer);
+        if let Some(endpoint) = endpoint {
+            self.building.take().into_iter().for_each(|building| endpoint.put_back(building.buffer));
+            self.readable.drain(..).for_each(|readied| endpoint.withdraw(readied.exposed));
         }
         *self = Outgoing::default();
     }

@@ -118,8 +118,10 @@ fn check_all(kept: &Kept, from: PeerId, count: u64) {
 
 #[test]
 fn packets_of_all_lengths_arrive_in_order_both_ways() {
-    for progress in [Progress::Calls, Progress::Thread] {
-        let ((a, at_a), (b, at_b)) = (open(settings(progress)), open(settings(progress)));
+    let ways = [Progress::Calls, Progress::Thread].map(|progress| [Check::Crc, Check::None].map(|check| (progress, check)));
+    for (progress, check) in ways.into_iter().flatten() {
+        let one = || open(Settings { check, ..settings(progress) });
+        let ((a, at_a), (b, at_b)) = (one(), one());
         let (to_b, to_a) = (a.peer(b.address()), b.peer(a.address()));
         const COUNT: u64 = 500;
         std::thread::scope(|scope| {
@@ -148,20 +150,23 @@ fn packets_of_all_lengths_arrive_in_order_both_ways() {
 
 #[test]
 fn a_peer_that_ends_is_lost_after_its_last_packets() {
-    let ((a, at_a), (b, _)) = (open(settings(Progress::Calls)), open(settings(Progress::Thread)));
-    let to_a = b.peer(a.address());
-    for number in 0..200 {
-        send(&b, to_a, number, length_of(number));
+    for check in [Check::Crc, Check::None] {
+        let one = |progress| open(Settings { check, ..settings(progress) });
+        let ((a, at_a), (b, _)) = (one(Progress::Calls), one(Progress::Thread));
+        let to_a = b.peer(a.address());
+        // Sending and closing wait for the receiver, so that nothing is lost.
+        let sender = std::thread::spawn(move || {
+            (0..200).for_each(|number| send(&b, to_a, number, length_of(number)));
+            b.close();
+        });
+        poll_until(&[&a], "the end is seen", || !at_a.lost.lock().expect("no panic").is_empty());
+        sender.join().expect("no panic");
+        let peer = at_a.lost.lock().expect("no panic")[0];
+        check_all(&at_a, peer, 200);
+        assert!(a.is_lost(peer));
+        assert_eq!(a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now), Err(SendError::Gone));
+        a.close();
     }
-    // Closing waits until everything has left, so that nothing is lost.
-    let closer = std::thread::spawn(move || b.close());
-    poll_until(&[&a], "the end is seen", || !at_a.lost.lock().expect("no panic").is_empty());
-    closer.join().expect("no panic");
-    let peer = at_a.lost.lock().expect("no panic")[0];
-    check_all(&at_a, peer, 200);
-    assert!(a.is_lost(peer));
-    assert_eq!(a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now), Err(SendError::Gone));
-    a.close();
 }
 
 /// Packets both ways through a faulty network; all must come, in order, once.
