@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 use selvedge_libfabric::*;
 
+use crate::payload::Payload;
+
 /// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the longest frame ([`Endpoint::frame_bytes_max`]).
@@ -105,13 +107,13 @@ pub enum SendError {
 /// The end of a long frame: payload that stays where it is until the frame has left.
 #[derive(Clone)]
 pub struct Tail {
-    pub payload: Arc<Vec<u8>>,
+    pub payload: Payload,
     pub range: Range<usize>,
 }
 
 impl Tail {
     pub fn bytes(&self) -> &[u8] {
-        &self.payload[self.range.clone()]
+        &self.payload.bytes()[self.range.clone()]
     }
 }
 
@@ -260,7 +262,7 @@ pub struct Endpoint {
     /// By slot, from the first read on: where libfabric reads to.
     reads: Vec<Option<Registered<Reading>>>,
     /// Payloads that peers may read, by number.
-    exposed: Vec<Option<Registered<Arc<Vec<u8>>>>>,
+    exposed: Vec<Option<Registered<Payload>>>,
     /// The key that is asked for next.
     next_key: u64,
     free: Vec<usize>,
@@ -533,8 +535,9 @@ impl Endpoint {
     }
 
     /// Lets peers read a payload until [`Endpoint::withdraw`]. None: the provider refuses it.
-    pub fn expose(&mut self, payload: &Arc<Vec<u8>>) -> Option<(Exposed, Readable)> {
-        let region = match self.register(payload.as_ptr(), payload.len(), FI_REMOTE_READ) {
+    pub fn expose(&mut self, payload: &Payload) -> Option<(Exposed, Readable)> {
+        let bytes = payload.bytes();
+        let region = match self.register(bytes.as_ptr(), bytes.len(), FI_REMOTE_READ) {
             Ok(region) => region,
             Err(code) => {
                 log::warn!("libfabric does not expose memory to peers: {}", self.library.error_text(code));
@@ -544,7 +547,7 @@ impl Endpoint {
         // SAFETY: the region is open, and the structure, too.
         let (key, mode) = unsafe { ((*region).key, (*(*self.info).domain_attr).mr_mode) };
         let is_virtual = mode & FI_MR_VIRT_ADDR as c_int != 0;
-        let address = if is_virtual { payload.as_ptr() as u64 } else { 0 };
+        let address = if is_virtual { bytes.as_ptr() as u64 } else { 0 };
         let exposed = Some(Registered { memory: payload.clone(), region });
         let number = self.exposed.iter().position(Option::is_none).unwrap_or(self.exposed.len());
         match self.exposed.get_mut(number) {
@@ -878,7 +881,7 @@ mod tests {
         for (bytes, range) in [(100, 7..20_007), (32, 0..LONG_FRAME_BYTES_MAX - 32), (64, 1..160_001)] {
             let buffer = sender.take_buffer().expect("all are free");
             sender.frame_mut(buffer)[..bytes].fill(9);
-            let tail = Tail { payload: payload.clone(), range: range.clone() };
+            let tail = Tail { payload: Payload::Own(payload.clone()), range: range.clone() };
             while sender.send(buffer, bytes, Some(&tail), to, 7).is_err() {
                 sender.poll(&mut Vec::new());
                 receiver.poll(&mut Vec::new());

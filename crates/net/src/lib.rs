@@ -9,6 +9,7 @@
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |
 //! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
+//! | [`payload`] | payloads that leave later than the call that sends them |
 //! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
 //! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |
@@ -27,6 +28,7 @@ pub mod greeting;
 mod incoming;
 pub mod links;
 mod outgoing;
+pub mod payload;
 mod progress;
 mod reads;
 mod repeat;
@@ -37,4 +39,5 @@ pub use address::{ADDRESS_BYTES, LinkAddress};
 pub use faults::{Faults, FaultsError};
 pub use frame::NicName;
 pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who};
+pub use payload::{Lent, Source};
 pub use settings::{Check, Progress, Settings};

@@ -40,6 +40,7 @@ use crate::frame::{FrameError, NicName};
 use crate::greeting::NO_HOST;
 use crate::incoming::{Frame, Incoming, Receiver};
 use crate::outgoing::{LinkError, Outgoing};
+use crate::payload::Source;
 use crate::reads::Ready;
 use crate::settings::{Check, Progress, Settings};
 use wire_up::Token;
@@ -147,6 +148,8 @@ pub struct Links {
 /// What senders share.
 struct State {
     endpoint: Option<Endpoint>,
+    /// What frames of new links carry.
+    check: Check,
     peers: Vec<Peer>,
     numbers: HashMap<LinkAddress, PeerId>,
     /// Peers whose links have something to send, or are in their greetings.
@@ -209,12 +212,14 @@ impl Links {
         epoll::add(&*control, &*listener, Token::Listener.to_data(), EventFlags::IN).map_err(system)?;
         epoll::add(&*control, &*bell, Token::Bell.to_data(), EventFlags::IN).map_err(system)?;
         let faulty = settings.faults.clone().map(FaultyNetwork::new);
+        let (peers, numbers) = (Vec::new(), HashMap::new());
+        let state = State { endpoint: None, check: settings.check, peers, numbers, busy: Vec::new() };
         let links = Arc::new(Links {
             address: LinkAddress::new(socket, u64::from_le_bytes(token)),
             settings,
             sink,
             listener,
-            state: Mutex::new(State { endpoint: None, peers: Vec::new(), numbers: HashMap::new(), busy: Vec::new() }),
+            state: Mutex::new(state),
             turn: Mutex::new(Turn { faulty, ..Turn::default() }),
             control,
             bell,
@@ -269,14 +274,13 @@ impl Links {
         self.lock().peers.get(peer.0 as usize).is_none_or(|peer| peer.is_lost)
     }
 
-    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects. What it needs of the payload it copies, or takes out of
-    /// `payload` if that is long.
+    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects.
     pub fn send(
         &self,
         peer: PeerId,
         to: NicName,
         packet: &[u8; PACKET_BYTES],
-        payload: &mut Vec<u8>,
+        payload: Source<'_>,
         when: When,
     ) -> Result<(), SendError> {
         let mut state = self.lock();
@@ -708,7 +712,7 @@ impl State {
         let next = PeerId(self.peers.len() as u32);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
-            let outgoing = Outgoing::default();
+            let outgoing = Outgoing::new(self.check);
             self.peers.push(Peer { address, nid, outgoing, is_busy: false, is_lost: false, ended: None });
         }
         if nid != NO_HOST {

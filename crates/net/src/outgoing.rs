@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
@@ -21,6 +20,7 @@ use crate::control::Control;
 use crate::endpoint::{Destination, Endpoint, Exposed, FRAME_BYTES_MAX, SendError, Tail};
 use crate::frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
+use crate::payload::{Payload, Source};
 use crate::repeat::{Impossible, Window};
 use crate::settings::{Check, Settings};
 use crate::words::{Voice, Word};
@@ -43,7 +43,7 @@ const ON_THE_WAY_MAX: usize = 8;
 struct Waiting {
     to: NicName,
     packet: Box<[u8; PACKET_BYTES]>,
-    payload: Arc<Vec<u8>>,
+    payload: Payload,
     /// Bytes of the payload in earlier frames.
     sent: usize,
 }
@@ -96,6 +96,7 @@ struct Readied {
 /// The sender's half of a link.
 pub(crate) struct Outgoing {
     stage: Stage,
+    check: Check,
     queue: VecDeque<Waiting>,
     queued_bytes: usize,
     building: Option<Building>,
@@ -129,10 +130,11 @@ pub enum LinkError {
     Endpoint(String),
 }
 
-impl Default for Outgoing {
-    fn default() -> Outgoing {
+impl Outgoing {
+    pub fn new(check: Check) -> Outgoing {
         Outgoing {
             stage: Stage::Closed,
+            check,
             queue: VecDeque::new(),
             queued_bytes: 0,
             building: None,
@@ -146,9 +148,7 @@ impl Default for Outgoing {
             stuck_reported: false,
         }
     }
-}
 
-impl Outgoing {
     pub fn is_closed(&self) -> bool {
         matches!(self.stage, Stage::Closed)
     }
@@ -319,24 +319,28 @@ impl Outgoing {
         FRAME_BYTES_MAX - OVERHEAD_BYTES - self.seal_bytes()
     }
 
-    /// Takes a packet. A short one goes into the frame that is being filled. Any other waits, and takes its payload out of `payload`.
+    /// Takes a packet. A short one goes into the frame that is being filled. Any other waits.
     pub fn push(
         &mut self,
-        endpoint: Option<&mut Endpoint>,
+        mut endpoint: Option<&mut Endpoint>,
         to: NicName,
         packet: &[u8; PACKET_BYTES],
-        payload: &mut Vec<u8>,
+        payload: Source<'_>,
     ) {
+        let bytes = payload.bytes();
         let goes_at_once = self.queue.is_empty() && self.destination().is_some() && !self.is_far_ahead();
-        if goes_at_once && payload.len() <= self.short_payload_max() {
+        if goes_at_once && bytes.len() <= self.short_payload_max() {
             let written = endpoint
-                .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, payload).map(|()| None)));
+                .as_mut()
+                .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, bytes).map(|()| None)));
             if written.is_some() {
                 return;
             }
         }
-        let payload = Arc::new(std::mem::take(payload));
-        self.queued_bytes += PACKET_BYTES + payload.len();
+        // What leaves in frames has to be ours: frames may be on their way when the peer answers.
+        let is_read = endpoint.is_some_and(|endpoint| self.is_to_be_read(endpoint, bytes.len()));
+        self.queued_bytes += PACKET_BYTES + bytes.len();
+        let payload = payload.take(is_read);
         self.queue.push_back(Waiting { to, packet: Box::new(*packet), payload, sent: 0 });
     }
 
@@ -368,6 +372,11 @@ impl Outgoing {
         is_written.then_some(())
     }
 
+    /// Whether the receiver reads a payload of so many bytes from here.
+    fn is_to_be_read(&self, endpoint: &Endpoint, bytes: usize) -> bool {
+        bytes >= READ_BYTES_MIN && endpoint.can_read() && self.check == Check::None
+    }
+
     /// Whether the receiver has to read payloads before more comes.
     fn is_far_ahead(&self) -> bool {
         self.behind >= FRAMES_BEHIND_MAX && !self.readable.is_empty()
@@ -382,7 +391,8 @@ impl Outgoing {
         while !self.is_far_ahead() {
             let Some(mut waiting) = self.queue.pop_front() else { return };
             let Waiting { to, packet, payload, sent } = &waiting;
-            if *sent == 0 && payload.len() >= READ_BYTES_MIN && endpoint.can_read() && self.window().is_none() {
+            let bytes = payload.bytes();
+            if self.is_to_be_read(endpoint, bytes.len()) {
                 let has_left = self.readable.len() < READABLE_MAX && self.ready(endpoint, &waiting);
                 if has_left {
                     continue;
@@ -396,13 +406,13 @@ impl Outgoing {
             let used = self.building.as_ref().map_or(FRAME_HEADER_BYTES, |building| building.bytes);
             let overhead = used + OVERHEAD_BYTES - FRAME_HEADER_BYTES + self.seal_bytes();
             let most = longest.saturating_sub(overhead);
-            if most < CUT_BYTES_MIN && payload.len() > short {
+            if most < CUT_BYTES_MIN && bytes.len() > short {
                 self.queue.push_front(waiting);
                 return;
             }
-            let count = most.min(payload.len() - *sent);
-            let written = self.write(endpoint, |writer| match payload.len() <= short {
-                true => writer.packet(*to, packet, payload).map(|()| None),
+            let count = most.min(bytes.len() - *sent);
+            let written = self.write(endpoint, |writer| match bytes.len() <= short {
+                true => writer.packet(*to, packet, bytes).map(|()| None),
                 false => {
                     let tail = Tail { payload: payload.clone(), range: *sent..sent + count };
                     writer.before_tail(*to, (*sent == 0).then_some(packet), count).map(|()| Some(tail))
@@ -410,8 +420,9 @@ impl Outgoing {
             });
             if written.is_some() {
                 waiting.sent += count;
-                if waiting.sent == waiting.payload.len() {
-                    self.queued_bytes -= PACKET_BYTES + waiting.payload.len();
+                let bytes = waiting.payload.bytes().len();
+                if waiting.sent == bytes {
+                    self.queued_bytes -= PACKET_BYTES + bytes;
                     continue;
                 }
             }
@@ -431,7 +442,7 @@ impl Outgoing {
         if self.readable.is_empty() {
             self.behind = 0;
         }
-        self.readable.push_back(Readied { exposed, bytes: PACKET_BYTES + payload.len() });
+        self.readable.push_back(Readied { exposed, bytes: PACKET_BYTES + payload.bytes().len() });
         true
     }
 
@@ -537,7 +548,7 @@ impl Outgoing {
             self.building.take().into_iter().for_each(|building| endpoint.put_back(building.buffer));
             self.readable.drain(..).for_each(|readied| endpoint.withdraw(readied.exposed));
         }
-        *self = Outgoing::default();
+        *self = Outgoing::new(self.check);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
-    Check, Faults, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, When, Who,
+    Check, Faults, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
@@ -88,7 +88,7 @@ fn when(number: u64) -> When {
 fn send(links: &Links, peer: PeerId, number: u64, bytes: usize) {
     let since = Instant::now();
     loop {
-        match links.send(peer, NIC, &packet(number, bytes), &mut payload(number, bytes), when(number)) {
+        match links.send(peer, NIC, &packet(number, bytes), Source::Taken(&mut payload(number, bytes)), when(number)) {
             Ok(()) => return,
             Err(SendError::Full) => links.poll(),
             Err(SendError::Gone) => panic!("the peer is lost"),
@@ -164,7 +164,7 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
         let peer = at_a.lost.lock().expect("no panic")[0];
         check_all(&at_a, peer, 200);
         assert!(a.is_lost(peer));
-        assert_eq!(a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now), Err(SendError::Gone));
+        assert_eq!(a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now), Err(SendError::Gone));
         a.close();
     }
 }
@@ -247,7 +247,7 @@ fn without_a_check_a_doubled_frame_breaks_the_link() {
     let (b, at_b) = open(Settings { check: Check::None, faults: Some(faults), ..settings(Progress::Calls) });
     let to_b = a.peer(b.address());
     for number in 0..200 {
-        while a.send(to_b, NIC, &packet(number, 9000), &mut payload(number, 9000), When::Now) == Err(SendError::Full) {
+        while a.send(to_b, NIC, &packet(number, 9000), Source::Taken(&mut payload(number, 9000)), When::Now) == Err(SendError::Full) {
             a.poll();
             b.poll();
         }
@@ -308,7 +308,7 @@ fn nobody_is_there() {
     let to_b = a.peer(b.address());
     b.close();
     drop(b);
-    let _ = a.send(to_b, NIC, &packet(0, 0), &mut Vec::new(), When::Now);
+    let _ = a.send(to_b, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now);
     poll_until(&[&a], "the refusal is seen", || *at_a.lost.lock().expect("no panic") == [to_b]);
     a.close();
 }
@@ -321,7 +321,7 @@ fn another_secret_or_another_token_opens_no_link() {
     let forged = LinkAddress::new(c.address().socket(), c.address().token() ^ 1);
     let strangers = [a.peer(b.address()), a.peer(forged)];
     for peer in strangers {
-        let _ = a.send(peer, NIC, &packet(0, 0), &mut Vec::new(), When::Now);
+        let _ = a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now);
     }
     poll_until(&[&a], "both are refused", || at_a.lost.lock().expect("no panic").len() == 2);
     for (links, kept) in [(b, at_b), (c, at_c)] {
@@ -402,7 +402,7 @@ fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
     let (from_b, from_c) = (b.peer(a.address()), c.peer(a.address()));
     send(&c, from_c, 0, 0);
     let bytes = PAYLOAD_MAX as usize + 1;
-    b.send(from_b, NIC, &packet(0, bytes), &mut payload(0, bytes), When::Now).expect("it leaves");
+    b.send(from_b, NIC, &packet(0, bytes), Source::Taken(&mut payload(0, bytes)), When::Now).expect("it leaves");
     poll_until(&[&b, &c], "its end", || *at_a.lost.lock().expect("no panic") == [a.peer(b.address())]);
     let came = || at_a.packets.lock().expect("no panic").len();
     for number in 1..10 {

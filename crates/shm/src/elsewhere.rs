@@ -19,14 +19,18 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
-use selvedge_nic::portals::fail;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{fail, options};
+use selvedge_nic::tables::Command;
+use selvedge_nic::Fault;
 
 use crate::config::Path;
 use crate::direct::take_in_of;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Access, Endpoint, Place};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
+use crate::memory::gather;
 use crate::owner::{Handled, TOKEN_MASK};
 use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
@@ -37,6 +41,18 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     /// Takes a packet for the NIC number `ni` of the process behind an id. Packets to one process keep their order. A response may wait
     /// for the next packet that goes there, or for the next poll. A long payload is taken out of `payload`, but not after an error.
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError>;
+
+    /// As [`Carrier::send`], for a payload that the program leaves where it is until the response.
+    ///
+    /// # Safety
+    /// The bytes stay readable and unchanged until the response has come, or the process behind the id no longer answers.
+    unsafe fn send_lent(
+        &self,
+        id: u64,
+        ni: u32,
+        packet: &Packet,
+        payload: (*const u8, usize),
+    ) -> Result<(), PostError>;
 
     /// Makes progress: packets that have come are given to [`hand_in`]. Cheap when nothing has come.
     fn poll(&self);
@@ -56,6 +72,27 @@ pub const ELSEWHERE: u64 = u64::MAX;
 
 /// The longest wait for the last answers of other hosts.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// A shorter payload is copied: that costs less than to expose memory.
+const STAYS_BYTES_MIN: u64 = 32 << 10;
+
+/// The payload of a request.
+pub(crate) enum Outbound {
+    Copied(Vec<u8>),
+    /// The program leaves it where it is until the response: address and bytes.
+    Stays(*const u8, usize),
+}
+
+impl Outbound {
+    /// The bytes, for a packet that waits here.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Outbound::Copied(bytes) => bytes,
+            // SAFETY: `outbound` found them readable, and the program leaves them so.
+            Outbound::Stays(start, bytes) => unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec(),
+        }
+    }
+}
 
 /// How a packet gets to a NIC.
 #[derive(Clone, Copy)]
@@ -132,6 +169,43 @@ impl Interface {
                 carrier.send(id, self.ni(), &packet, payload)
             }
         }
+    }
+
+    /// Sends a request whose payload may stay in the program's memory.
+    pub(crate) fn post_request(
+        &self,
+        way: Way<'_>,
+        packet: &Packet,
+        payload: &mut Outbound,
+    ) -> Result<(), PostError> {
+        match (payload, way) {
+            (Outbound::Copied(bytes), way) => self.post(way, packet, bytes),
+            (Outbound::Stays(start, bytes), Way::Link(id, carrier)) => {
+                let packet = Packet { payload_bytes: *bytes as u64, place: Position::Inline, ..*packet };
+                // SAFETY: the command says so (`options::MD_PAYLOAD_STAYS`), and its request is pending.
+                unsafe { carrier.send_lent(id, self.ni(), &packet, (*start, *bytes)) }
+            }
+            (Outbound::Stays(..), Way::Ring(_)) => Err(PostError::NoSpace),
+        }
+    }
+
+    /// The payload of a request for its way. `Err`: the memory is not mapped.
+    pub(crate) fn outbound(&self, from: &Endpoint, way: Way<'_>, command: &Command) -> Result<Outbound, Fault> {
+        if !command.has_payload() {
+            return Ok(Outbound::Copied(Vec::new()));
+        }
+        let Command { source, .. } = command;
+        let may_stay = matches!(way, Way::Link(..))
+            && source.options & options::MD_PAYLOAD_STAYS != 0
+            && source.iov == NONE
+            && command.length >= STAYS_BYTES_MIN
+            && command.wants_response();
+        if may_stay {
+            if let Place::Direct(start) = from.resolve(source.start, command.length, Access::Read, self.config.path) {
+                return Ok(Outbound::Stays(start, command.length as usize));
+            }
+        }
+        gather(from, source, command.length, self.config.path).map(Outbound::Copied)
     }
 
     /// Lets packets of other hosts come in.

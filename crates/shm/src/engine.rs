@@ -297,14 +297,11 @@ impl Interface {
                 return Err(StartError::NoSpace);
             }
         }
-        let mut payload = match command.has_payload() {
-            true => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
-            false => Vec::new(),
-        };
+        let mut payload = self.outbound(&from, way, command).map_err(|_| StartError::Memory)?;
         let token = self.pend(from, way.responder(), command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
-            match self.post(way, &packet, &mut payload) {
+            match self.post_request(way, &packet, &mut payload) {
                 Ok(()) => {
                     if let Way::Ring(target) = way {
                         target.routes.note_packet();
@@ -314,6 +311,7 @@ impl Interface {
                 Err(PostError::Full) => match full {
                     WhenFull::Wait => self.make_room(way),
                     WhenFull::SetAside => {
+                        let payload = payload.into_bytes();
                         self.set_aside(Outgoing { target: way.id(), packet, payload, answered: None });
                         break;
                     }

@@ -253,22 +253,26 @@ impl Transport {
         }
     }
 
-    /// The number of an endpoint's injected messages that have not arrived at other processes, of its accesses over the units, which
-    /// use its program's memory, and of its notifications of writes that have not left; and whether any message was refused.
+    /// The number of an endpoint's injected messages that have not arrived at other processes, of its messages and accesses that use its
+    /// program's memory (to other hosts, and over the units), and of its notifications of writes that have not left; and whether any message was refused.
     fn injected(&mut self, bindings: *mut Bindings) -> (usize, bool) {
-        let Transport { operations, flows, peers, interface, notes, .. } = self;
+        let Transport { operations, flows, peers, interface, notes, hosts, .. } = self;
         let is_to_other = |peer: u32| peers.get(peer).is_some_and(|peer| peer.owner != interface.word());
         let is_left = |(note, ticket): &&(Note, Ticket)| ticket.bindings == bindings && is_to_other(note.peer);
         let (mut left, mut refused) = (notes.iter().filter(is_left).count(), false);
         for (_, operation) in operations.iter() {
             if let Operation::Remote(pending) = operation {
-                left += usize::from(pending.over_units.is_some() && pending.ticket.bindings == bindings);
+                let is_lent = pending.left != 0 && hosts.is_some();
+                let uses_memory = pending.over_units.is_some() || is_lent;
+                left += usize::from(uses_memory && pending.ticket.bindings == bindings);
             }
             let Operation::Send(outgoing) = operation else { continue };
             // A payload that waits under a token here is lost with its endpoint. One that is got over the units would have been
             // delivered at once by packet, so it is waited for.
             let is_under_way = outgoing.stage != Stage::Waits || outgoing.token != 0;
-            let is_its = outgoing.ticket.bindings == bindings && outgoing.is_injected && is_under_way;
+            // Another host may still read the payload from the program's memory.
+            let is_lent = outgoing.stage == Stage::UnderWay && interface.is_elsewhere(outgoing.target.0);
+            let is_its = outgoing.ticket.bindings == bindings && (outgoing.is_injected && is_under_way || is_lent);
             // Messages to this process are not counted: they may wait for this very thread.
             let is_own = peers.get(outgoing.peer).is_none_or(|peer| peer.owner == interface.word());
             if is_its && !is_own {

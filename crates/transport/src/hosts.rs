@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use selvedge_net::{ADDRESS_BYTES, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, When, Who};
+use selvedge_net::{ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
@@ -262,8 +262,8 @@ fn name_of(id: u64) -> String {
     format!("link-{}-{}", id >> 32, id as u32)
 }
 
-impl Carrier for Hosts {
-    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
+impl Hosts {
+    fn send_from(&self, id: u64, ni: u32, packet: &Packet, payload: Source<'_>) -> Result<(), PostError> {
         let peer = match self.find(id) {
             Found::Peer(peer) => peer,
             Found::Nobody => return Err(PostError::Gone),
@@ -272,12 +272,29 @@ impl Carrier for Hosts {
         };
         let to = NicName { pid: id as u32, ni: ni as u16 };
         // Who waits for data waits for nothing else.
-        let may_wait = packet.kind == RESPONSE && payload.is_empty();
+        let may_wait = packet.kind == RESPONSE && payload.bytes().is_empty();
         let when = if may_wait { When::WithNext } else { When::Now };
         self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,
             SendError::Full => PostError::Full,
         })
+    }
+}
+
+impl Carrier for Hosts {
+    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
+        self.send_from(id, ni, packet, Source::Taken(payload))
+    }
+
+    unsafe fn send_lent(
+        &self,
+        id: u64,
+        ni: u32,
+        packet: &Packet,
+        (start, bytes): (*const u8, usize),
+    ) -> Result<(), PostError> {
+        // SAFETY: the caller's: it is told by the response, or fails the request after the loss of the peer.
+        self.send_from(id, ni, packet, Source::Lent(unsafe { Lent::new(start, bytes) }))
     }
 
     fn poll(&self) {
@@ -330,7 +347,7 @@ impl Sink for Inbox {
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
-            let _ = hosts.links.send(from, to, &response.encode(false), &mut Vec::new(), When::WithNext);
+            let _ = hosts.links.send(from, to, &response.encode(false), Source::Taken(&mut Vec::new()), When::WithNext);
         }
     }
 

@@ -68,8 +68,8 @@ impl Transport {
         let (kind, portal) = if write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
         let mut error = 0;
         each_common(pieces, remote, |start, address, key, bytes, followed| {
-            let side =
-                Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
+            let options = options::MD_EVENT_SEND_DISABLE | options::MD_PAYLOAD_STAYS;
+            let side = Memory { start, options, queue: self.own_queue, ..Memory::NOWHERE };
             let (source, sink) = if write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
             let request =
                 Request { kind, portal, match_bits: key, remote_offset: address, length: bytes, ..Request::default() };

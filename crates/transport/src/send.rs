@@ -293,7 +293,7 @@ impl Transport {
         request.operand[1] = epoch;
         let source = Memory {
             start: message.pieces.first().map_or(0, |piece| piece.iov_base as u64),
-            options: options::MD_EVENT_SEND_DISABLE,
+            options: options::MD_EVENT_SEND_DISABLE | options::MD_PAYLOAD_STAYS,
             queue: self.own_queue,
             ..Memory::NOWHERE
         };

@@ -128,7 +128,7 @@ pub struct Transport {
     /// The VELO and RMA units, if messages go over them in this home.
     pub(crate) units: Option<Box<Units>>,
     /// Links to processes of other hosts, if there are any.
-    hosts: Option<Arc<Hosts>>,
+    pub(crate) hosts: Option<Arc<Hosts>>,
     address: LinkAddress,
 }
 

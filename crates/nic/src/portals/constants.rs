@@ -40,6 +40,8 @@ pub mod options {
     /// For libraries only: events report failures of ACK and REPLY, and the counter does not count them. So a wait for
     /// the counter is a wait for successes.
     pub const MD_FAILURES_UNCOUNTED: u32 = 1 << 15;
+    /// For libraries only: the payload stays readable and unchanged until the acknowledgement. So it need not be copied.
+    pub const MD_PAYLOAD_STAYS: u32 = 1 << 16;
     /// What memory descriptors may carry.
     pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;
 

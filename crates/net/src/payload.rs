@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Payloads that leave later than the call that sends them.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The payload of a packet that waits.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// Memory of these links.
+    Own(Arc<Vec<u8>>),
+    /// Memory of the program.
+    Lent(Lent),
+}
+
+impl Payload {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Payload::Own(bytes) => bytes,
+            // SAFETY: by the contract of `Lent::new`.
+            Payload::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+        }
+    }
+}
+
+/// Memory of the program that it leaves unchanged until the peer has answered, or is lost.
+#[derive(Clone, Copy)]
+pub struct Lent {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to no thread.
+unsafe impl Send for Lent {}
+// SAFETY: as above; it is only read.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    /// # Safety
+    /// The bytes stay readable and unchanged until the peer has answered the packet, or [`crate::Sink::lost`] was called for it.
+    pub unsafe fn new(start: *const u8, bytes: usize) -> Lent {
+        Lent { start, bytes }
+    }
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lent({} bytes)", self.bytes)
+    }
+}
+
+/// The payload of a packet, as its sender has it.
+#[derive(Debug)]
+pub enum Source<'a> {
+    /// What is needed of it is copied, or taken out if it is long.
+    Taken(&'a mut Vec<u8>),
+    Lent(Lent),
+}
+
+impl Source<'_> {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Taken(bytes) => bytes,
+            // SAFETY: by the contract of `Lent::new`.
+            Source::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+        }
+    }
+
+    /// The payload, for later. `may_stay`: where the program has it.
+    pub(crate) fn take(self, may_stay: bool) -> Payload {
+        match self {
+            Source::Taken(bytes) => Payload::Own(Arc::new(std::mem::take(bytes))),
+            Source::Lent(lent) if may_stay => Payload::Lent(lent),
+            lent @ Source::Lent(_) => Payload::Own(Arc::new(lent.bytes().to_vec())),
+        }
+    }
+}
