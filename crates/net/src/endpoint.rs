@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use selvedge_libfabric::*;
 
-use crate::payload::Payload;
+use crate::payload::{Payload, ReadBuffer};
 
 /// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
@@ -91,8 +91,8 @@ pub enum Event {
     Sent { tag: u32 },
     /// A frame with this tag was not sent. Its buffer is free.
     Failed { tag: u32, why: String },
-    /// A read with this tag has ended: what was read, or why nothing was.
-    Read { tag: u64, result: Result<Vec<u8>, String> },
+    /// A read with this tag has ended: all of it was read, or why it was not.
+    Read { tag: u64, result: Result<(), String> },
 }
 
 /// A frame was not accepted.
@@ -117,7 +117,7 @@ impl Tail {
     }
 }
 
-/// Memory of a peer that this process may read.
+/// Memory of a peer that this process may read, from an address on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readable {
     pub address: u64,
@@ -238,12 +238,6 @@ struct Registered<M> {
     region: *mut fid_mr,
 }
 
-/// Where libfabric reads to, and how many bytes.
-struct Reading {
-    memory: Vec<u8>,
-    bytes: usize,
-}
-
 /// An open endpoint.
 pub struct Endpoint {
     library: Library,
@@ -260,7 +254,7 @@ pub struct Endpoint {
     /// By buffer: what libfabric sends from elsewhere.
     tails: Vec<Option<Registered<Tail>>>,
     /// By slot, from the first read on: where libfabric reads to.
-    reads: Vec<Option<Registered<Reading>>>,
+    reads: Vec<Option<Registered<ReadBuffer>>>,
     /// Payloads that peers may read, by number.
     exposed: Vec<Option<Registered<Payload>>>,
     /// The key that is asked for next.
@@ -562,11 +556,16 @@ impl Endpoint {
         drop(self.exposed[number].take().map(Registered::close));
     }
 
-    /// Reads memory of a peer. [`Event::Read`] has the tag and what was read.
-    pub fn read(&mut self, bytes: usize, from: Destination, at: Readable, tag: u64) -> Result<(), SendError> {
+    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Event::Read`] has the tag.
+    pub fn read(
+        &mut self,
+        (into, part): (&ReadBuffer, Range<usize>),
+        from: Destination,
+        at: Readable,
+        tag: u64,
+    ) -> Result<(), SendError> {
         let Some(slot) = self.free_reads.pop() else { return Err(SendError::Full) };
-        let mut memory = Vec::with_capacity(bytes);
-        let start: *mut u8 = memory.as_mut_ptr();
+        let (start, bytes) = (into.part(&part), part.len());
         let region = match self.register_local(start, bytes, FI_READ) {
             Ok(region) => region,
             Err(code) => {
@@ -581,7 +580,7 @@ impl Endpoint {
             let ops = (*self.endpoint).rma;
             call!((*ops).read, self.endpoint, start.cast(), bytes, descriptor, from.0, at.address, at.key, context)
         };
-        let reading = Registered { memory: Reading { memory, bytes }, region };
+        let reading = Registered { memory: into.clone(), region };
         if result != 0 {
             drop(reading.close());
             self.free_reads.push(slot);
@@ -593,16 +592,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What a read that has ended has read: nothing, or all.
-    fn end_read(&mut self, slot: usize, written: bool) -> Vec<u8> {
+    /// Frees what a read has used.
+    fn end_read(&mut self, slot: usize) {
         self.free_reads.push(slot);
-        let Some(reading) = self.reads[slot - FIRST_READ].take() else { return Vec::new() };
-        let Reading { mut memory, bytes } = reading.close();
-        if written {
-            // SAFETY: a read that ends well has written all bytes that were asked for, for which there is room.
-            unsafe { memory.set_len(bytes) };
-        }
-        memory
+        drop(self.reads[slot - FIRST_READ].take().map(Registered::close));
     }
 
     fn broken(&self, code: c_int) -> SendError {
@@ -655,7 +648,8 @@ impl Endpoint {
                 }
                 Some((_, Owner::Sends(tag))) => events.push(Event::Sent { tag }),
                 Some((slot, Owner::Reads(tag))) => {
-                    events.push(Event::Read { tag, result: Ok(self.end_read(slot, true)) });
+                    self.end_read(slot);
+                    events.push(Event::Read { tag, result: Ok(()) });
                 }
                 Some((_, Owner::Us)) => {}
                 None => {}
@@ -684,7 +678,7 @@ impl Endpoint {
             }
             Some((_, Owner::Sends(tag))) => events.push(Event::Failed { tag, why }),
             Some((slot, Owner::Reads(tag))) => {
-                drop(self.end_read(slot, false));
+                self.end_read(slot);
                 events.push(Event::Read { tag, result: Err(why) });
             }
             _ => {}

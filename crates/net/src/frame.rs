@@ -63,6 +63,8 @@ pub enum FrameError {
     TooMuch { bytes: u64, most: u64 },
     #[error("it says that {0} payloads were read, which cannot be")]
     Read(u64),
+    #[error("this host has no memory for a payload of {bytes} bytes")]
+    NoMemory { bytes: usize },
     #[error("more waits for payloads that are to be read than may")]
     Waits,
 }

@@ -9,7 +9,7 @@
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |
 //! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
-//! | [`payload`] | payloads that leave later than the call that sends them |
+//! | [`payload`] | payloads that leave later than the call that sends them, and those that are read |
 //! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
 //! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |

@@ -41,7 +41,7 @@ use crate::greeting::NO_HOST;
 use crate::incoming::{Frame, Incoming, Receiver};
 use crate::outgoing::{LinkError, Outgoing};
 use crate::payload::Source;
-use crate::reads::Ready;
+use crate::reads::{Ready, ToRead};
 use crate::settings::{Check, Progress, Settings};
 use wire_up::Token;
 
@@ -513,7 +513,7 @@ impl Links {
         waiting.retain(|&number| {
             let Some(Some(incoming)) = incoming.get_mut(number) else { return false };
             let (Some(peer), Some(reads)) = (incoming.peer(), incoming.reads()) else { return false };
-            while let Some((at, bytes)) = reads.to_read() {
+            while let Some(ToRead { at, buffer, part }) = reads.to_read() {
                 let State { endpoint, peers, .. } = &mut *state;
                 let target = &mut peers[peer.0 as usize];
                 let (Some(endpoint), false) = (endpoint, target.is_lost) else { return false };
@@ -525,7 +525,7 @@ impl Links {
                     break;
                 }
                 let Some(from) = target.outgoing.destination() else { break };
-                match endpoint.read(bytes, from, at, *next_read) {
+                match endpoint.read((&buffer, part), from, at, *next_read) {
                     Ok(()) => {
                         started.insert(*next_read, number);
                         reads.started(*next_read);
@@ -547,7 +547,7 @@ impl Links {
         &self,
         turn: &mut Turn,
         tag: u64,
-        result: Result<Vec<u8>, String>,
+        result: Result<(), String>,
         who: Who,
         failed: &mut Vec<(PeerId, LinkError)>,
     ) {
@@ -555,12 +555,12 @@ impl Links {
         let link = turn.reads.remove(&tag).and_then(|number| turn.incoming.get_mut(number)?.as_mut());
         let Some((peer, reads)) = link.and_then(|incoming| Some((incoming.peer()?, incoming.reads()?))) else { return };
         match result {
-            Ok(payload) => reads.has_read(tag, payload),
+            Ok(()) => reads.has_read(tag),
             Err(why) => return failed.push((peer, LinkError::Endpoint(why))),
         }
         let before = reads.count();
         while let Some(Ready { to, packet, payload }) = reads.next() {
-            self.sink.packet(peer, to, &packet, &payload, who);
+            self.sink.packet(peer, to, &packet, payload.bytes(), who);
         }
         if reads.count() != before {
             let mut state = self.lock();

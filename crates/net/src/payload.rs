@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Payloads that leave later than the call that sends them.
+//! Payloads that leave later than the call that sends them, and the memory of those that are read from a peer.
 
+use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The payload of a packet that waits.
@@ -73,5 +75,58 @@ impl Source<'_> {
             Source::Lent(lent) if may_stay => Payload::Lent(lent),
             lent @ Source::Lent(_) => Payload::Own(Arc::new(lent.bytes().to_vec())),
         }
+    }
+}
+
+/// Memory for a payload that is read from a peer, in parts. Whoever reads to it keeps it alive.
+#[derive(Clone)]
+pub struct ReadBuffer(Arc<Memory>);
+
+struct Memory {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: the memory belongs to no thread. Reads write to it, each to its own part, and nobody else does.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl ReadBuffer {
+    /// A buffer of so many bytes, at least one, which are not written yet. It occupies memory as they are. None: there is no room.
+    pub fn new(bytes: usize) -> Option<ReadBuffer> {
+        let layout = Layout::from_size_align(bytes.max(1), 64).ok()?;
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc(layout) };
+        (!start.is_null()).then(|| ReadBuffer(Arc::new(Memory { start, layout })))
+    }
+
+    /// The address of a part.
+    pub fn part(&self, part: &Range<usize>) -> *mut u8 {
+        assert!(part.start <= part.end && part.end <= self.0.layout.size(), "the part is within the buffer");
+        self.0.start.wrapping_add(part.start)
+    }
+
+    /// The first bytes.
+    ///
+    /// # Safety
+    /// Reads have written all of them, and no read to them is under way.
+    pub unsafe fn bytes(&self, bytes: usize) -> &[u8] {
+        let start = self.part(&(0..bytes));
+        // SAFETY: the caller's; the memory has so many bytes.
+        unsafe { std::slice::from_raw_parts(start, bytes) }
+    }
+}
+
+impl fmt::Debug for ReadBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadBuffer({} bytes)", self.0.layout.size())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: `ReadBuffer::new` has allocated it with this layout.
+        unsafe { dealloc(self.start, self.layout) };
     }
 }

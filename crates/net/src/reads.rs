@@ -2,21 +2,28 @@
 //! Packets of a link whose payload is still in the sender's memory, and those behind them.
 //!
 //! A long payload does not travel in frames: the receiver reads it from the sender's memory. Its packet waits here meanwhile, and so does every
-//! packet behind it, because packets of a link are handed over in order. Up to [`READS_AT_ONCE`] payloads are read at once.
+//! packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
 //! announce ──> to_read ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
 //! hold (a packet behind one that waits) ─────────────────────────────────┘
 //! ```
+//!
+//! A payload is read in parts of [`PART_BYTES`], [`READS_AT_ONCE`] at once: the network is never idle between two, and what is on its way
+//! stays in the processor's cache.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::endpoint::Readable;
 use crate::frame::{FrameError, NicName};
+use crate::payload::ReadBuffer;
 
-/// Payloads of a link that are read at once. With two the network is never idle between them.
+/// Bytes that are read by one request.
+const PART_BYTES: usize = 256 << 10;
+/// Reads of a link at once.
 const READS_AT_ONCE: usize = 2;
 /// Bytes of packets that may wait behind such payloads. The sender keeps below ([`crate::outgoing`]).
 const HELD_BYTES_MAX: usize = 16 << 20;
@@ -33,14 +40,26 @@ struct Waiting {
 enum Payload {
     /// It came with the packet.
     Here(Vec<u8>),
-    Unread {
-        at: Readable,
-        bytes: usize,
-    },
-    Reading {
-        tag: u64,
-    },
-    Read(Vec<u8>),
+    Remote(Remote),
+}
+
+/// A payload in the sender's memory.
+struct Remote {
+    at: Readable,
+    bytes: usize,
+    buffer: ReadBuffer,
+    /// Bytes that reads were started for, and that they have read.
+    asked: usize,
+    read: usize,
+    /// The reads under way, and their bytes.
+    under_way: Vec<(u64, usize)>,
+}
+
+impl Remote {
+    /// What the next read is to read.
+    fn next_part(&self) -> Range<usize> {
+        self.asked..self.bytes.min(self.asked + PART_BYTES)
+    }
 }
 
 /// The packets of a link that wait.
@@ -50,16 +69,40 @@ pub(crate) struct Reads {
     held_bytes: usize,
     /// Payloads that were announced and have not been handed over.
     announced: usize,
-    reading: usize,
+    under_way: usize,
     /// Payloads that were read and handed over.
     count: u64,
+}
+
+/// A part of a payload to read.
+#[derive(Debug)]
+pub(crate) struct ToRead {
+    pub at: Readable,
+    pub buffer: ReadBuffer,
+    pub part: Range<usize>,
 }
 
 /// A packet with its payload.
 pub(crate) struct Ready {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
-    pub payload: Vec<u8>,
+    pub payload: ReadyPayload,
+}
+
+pub(crate) enum ReadyPayload {
+    Here(Vec<u8>),
+    /// So many bytes, all of which were read.
+    Read(ReadBuffer, usize),
+}
+
+impl ReadyPayload {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            ReadyPayload::Here(bytes) => bytes,
+            // SAFETY: `Reads::next` makes it when the last read of all parts has ended.
+            ReadyPayload::Read(buffer, bytes) => unsafe { buffer.bytes(*bytes) },
+        }
+    }
 }
 
 impl Reads {
@@ -80,7 +123,9 @@ impl Reads {
         if self.announced > ANNOUNCED_MAX {
             return Err(FrameError::Waits);
         }
-        self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Unread { at, bytes } });
+        let buffer = ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?;
+        let payload = Remote { at, bytes, buffer, asked: 0, read: 0, under_way: Vec::new() };
+        self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
 
@@ -95,50 +140,65 @@ impl Reads {
         Ok(())
     }
 
-    /// The next payload to read now: where it is, and how many bytes.
-    pub fn to_read(&self) -> Option<(Readable, usize)> {
-        let unread = self.waiting.iter().find_map(|waiting| match waiting.payload {
-            Payload::Unread { at, bytes } => Some((at, bytes)),
+    /// The first payload for parts of which no read was started.
+    fn unread(&mut self) -> Option<&mut Remote> {
+        self.waiting.iter_mut().find_map(|waiting| match &mut waiting.payload {
+            Payload::Remote(remote) if remote.asked < remote.bytes => Some(remote),
             _ => None,
-        });
-        unread.filter(|_| self.reading < READS_AT_ONCE)
+        })
     }
 
-    /// The payload that [`Reads::to_read`] has named is being read.
+    /// What to read next, if that is to start now.
+    pub fn to_read(&mut self) -> Option<ToRead> {
+        if self.under_way >= READS_AT_ONCE {
+            return None;
+        }
+        let remote = self.unread()?;
+        let (part, buffer) = (remote.next_part(), remote.buffer.clone());
+        let at = Readable { address: remote.at.address.wrapping_add(part.start as u64), ..remote.at };
+        Some(ToRead { at, buffer, part })
+    }
+
+    /// What [`Reads::to_read`] has named is being read.
     pub fn started(&mut self, tag: u64) {
-        let unread = self.waiting.iter_mut().find(|waiting| matches!(waiting.payload, Payload::Unread { .. }));
-        if let Some(waiting) = unread {
-            waiting.payload = Payload::Reading { tag };
-            self.reading += 1;
+        if let Some(remote) = self.unread() {
+            let bytes = remote.next_part().len();
+            remote.under_way.push((tag, bytes));
+            remote.asked += bytes;
+            self.under_way += 1;
         }
     }
 
-    /// A payload was read.
-    pub fn has_read(&mut self, tag: u64, bytes: Vec<u8>) {
-        let is_it = |waiting: &&mut Waiting| matches!(waiting.payload, Payload::Reading { tag: found } if found == tag);
-        if let Some(waiting) = self.waiting.iter_mut().find(is_it) {
-            waiting.payload = Payload::Read(bytes);
-            self.reading -= 1;
+    /// A read has ended.
+    pub fn has_read(&mut self, tag: u64) {
+        for waiting in &mut self.waiting {
+            let Payload::Remote(remote) = &mut waiting.payload else { continue };
+            if let Some(at) = remote.under_way.iter().position(|&(found, _)| found == tag) {
+                remote.read += remote.under_way.swap_remove(at).1;
+                self.under_way -= 1;
+                return;
+            }
         }
     }
 
     /// The next packet, if its payload is here.
     pub fn next(&mut self) -> Option<Ready> {
-        if let Payload::Unread { .. } | Payload::Reading { .. } = self.waiting.front()?.payload {
-            return None;
-        }
+        let is_here = |waiting: &&Waiting| match &waiting.payload {
+            Payload::Here(_) => true,
+            Payload::Remote(remote) => remote.read == remote.bytes,
+        };
+        self.waiting.front().filter(is_here)?;
         let Waiting { to, packet, payload } = self.waiting.pop_front()?;
         let payload = match payload {
             Payload::Here(payload) => {
                 self.held_bytes -= PACKET_BYTES + payload.len();
-                payload
+                ReadyPayload::Here(payload)
             }
-            Payload::Read(payload) => {
+            Payload::Remote(remote) => {
                 self.announced -= 1;
                 self.count += 1;
-                payload
+                ReadyPayload::Read(remote.buffer, remote.bytes)
             }
-            Payload::Unread { .. } | Payload::Reading { .. } => return None,
         };
         Some(Ready { to, packet, payload })
     }
@@ -163,8 +223,17 @@ mod tests {
         Readable { address: 8, key }
     }
 
-    fn handed_over(reads: &mut Reads) -> Vec<(u8, Vec<u8>)> {
-        std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], ready.payload)).collect()
+    fn handed_over(reads: &mut Reads) -> Vec<(u8, usize)> {
+        std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], ready.payload.bytes().len())).collect()
+    }
+
+    /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
+    fn start(reads: &mut Reads, tag: u64) -> Option<(u64, u64, usize)> {
+        let ToRead { at, buffer, part } = reads.to_read()?;
+        // SAFETY: the part is within the buffer.
+        unsafe { buffer.part(&part).write_bytes(0, part.len()) };
+        reads.started(tag);
+        Some((at.key, at.address, part.len()))
     }
 
     #[test]
@@ -176,31 +245,45 @@ mod tests {
                 reads.hold(NIC, &packet(2), b"short").expect("little");
             }
         }
-        assert_eq!(reads.to_read(), Some((readable(1), 100)));
-        reads.started(11);
-        assert_eq!(reads.to_read(), Some((readable(3), 100)));
-        reads.started(13);
-        assert_eq!(reads.to_read(), None, "two at once");
-        assert!(handed_over(&mut reads).is_empty());
-        reads.has_read(13, vec![3]);
+        assert_eq!(start(&mut reads, 11), Some((1, 8, 100)));
+        assert_eq!(start(&mut reads, 13), Some((3, 8, 100)));
+        assert_eq!(start(&mut reads, 14), None, "two at once");
+        reads.has_read(13);
         assert!(handed_over(&mut reads).is_empty(), "the first is not read");
-        assert_eq!(reads.to_read(), Some((readable(4), 100)));
-        reads.has_read(99, vec![9]);
-        reads.has_read(11, vec![1]);
-        assert_eq!(handed_over(&mut reads), [(1, vec![1]), (2, b"short".to_vec()), (3, vec![3])]);
+        assert_eq!(start(&mut reads, 14), Some((4, 8, 100)));
+        reads.has_read(99);
+        reads.has_read(11);
+        assert_eq!(handed_over(&mut reads), [(1, 100), (2, 5), (3, 100)]);
         assert_eq!(reads.count(), 2);
-        reads.started(14);
-        reads.has_read(14, vec![4]);
-        assert_eq!(handed_over(&mut reads), [(4, vec![4])]);
+        reads.has_read(14);
+        assert_eq!(handed_over(&mut reads), [(4, 100)]);
         assert!(reads.is_empty());
-        assert_eq!((reads.held_bytes, reads.announced, reads.reading, reads.count()), (0, 0, 0, 3));
+        assert_eq!((reads.held_bytes, reads.announced, reads.under_way, reads.count()), (0, 0, 0, 3));
+    }
+
+    #[test]
+    fn a_long_payload_is_read_in_parts() {
+        let mut reads = Reads::default();
+        let bytes = 2 * PART_BYTES + 10;
+        reads.announce(NIC, &packet(1), readable(1), bytes).expect("few");
+        reads.announce(NIC, &packet(2), readable(2), 5).expect("few");
+        assert_eq!(start(&mut reads, 1), Some((1, 8, PART_BYTES)));
+        assert_eq!(start(&mut reads, 2), Some((1, 8 + PART_BYTES as u64, PART_BYTES)));
+        reads.has_read(2);
+        assert_eq!(start(&mut reads, 3), Some((1, 8 + 2 * PART_BYTES as u64, 10)));
+        reads.has_read(3);
+        assert_eq!(start(&mut reads, 4), Some((2, 8, 5)));
+        reads.has_read(4);
+        assert!(handed_over(&mut reads).is_empty(), "the first part is not read");
+        reads.has_read(1);
+        assert_eq!(handed_over(&mut reads), [(1, bytes), (2, 5)]);
     }
 
     #[test]
     fn a_sender_cannot_let_anything_wait_without_end() {
         let mut reads = Reads::default();
         for _ in 0..ANNOUNCED_MAX {
-            reads.announce(NIC, &packet(0), readable(0), 1 << 40).expect("no memory is used for it");
+            reads.announce(NIC, &packet(0), readable(0), 1 << 30).expect("no memory is used for it");
         }
         assert_eq!(reads.announce(NIC, &packet(0), readable(0), 1), Err(FrameError::Waits));
         let held = vec![0; HELD_BYTES_MAX / 2];
