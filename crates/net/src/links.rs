@@ -49,8 +49,8 @@ use wire_up::Token;
 const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
 /// Rounds in a row in which something came, between sends of what waits.
 const ROUNDS_PER_FLUSH: u32 = 8;
-/// Polls of a program in a row that find nothing, before what waits leaves: a program that has just taken a message often sends one, and a
-/// response travels with it. The thread waits for none.
+/// Polls of a program in a row that find nothing, without a packet between them, before what waits leaves: a program that has just taken
+/// a message often sends one, and a response travels with it. Then the program is at rest. The thread waits for none.
 const IDLE_POLLS: u32 = 4;
 /// The longest that a process waits at its end for its last frames to leave, and then for its peers to say that they have them.
 const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
@@ -154,6 +154,10 @@ struct State {
     numbers: HashMap<LinkAddress, PeerId>,
     /// Peers whose links have something to send, or are in their greetings.
     busy: Vec<PeerId>,
+    /// How often the program was at rest.
+    rests: u64,
+    /// A packet was taken since the last round.
+    has_taken: bool,
 }
 
 struct Peer {
@@ -213,7 +217,7 @@ impl Links {
         epoll::add(&*control, &*bell, Token::Bell.to_data(), EventFlags::IN).map_err(system)?;
         let faulty = settings.faults.clone().map(FaultyNetwork::new);
         let (peers, numbers) = (Vec::new(), HashMap::new());
-        let state = State { endpoint: None, check: settings.check, peers, numbers, busy: Vec::new() };
+        let state = State { endpoint: None, check: settings.check, peers, numbers, busy: Vec::new(), rests: 0, has_taken: false };
         let links = Arc::new(Links {
             address: LinkAddress::new(socket, u64::from_le_bytes(token)),
             settings,
@@ -297,8 +301,10 @@ impl Links {
                 return Err(SendError::Gone);
             }
         }
-        let State { endpoint, peers, .. } = &mut *state;
+        state.has_taken = true;
+        let State { endpoint, peers, rests, .. } = &mut *state;
         let outgoing = &mut peers[index].outgoing;
+        outgoing.note_rest(*rests);
         outgoing.push(endpoint.as_mut(), to, packet, payload);
         let flushed = match endpoint {
             Some(endpoint) if when == When::Now => outgoing.flush(endpoint, false, peer.0, &self.settings),
@@ -412,8 +418,11 @@ impl Links {
             let mut state = self.lock();
             let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
             let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_) | Event::Read { .. }));
-            (turn.rounds, turn.idle_rounds) = if is_idle { (0, turn.idle_rounds + 1) } else { (turn.rounds + 1, 0) };
+            turn.rounds = if is_idle { 0 } else { turn.rounds + 1 };
+            let is_busy = std::mem::take(&mut state.has_taken) || !is_idle;
+            turn.idle_rounds = if is_busy { 0 } else { turn.idle_rounds + 1 };
             let is_at_rest = turn.idle_rounds >= if who == Who::Thread { 1 } else { IDLE_POLLS };
+            state.rests += u64::from(is_at_rest);
             if is_at_rest || turn.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1 {
                 state.send_all(&self.settings, &mut failed);
             }
@@ -487,6 +496,9 @@ impl Links {
             log::log!(level, "a frame of {} bytes on an unknown link was dropped", frame.len());
             return done.push(frame);
         };
+        if let Some(peer) = incoming.peer() {
+            self.lock().peers[peer.0 as usize].outgoing.note_answer();
+        }
         let taken = incoming.take(frame, &Handing { links: self, who }, done);
         if incoming.reads().is_some_and(|reads| !reads.is_empty()) {
             if let Some(number) = link.map(|link| link as usize).filter(|number| !turn.waiting.contains(number)) {

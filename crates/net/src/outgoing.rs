@@ -5,8 +5,9 @@
 //!
 //! Invariants
 //! 1. Packets leave in the order in which they were handed over, each once.
-//! 2. A frame goes at once while few others are on their way ([`AT_ONCE`]); otherwise packets gather in it until it is full or
-//!    somebody polls. So a burst shares frames, and a single packet waits for nobody.
+//! 2. A frame goes at once if few others have left since the peer's last frame came, or the program was last at rest ([`AT_ONCE`]);
+//!    otherwise packets gather in it until it is full, or one of these happens. So a burst shares frames, and neither a single packet nor
+//!    an answer waits.
 //! 3. With a check each frame is short, and kept in the [`Window`] until the receiver has taken it. Repetitions leave before new frames.
 
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ const READ_BYTES_MIN: usize = 64 << 10;
 /// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
 const READABLE_MAX: usize = 8;
 const FRAMES_BEHIND_MAX: usize = 64;
-/// Frames of a link on their way while a new one still goes at once.
+/// Frames of a link that go at once, until the peer's next frame comes or the program is at rest.
 const AT_ONCE: usize = 2;
 /// Frames of a link that may be on their way, so that a peer that does not read leaves buffers to the others.
 const ON_THE_WAY_MAX: usize = 8;
@@ -110,6 +111,9 @@ pub(crate) struct Outgoing {
     told: u64,
     /// Frames that were sent and have not completed.
     on_the_way: usize,
+    /// Frames that have left since the peer's last frame, or since the program's last rest, which has a number.
+    in_burst: usize,
+    rest: u64,
     /// Since when the endpoint takes nothing, though nothing is on its way; None once that was reported.
     stuck_since: Option<Instant>,
     stuck_reported: bool,
@@ -144,6 +148,8 @@ impl Outgoing {
             to_tell: 0,
             told: 0,
             on_the_way: 0,
+            in_burst: 0,
+            rest: 0,
             stuck_since: None,
             stuck_reported: false,
         }
@@ -446,6 +452,18 @@ impl Outgoing {
         true
     }
 
+    /// A frame of the peer has come.
+    pub fn note_answer(&mut self) {
+        self.in_burst = 0;
+    }
+
+    /// Tells the number of the program's last rest.
+    pub fn note_rest(&mut self, rest: u64) {
+        if self.rest != rest {
+            (self.rest, self.in_burst) = (rest, 0);
+        }
+    }
+
     /// Sends frames: all, or after `push` only if a frame may go at once or there are more packets than fit into one.
     pub fn flush(
         &mut self,
@@ -460,7 +478,8 @@ impl Outgoing {
             self.fill(endpoint);
             let Stage::Open(open) = &mut self.stage else { return Ok(()) };
             let Some(Building { buffer, bytes, tail }) = &self.building else { return Ok(()) };
-            let waits = !all && self.queue.is_empty() && tail.is_none() && self.on_the_way >= AT_ONCE;
+            let is_burst = self.on_the_way.max(self.in_burst) >= AT_ONCE;
+            let waits = !all && self.queue.is_empty() && tail.is_none() && is_burst;
             if waits || self.on_the_way >= limit || open.window.as_ref().is_some_and(|window| !window.takes_more()) {
                 return Ok(());
             }
@@ -493,6 +512,7 @@ impl Outgoing {
             Ok(()) => {
                 self.on_the_way += 1;
                 self.behind += 1;
+                self.in_burst += 1;
                 self.stuck_since = None;
                 Ok(true)
             }

@@ -70,6 +70,9 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
 pub const ELSEWHERE: u64 = u64::MAX;
 
+/// Operations that are started between polls of the carrier, if the program does not poll itself.
+const STARTS_PER_POLL: u32 = 16;
+
 /// The longest wait for the last answers of other hosts.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -213,6 +216,18 @@ impl Interface {
     pub(crate) fn poll_carrier(&self) {
         if self.offers.has_carrier {
             self.poll_carrier_slow();
+        }
+    }
+
+    /// The same, as an operation starts. A poll costs a call to the kernel, and programs start many operations in a row.
+    #[inline(always)]
+    pub(crate) fn poll_carrier_at_start(&self) {
+        if self.offers.has_carrier {
+            let starts = self.starts.load(Relaxed).wrapping_add(1);
+            self.starts.store(starts, Relaxed);
+            if starts % STARTS_PER_POLL == 0 {
+                self.poll_carrier_slow();
+            }
         }
     }
 

@@ -124,7 +124,7 @@ impl Interface {
     /// Executes an operation of this process.
     #[inline]
     pub(crate) fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
-        self.progress();
+        self.progress_at_start();
         let mut due = Due::new();
         let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due).map(|_| ());
         if !due.is_empty() {

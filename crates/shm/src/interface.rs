@@ -112,6 +112,8 @@ pub struct Interface {
     pub(crate) lock_looks: AtomicU32,
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
+    /// Operations that were started, for [`crate::elsewhere`].
+    pub(crate) starts: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
     /// What hot paths may do without a call to the backend.
@@ -188,6 +190,7 @@ impl Interface {
             looked: AtomicU32::new(0),
             lock_looks: AtomicU32::new(0),
             polls: AtomicU32::new(0),
+            starts: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
             own_lanes: OwnLanes::default(),
             offers,

@@ -45,6 +45,18 @@ impl Interface {
     #[inline(always)]
     pub fn progress(&self) {
         self.poll_carrier();
+        self.progress_here();
+    }
+
+    /// The same, as an operation starts: packets of other hosts have their turn now and then.
+    #[inline(always)]
+    pub(crate) fn progress_at_start(&self) {
+        self.poll_carrier_at_start();
+        self.progress_here();
+    }
+
+    #[inline(always)]
+    fn progress_here(&self) {
         let bell = self.bell();
         if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
             self.progress_slow();
