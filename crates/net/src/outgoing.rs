@@ -30,8 +30,8 @@ use crate::words::{Voice, Word};
 const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes a round trip.
-const READ_BYTES_MIN: usize = 64 << 10;
+/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more.
+const READ_BYTES_MIN: usize = 24 << 10;
 /// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
 const READABLE_MAX: usize = 8;
 const FRAMES_BEHIND_MAX: usize = 64;

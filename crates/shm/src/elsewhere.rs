@@ -77,7 +77,7 @@ const STARTS_PER_POLL: u32 = 16;
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// A shorter payload is copied: that costs less than to expose memory.
-const STAYS_BYTES_MIN: u64 = 32 << 10;
+const STAYS_BYTES_MIN: u64 = 24 << 10;
 
 /// The payload of a request.
 pub(crate) enum Outbound {
