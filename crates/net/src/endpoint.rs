@@ -15,6 +15,7 @@
 //! of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long ones.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -34,8 +35,6 @@ const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
 const RECEIVE_BUFFERS: usize = 32;
 /// Frames on their way out.
 const SEND_BUFFERS: usize = 64;
-/// Reads of peers' memory at once.
-const READS: usize = 32;
 /// Completions that are read at once.
 const COMPLETIONS: usize = 16;
 /// The version of libfabric's interface that this file is written to.
@@ -133,17 +132,13 @@ const CONTEXT_BYTES: usize = 64;
 const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
 const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
 const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
-const READ_SLOTS_AT: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
-const SLOTS_BYTES: usize = READ_SLOTS_AT + READS * CONTEXT_BYTES;
-/// The slots: to receive, to send, and those of reads, which have no frame.
-const FIRST_READ: usize = RECEIVE_BUFFERS + SEND_BUFFERS;
-const SLOTS: usize = FIRST_READ + READS;
+const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
 /// A page, so that the memory is zero without being touched.
 const SLOTS_ALIGN: usize = 4096;
 
 const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
 
-/// The slots: those to receive, those to send, those of reads.
+/// The buffers: those to receive, then those to send.
 struct Slots(*mut u8);
 
 // SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the file), and owners change under the endpoint's `&mut`.
@@ -170,11 +165,8 @@ impl Slots {
 
     /// The context of a buffer.
     fn context(&self, buffer: usize) -> *mut u8 {
-        let at = match buffer {
-            0..RECEIVE_BUFFERS => buffer * RECEIVE_SLOT_BYTES,
-            RECEIVE_BUFFERS..FIRST_READ => RECEIVE_SLOTS_BYTES + (buffer - RECEIVE_BUFFERS) * SEND_SLOT_BYTES,
-            _ => READ_SLOTS_AT + (buffer - FIRST_READ) * CONTEXT_BYTES,
-        };
+        let sends = buffer.checked_sub(RECEIVE_BUFFERS);
+        let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
         assert!(at < SLOTS_BYTES, "there is no such buffer");
         self.0.wrapping_add(at)
     }
@@ -187,13 +179,12 @@ impl Slots {
     /// The buffer of a context that libfabric hands back.
     fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).wrapping_sub(self.0 as usize);
-        let (first, offset, bytes) = match offset {
-            0..RECEIVE_SLOTS_BYTES => (0, offset, RECEIVE_SLOT_BYTES),
-            RECEIVE_SLOTS_BYTES..READ_SLOTS_AT => (RECEIVE_BUFFERS, offset - RECEIVE_SLOTS_BYTES, SEND_SLOT_BYTES),
-            _ => (FIRST_READ, offset - READ_SLOTS_AT, CONTEXT_BYTES),
+        let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
+            None => (0, offset, RECEIVE_SLOT_BYTES),
+            Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
         };
         let buffer = first + offset / bytes;
-        (offset % bytes == 0 && buffer < SLOTS).then_some(buffer)
+        (offset % bytes == 0 && buffer < RECEIVE_BUFFERS + SEND_BUFFERS).then_some(buffer)
     }
 }
 
@@ -228,14 +219,20 @@ enum Owner {
     Receives,
     /// libfabric has it to send. The tag is the caller's.
     Sends(u32),
-    /// libfabric reads a peer's memory. The tag is the caller's.
-    Reads(u64),
 }
 
 /// Memory that libfabric uses, with its registration where there is one.
 struct Registered<M> {
     memory: M,
     region: *mut fid_mr,
+}
+
+/// A read of a peer's memory that is under way.
+struct Reading {
+    tag: u64,
+    /// The memory that libfabric needs for the operation.
+    _context: Box<fi_context2>,
+    into: Registered<ReadBuffer>,
 }
 
 /// An open endpoint.
@@ -253,14 +250,11 @@ pub struct Endpoint {
     owners: Vec<Owner>,
     /// By buffer: what libfabric sends from elsewhere.
     tails: Vec<Option<Registered<Tail>>>,
-    /// By slot, from the first read on: where libfabric reads to.
-    reads: Vec<Option<Registered<ReadBuffer>>>,
+    /// By the address of its context.
+    reads: HashMap<usize, Reading>,
     /// Payloads that peers may read, by number.
     exposed: Vec<Option<Registered<Payload>>>,
-    /// The key that is asked for next.
-    next_key: u64,
     free: Vec<usize>,
-    free_reads: Vec<usize>,
     wait: Option<RawFd>,
 }
 
@@ -275,9 +269,7 @@ impl Endpoint {
             .ok_or_else(|| EndpointError::NoProvider { wanted: wanted.map(str::to_owned), node })?;
         // SAFETY: `find_provider` returns a structure of libfabric with its attributes.
         let provider = unsafe { provider_of(info) };
-        let mut key = [0; 8];
-        // Keys that cannot be guessed; without randomness they are still different.
-        let _ = crate::links::fill_random(&mut key);
+        let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
         let mut opened = Endpoint {
             library,
             provider,
@@ -289,13 +281,11 @@ impl Endpoint {
             endpoint: ptr::null_mut(),
             region: ptr::null_mut(),
             slots: Arc::new(Slots::new()),
-            owners: vec![Owner::Us; SLOTS],
-            tails: (0..FIRST_READ).map(|_| None).collect(),
-            reads: (0..READS).map(|_| None).collect(),
+            owners: vec![Owner::Us; buffers],
+            tails: (0..buffers).map(|_| None).collect(),
+            reads: HashMap::new(),
             exposed: Vec::new(),
-            next_key: u64::from_le_bytes(key),
-            free: (RECEIVE_BUFFERS..FIRST_READ).collect(),
-            free_reads: (FIRST_READ..SLOTS).collect(),
+            free: (RECEIVE_BUFFERS..buffers).collect(),
             wait: None,
         };
         opened.make()?;
@@ -319,7 +309,7 @@ impl Endpoint {
             let mut attributes = fi_av_attr { type_: FI_AV_TABLE, ..Default::default() };
             let made = call!((*domain).av_open, self.domain, &mut attributes, &mut self.addresses, ptr::null_mut());
             self.check("open its address vector", made)?;
-            let size = 2 * SLOTS;
+            let size = 2 * (RECEIVE_BUFFERS + SEND_BUFFERS);
             let mut attributes =
                 fi_cq_attr { size, format: FI_CQ_FORMAT_MSG, wait_obj: FI_WAIT_FD, ..Default::default() };
             let mut made = call!((*domain).cq_open, self.domain, &mut attributes, &mut self.queue, ptr::null_mut());
@@ -428,7 +418,7 @@ impl Endpoint {
     /// The bytes of a buffer that was taken.
     pub fn frame_mut(&mut self, buffer: usize) -> &mut [u8] {
         let frame = self.own_frame(buffer);
-        assert!((RECEIVE_BUFFERS..FIRST_READ).contains(&buffer), "the buffer is not one to send");
+        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is one to receive");
         // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
         unsafe { std::slice::from_raw_parts_mut(frame, FRAME_BYTES_MAX) }
     }
@@ -440,13 +430,15 @@ impl Endpoint {
     }
 
     /// Registers memory that the provider uses. It stays until the region is closed.
-    fn register(&mut self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
+    fn register(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
         let access = u64::from(access);
         let mut region = ptr::null_mut();
         // SAFETY: the structure is open until the drop.
         let key_bytes = unsafe { (*(*self.info).domain_attr).mr_key_size };
-        let key = self.next_key & u64::MAX.checked_shr(64 - 8 * key_bytes.clamp(1, 8) as u32).unwrap_or(0);
-        self.next_key = self.next_key.wrapping_add(1);
+        // A provider that chooses keys itself ignores it. Otherwise who knows one key must not guess the next.
+        let mut key = [0; 8];
+        crate::links::fill_random(&mut key[..key_bytes.clamp(1, 8)]).map_err(|_| -(FI_EAGAIN as c_int))?;
+        let key = u64::from_le_bytes(key);
         // SAFETY: the domain is open, and there is room for the result.
         let made = unsafe {
             let ops = (*self.domain).mr;
@@ -514,7 +506,7 @@ impl Endpoint {
     }
 
     /// Registers memory of this process for its own operations, where the provider wants that; else null.
-    fn register_local(&mut self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
+    fn register_local(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
         // SAFETY: the structure is open until the drop.
         let is_wanted = unsafe { (*(*self.info).domain_attr).mr_mode } & FI_MR_LOCAL as c_int != 0;
         if is_wanted { self.register(start, bytes, access) } else { Ok(ptr::null_mut()) }
@@ -564,38 +556,31 @@ impl Endpoint {
         at: Readable,
         tag: u64,
     ) -> Result<(), SendError> {
-        let Some(slot) = self.free_reads.pop() else { return Err(SendError::Full) };
         let (start, bytes) = (into.part(&part), part.len());
-        let region = match self.register_local(start, bytes, FI_READ) {
-            Ok(region) => region,
-            Err(code) => {
-                self.free_reads.push(slot);
-                return Err(self.broken(-code));
-            }
-        };
-        let context: *mut c_void = self.slots.context(slot).cast();
+        let region = self.register_local(start, bytes, FI_READ).map_err(|code| self.broken(-code))?;
+        let mut kept = Box::<fi_context2>::default();
+        let context: *mut c_void = ptr::from_mut(&mut *kept).cast();
         // SAFETY: the context stays, and the memory, which `reads` keeps, until the completion (invariants 1 and 2).
         let result = unsafe {
             let descriptor = descriptor_of(region);
             let ops = (*self.endpoint).rma;
             call!((*ops).read, self.endpoint, start.cast(), bytes, descriptor, from.0, at.address, at.key, context)
         };
-        let reading = Registered { memory: into.clone(), region };
+        let into = Registered { memory: into.clone(), region };
         if result != 0 {
-            drop(reading.close());
-            self.free_reads.push(slot);
+            drop(into.close());
             let is_full = result == -(FI_EAGAIN as isize);
             return Err(if is_full { SendError::Full } else { self.broken(-result as c_int) });
         }
-        self.reads[slot - FIRST_READ] = Some(reading);
-        self.owners[slot] = Owner::Reads(tag);
+        self.reads.insert(context as usize, Reading { tag, _context: kept, into });
         Ok(())
     }
 
-    /// Frees what a read has used.
-    fn end_read(&mut self, slot: usize) {
-        self.free_reads.push(slot);
-        drop(self.reads[slot - FIRST_READ].take().map(Registered::close));
+    /// Frees what a read has used that has this context. Returns its tag; None: it is none of a read.
+    fn end_read(&mut self, context: *mut c_void) -> Option<u64> {
+        let Reading { tag, into, .. } = self.reads.remove(&(context as usize))?;
+        drop(into.close());
+        Some(tag)
     }
 
     fn broken(&self, code: c_int) -> SendError {
@@ -647,12 +632,11 @@ impl Endpoint {
                     events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes }));
                 }
                 Some((_, Owner::Sends(tag))) => events.push(Event::Sent { tag }),
-                Some((slot, Owner::Reads(tag))) => {
-                    self.end_read(slot);
-                    events.push(Event::Read { tag, result: Ok(()) });
-                }
                 Some((_, Owner::Us)) => {}
-                None => {}
+                None => {
+                    let read = self.end_read(entry.op_context);
+                    events.extend(read.map(|tag| Event::Read { tag, result: Ok(()) }));
+                }
             }
         }
         count == COMPLETIONS as isize
@@ -677,16 +661,16 @@ impl Endpoint {
                 events.push(Event::Arrived(Arrived { slots: self.slots.clone(), buffer, bytes: 0 }));
             }
             Some((_, Owner::Sends(tag))) => events.push(Event::Failed { tag, why }),
-            Some((slot, Owner::Reads(tag))) => {
-                self.end_read(slot);
-                events.push(Event::Read { tag, result: Err(why) });
+            Some((_, Owner::Us)) => {}
+            None => {
+                let read = self.end_read(entry.op_context);
+                events.extend(read.map(|tag| Event::Read { tag, result: Err(why) }));
             }
-            _ => {}
         }
         true
     }
 
-    /// Takes the slot back whose context libfabric hands back. A send buffer is free then.
+    /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
     fn take_from_library(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
         let buffer = self.slots.buffer_of(context)?;
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
@@ -696,7 +680,7 @@ impl Endpoint {
                 self.free.push(buffer);
                 drop(self.tails[buffer].take().map(Registered::close));
             }
-            Owner::Receives | Owner::Reads(_) => {}
+            Owner::Receives => {}
         }
         Some((buffer, owner))
     }
@@ -723,7 +707,7 @@ impl Drop for Endpoint {
         unsafe {
             close(self.endpoint.cast());
             self.tails.drain(..).flatten().for_each(|tail| drop(tail.close()));
-            self.reads.drain(..).flatten().for_each(|read| drop(read.close()));
+            self.reads.drain().for_each(|(_, read)| drop(read.into.close()));
             self.exposed.drain(..).flatten().for_each(|exposed| drop(exposed.close()));
             close(self.region.cast());
             close(self.queue.cast());

@@ -232,10 +232,20 @@ impl<'a> Writer<'a> {
 /// A record of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    Begin { to: NicName, packet: &'a [u8; PACKET_BYTES], payload: &'a [u8] },
-    GoOn { payload: &'a [u8] },
+    Begin {
+        to: NicName,
+        packet: &'a [u8; PACKET_BYTES],
+        payload: &'a [u8],
+    },
+    GoOn {
+        payload: &'a [u8],
+    },
     /// A packet whose payload is in the sender's memory.
-    Readable { to: NicName, packet: &'a [u8; PACKET_BYTES], payload: Readable },
+    Readable {
+        to: NicName,
+        packet: &'a [u8; PACKET_BYTES],
+        payload: Readable,
+    },
     /// So many payloads of the link in the other direction were read.
     ReadCount(u64),
 }

@@ -217,7 +217,15 @@ impl Links {
         epoll::add(&*control, &*bell, Token::Bell.to_data(), EventFlags::IN).map_err(system)?;
         let faulty = settings.faults.clone().map(FaultyNetwork::new);
         let (peers, numbers) = (Vec::new(), HashMap::new());
-        let state = State { endpoint: None, check: settings.check, peers, numbers, busy: Vec::new(), rests: 0, has_taken: false };
+        let state = State {
+            endpoint: None,
+            check: settings.check,
+            peers,
+            numbers,
+            busy: Vec::new(),
+            rests: 0,
+            has_taken: false,
+        };
         let links = Arc::new(Links {
             address: LinkAddress::new(socket, u64::from_le_bytes(token)),
             settings,
@@ -525,7 +533,7 @@ impl Links {
         waiting.retain(|&number| {
             let Some(Some(incoming)) = incoming.get_mut(number) else { return false };
             let (Some(peer), Some(reads)) = (incoming.peer(), incoming.reads()) else { return false };
-            while let Some(ToRead { at, buffer, part }) = reads.to_read() {
+            while let Some(ToRead { at, buffer, part }) = reads.next_part() {
                 let State { endpoint, peers, .. } = &mut *state;
                 let target = &mut peers[peer.0 as usize];
                 let (Some(endpoint), false) = (endpoint, target.is_lost) else { return false };

@@ -177,7 +177,9 @@ impl Outgoing {
     pub fn was_read(&mut self, endpoint: Option<&mut Endpoint>, count: u64) -> Result<(), FrameError> {
         let Some(endpoint) = endpoint else { return Ok(()) };
         while self.read < count {
-            let Some(Readied { exposed, bytes }) = self.readable.pop_front() else { return Err(FrameError::Read(count)) };
+            let Some(Readied { exposed, bytes }) = self.readable.pop_front() else {
+                return Err(FrameError::Read(count));
+            };
             endpoint.withdraw(exposed);
             self.queued_bytes -= bytes;
             self.read += 1;

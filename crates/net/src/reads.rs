@@ -5,7 +5,7 @@
 //! packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
-//! announce ──> to_read ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
+//! announce ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
 //! hold (a packet behind one that waits) ─────────────────────────────────┘
 //! ```
 //!
@@ -57,7 +57,7 @@ struct Remote {
 
 impl Remote {
     /// What the next read is to read.
-    fn next_part(&self) -> Range<usize> {
+    fn unasked(&self) -> Range<usize> {
         self.asked..self.bytes.min(self.asked + PART_BYTES)
     }
 }
@@ -149,20 +149,20 @@ impl Reads {
     }
 
     /// What to read next, if that is to start now.
-    pub fn to_read(&mut self) -> Option<ToRead> {
+    pub fn next_part(&mut self) -> Option<ToRead> {
         if self.under_way >= READS_AT_ONCE {
             return None;
         }
         let remote = self.unread()?;
-        let (part, buffer) = (remote.next_part(), remote.buffer.clone());
+        let (part, buffer) = (remote.unasked(), remote.buffer.clone());
         let at = Readable { address: remote.at.address.wrapping_add(part.start as u64), ..remote.at };
         Some(ToRead { at, buffer, part })
     }
 
-    /// What [`Reads::to_read`] has named is being read.
+    /// What [`Reads::next_part`] has named is being read.
     pub fn started(&mut self, tag: u64) {
         if let Some(remote) = self.unread() {
-            let bytes = remote.next_part().len();
+            let bytes = remote.unasked().len();
             remote.under_way.push((tag, bytes));
             remote.asked += bytes;
             self.under_way += 1;
@@ -229,7 +229,7 @@ mod tests {
 
     /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
     fn start(reads: &mut Reads, tag: u64) -> Option<(u64, u64, usize)> {
-        let ToRead { at, buffer, part } = reads.to_read()?;
+        let ToRead { at, buffer, part } = reads.next_part()?;
         // SAFETY: the part is within the buffer.
         unsafe { buffer.part(&part).write_bytes(0, part.len()) };
         reads.started(tag);

@@ -99,7 +99,9 @@ fn fork_and_die(address: &str) {
     let bytes: Vec<u8> = (0..address.len()).step_by(2).map(byte).collect();
     let (links, _) = open();
     let peer = links.peer(LinkAddress::from_bytes(bytes[..].try_into().expect("an address")));
-    links.send(peer, NicName { pid: 1, ni: 1 }, &[0; HEADER_BYTES], Source::Taken(&mut Vec::new()), When::Now).expect("it leaves");
+    links
+        .send(peer, NicName { pid: 1, ni: 1 }, &[0; HEADER_BYTES], Source::Taken(&mut Vec::new()), When::Now)
+        .expect("it leaves");
     links.flush();
     // SAFETY: the child makes system calls only. It ends by itself, should nobody end it.
     let child = unsafe { libc::fork() };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
-    Check, Faults, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, Source, When, Who,
+    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
@@ -118,7 +118,8 @@ fn check_all(kept: &Kept, from: PeerId, count: u64) {
 
 #[test]
 fn packets_of_all_lengths_arrive_in_order_both_ways() {
-    let ways = [Progress::Calls, Progress::Thread].map(|progress| [Check::Crc, Check::None].map(|check| (progress, check)));
+    let ways =
+        [Progress::Calls, Progress::Thread].map(|progress| [Check::Crc, Check::None].map(|check| (progress, check)));
     for (progress, check) in ways.into_iter().flatten() {
         let one = || open(Settings { check, ..settings(progress) });
         let ((a, at_a), (b, at_b)) = (one(), one());
@@ -247,7 +248,9 @@ fn without_a_check_a_doubled_frame_breaks_the_link() {
     let (b, at_b) = open(Settings { check: Check::None, faults: Some(faults), ..settings(Progress::Calls) });
     let to_b = a.peer(b.address());
     for number in 0..200 {
-        while a.send(to_b, NIC, &packet(number, 9000), Source::Taken(&mut payload(number, 9000)), When::Now) == Err(SendError::Full) {
+        while a.send(to_b, NIC, &packet(number, 9000), Source::Taken(&mut payload(number, 9000)), When::Now)
+            == Err(SendError::Full)
+        {
             a.poll();
             b.poll();
         }
@@ -397,21 +400,62 @@ fn a_member_that_claims_to_be_another_is_refused() {
 
 #[test]
 fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
-    let ((a, at_a), (b, _), (c, _)) =
-        (open(settings(Progress::Thread)), open(settings(Progress::Calls)), open(settings(Progress::Calls)));
-    let (from_b, from_c) = (b.peer(a.address()), c.peer(a.address()));
-    send(&c, from_c, 0, 0);
-    let bytes = PAYLOAD_MAX as usize + 1;
-    b.send(from_b, NIC, &packet(0, bytes), Source::Taken(&mut payload(0, bytes)), When::Now).expect("it leaves");
-    poll_until(&[&b, &c], "its end", || *at_a.lost.lock().expect("no panic") == [a.peer(b.address())]);
-    let came = || at_a.packets.lock().expect("no panic").len();
-    for number in 1..10 {
-        send(&c, from_c, number, length_of(number));
+    // In frames, and in its memory.
+    for check in [Check::Crc, Check::None] {
+        let one = |progress| open(Settings { check, ..settings(progress) });
+        let ((a, at_a), (b, _), (c, _)) = (one(Progress::Thread), one(Progress::Calls), one(Progress::Calls));
+        let (from_b, from_c) = (b.peer(a.address()), c.peer(a.address()));
+        send(&c, from_c, 0, 0);
+        let bytes = PAYLOAD_MAX as usize + 1;
+        b.send(from_b, NIC, &packet(0, bytes), Source::Taken(&mut payload(0, bytes)), When::Now).expect("it leaves");
+        poll_until(&[&b, &c], "its end", || *at_a.lost.lock().expect("no panic") == [a.peer(b.address())]);
+        let came = || at_a.packets.lock().expect("no panic").len();
+        for number in 1..10 {
+            send(&c, from_c, number, length_of(number));
+        }
+        poll_until(&[&b, &c], "the others", || came() == 10);
+        check_all(&at_a, a.peer(c.address()), 10);
+        for links in [a, b, c] {
+            links.close();
+        }
     }
-    poll_until(&[&b, &c], "the others", || came() == 10);
-    check_all(&at_a, a.peer(c.address()), 10);
-    for links in [a, b, c] {
-        links.close();
+}
+
+/// Packets of the longest payload, lent and not, and short ones behind them.
+#[test]
+fn long_payloads_are_read_in_order_from_where_they_lie() {
+    for progress in [Progress::Calls, Progress::Thread] {
+        let one = |progress| open(Settings { check: Check::None, ..settings(progress) });
+        let ((a, _), (b, at_b)) = (one(progress), one(progress));
+        let to_b = a.peer(b.address());
+        let lent: Vec<Vec<u8>> = (0..40).map(|number| payload(number, PAYLOAD_MAX as usize)).collect();
+        let came = || at_b.packets.lock().expect("no panic").len();
+        for number in 0..40 {
+            let bytes = if number % 4 == 3 { 9 } else { PAYLOAD_MAX as usize };
+            let since = Instant::now();
+            loop {
+                let mut copied = payload(number, bytes);
+                let payload = match number % 2 {
+                    0 => Source::Taken(&mut copied),
+                    // SAFETY: `lent` lives until all have come.
+                    _ => Source::Lent(unsafe { Lent::new(lent[number as usize].as_ptr(), bytes) }),
+                };
+                match a.send(to_b, NIC, &packet(number, bytes), payload, When::Now) {
+                    Ok(()) => break,
+                    Err(SendError::Full) => [&a, &b].iter().for_each(|links| links.poll()),
+                    Err(SendError::Gone) => panic!("the peer is lost"),
+                }
+                assert!(since.elapsed() < Duration::from_secs(30), "the link stays full");
+            }
+        }
+        poll_until(&[&a, &b], "all come", || came() == 40);
+        for (number, (_, _, found, bytes)) in (0..).zip(at_b.packets.lock().expect("no panic").iter()) {
+            let length = if number % 4 == 3 { 9 } else { PAYLOAD_MAX as usize };
+            assert_eq!(*found, number, "in order");
+            assert!(*bytes == payload(number, length), "packet {number}");
+        }
+        a.close();
+        b.close();
     }
 }
 

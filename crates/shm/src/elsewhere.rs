@@ -18,11 +18,11 @@ use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
+use selvedge_nic::Fault;
 use selvedge_nic::handle::NONE;
+use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{fail, options};
 use selvedge_nic::tables::Command;
-use selvedge_nic::Fault;
 
 use crate::config::Path;
 use crate::direct::take_in_of;
@@ -46,13 +46,8 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// The bytes stay readable and unchanged until the response has come, or the process behind the id no longer answers.
-    unsafe fn send_lent(
-        &self,
-        id: u64,
-        ni: u32,
-        packet: &Packet,
-        payload: (*const u8, usize),
-    ) -> Result<(), PostError>;
+    unsafe fn send_lent(&self, id: u64, ni: u32, packet: &Packet, payload: (*const u8, usize))
+    -> Result<(), PostError>;
 
     /// Makes progress: packets that have come are given to [`hand_in`]. Cheap when nothing has come.
     fn poll(&self);
@@ -175,12 +170,7 @@ impl Interface {
     }
 
     /// Sends a request whose payload may stay in the program's memory.
-    pub(crate) fn post_request(
-        &self,
-        way: Way<'_>,
-        packet: &Packet,
-        payload: &mut Outbound,
-    ) -> Result<(), PostError> {
+    pub(crate) fn post_request(&self, way: Way<'_>, packet: &Packet, payload: &mut Outbound) -> Result<(), PostError> {
         match (payload, way) {
             (Outbound::Copied(bytes), way) => self.post(way, packet, bytes),
             (Outbound::Stays(start, bytes), Way::Link(id, carrier)) => {

@@ -19,7 +19,9 @@ use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use selvedge_net::{ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who};
+use selvedge_net::{
+    ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who,
+};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;

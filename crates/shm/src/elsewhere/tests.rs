@@ -49,13 +49,7 @@ impl Carrier for Kept {
         Ok(())
     }
 
-    unsafe fn send_lent(
-        &self,
-        id: u64,
-        ni: u32,
-        packet: &Packet,
-        _: (*const u8, usize),
-    ) -> Result<(), PostError> {
+    unsafe fn send_lent(&self, id: u64, ni: u32, packet: &Packet, _: (*const u8, usize)) -> Result<(), PostError> {
         self.send(id, ni, packet, &mut Vec::new())
     }
 
