@@ -88,6 +88,8 @@ struct Open {
     reads: Reads,
     /// Frames that are early, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
+    /// Since when a frame is missing, because later ones are held.
+    misses_since: Option<Instant>,
     /// When the control connection ended, or the last frame came after that.
     ended: Option<Instant>,
     /// Frames that were damaged, doubled or out of order.
@@ -188,6 +190,7 @@ impl Incoming {
             assembler: Assembler::default(),
             reads: Reads::default(),
             held: BTreeMap::new(),
+            misses_since: None,
             ended: None,
             faults: 0,
         }));
@@ -203,6 +206,7 @@ impl Incoming {
                 Err(Dropped::Early(early)) => {
                     let Stage::Open(open) = &mut self.stage else { return Err(Dropped::Foreign) };
                     done.extend(open.held.insert(early, frame));
+                    open.misses_since.get_or_insert_with(Instant::now);
                     return Ok(());
                 }
                 Err(error) => {
@@ -212,6 +216,7 @@ impl Incoming {
             }
             if let Stage::Open(open) = &mut self.stage {
                 next = open.held.remove(&open.order.expected());
+                open.misses_since = (next.is_none() && !open.held.is_empty()).then(Instant::now);
             }
         }
         Ok(())
@@ -293,6 +298,12 @@ impl Incoming {
         }
     }
 
+    /// The number of a frame that has not come for so long, though later ones have.
+    pub fn misses(&self, patience: Duration) -> Option<u64> {
+        let open = self.open()?;
+        open.misses_since.filter(|since| since.elapsed() > patience).map(|_| open.order.expected())
+    }
+
     /// Whether the control connection has ended.
     pub fn has_ended(&self) -> bool {
         self.open().is_some_and(|open| open.ended.is_some())
@@ -307,7 +318,8 @@ impl Incoming {
     /// Whether this link's last frames are awaited, or there will be something to say.
     pub fn waits_for_time(&self) -> bool {
         let has_to_say = |open: &Open| open.seal != Seal::None && open.order.has_to_say() || self.control.has_to_send();
-        self.open().is_some_and(|open| open.ended.is_some() || has_to_say(open))
+        let waits = |open: &Open| open.ended.is_some() || open.misses_since.is_some() || has_to_say(open);
+        self.open().is_some_and(waits)
     }
 
     /// Whether its sender has not proved itself.

@@ -266,6 +266,29 @@ fn without_a_check_a_doubled_frame_breaks_the_link() {
 
 /// The receiver makes no calls for a while: nothing is lost, and the link does not break.
 #[test]
+fn without_a_check_a_lost_frame_breaks_the_link() {
+    let faults: Faults = "loss=0.2,seed=3".parse().expect("right");
+    let patience = Duration::from_millis(300);
+    let plain = |faults| open(Settings { check: Check::None, timeout: patience, faults, ..settings(Progress::Calls) });
+    let ((a, _), (b, at_b)) = (plain(None), plain(Some(faults)));
+    let to_b = a.peer(b.address());
+    let mut number = 0;
+    let since = Instant::now();
+    while at_b.lost.lock().expect("no panic").is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(20), "nobody misses the frame");
+        if a.send(to_b, NIC, &packet(number, 9), Source::Taken(&mut payload(number, 9)), When::Now) == Ok(()) {
+            number += 1;
+        }
+        [&a, &b].iter().for_each(|links| links.poll());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let came = at_b.packets.lock().expect("no panic").len() as u64;
+    assert!(since.elapsed() > patience && came < number, "{came} of {number}");
+    a.close();
+    b.close();
+}
+
+#[test]
 fn a_receiver_that_computes_gets_everything_later() {
     let ((a, at_a), (b, at_b)) = (open(settings(Progress::Thread)), open(settings(Progress::Calls)));
     let to_b = a.peer(b.address());

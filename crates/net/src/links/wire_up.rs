@@ -218,11 +218,12 @@ impl Links {
     /// Ends what has taken too long, and peers whose last frames have come.
     fn check_times(&self, turn: &mut Turn) {
         self.accept_again(turn);
-        let (mut over, now) = (Vec::new(), Instant::now());
+        let (mut over, mut missing, now) = (Vec::new(), Vec::new(), Instant::now());
         for number in 0..turn.incoming.len() {
             let Some(incoming) = &mut turn.incoming[number] else { continue };
             incoming.speak(now);
             let is_lost = incoming.peer().is_some_and(|peer| self.is_lost(peer));
+            missing.extend(incoming.peer().zip(incoming.misses(self.settings.timeout)));
             if incoming.is_over() {
                 over.extend(incoming.peer());
                 self.drop_incoming(turn, number);
@@ -248,6 +249,9 @@ impl Links {
         }
         for peer in over {
             self.lose(self.lock(), peer, &LinkError::Ended);
+        }
+        for (peer, number) in missing {
+            self.lose(self.lock(), peer, &LinkError::Missing(number));
         }
     }
 
