@@ -77,8 +77,8 @@ over_hosts() {
     rsh=$PWD/tests/hosts/rsh
     # All hosts share the cores of this machine, which Open MPI cannot know.
     export OMPI_MCA_mpi_yield_when_idle=1
-    # Open MPI passes on what is named, MPICH everything.
-    forward="-x OMPI_MCA_mpi_yield_when_idle"
+    # Open MPI 4.1 passes on what is named. The variables of `selvedge env` name them for Open MPI 5. MPICH passes on everything.
+    forward=
     for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p'); do
         [ "$2" != ours ] || forward="$forward -x $name"
     done
@@ -86,7 +86,7 @@ over_hosts() {
     for number in $(seq "$3"); do list=$list,host$number:$4; done
     case $1 in
     debian) options="--mca plm_rsh_agent $rsh --host ${list#,} $forward" ;;
-    openmpi) options="--prtemca plm_ssh_agent $rsh --host ${list#,} --map-by ppr:$4:node:oversubscribe $forward" ;;
+    openmpi) options="--prtemca plm_ssh_agent $rsh --host ${list#,} --map-by ppr:$4:node:oversubscribe" ;;
     mpich) options="-launcher ssh -launcher-exec $rsh -iface bridge -hosts ${list#,}" ;;
     esac
 }

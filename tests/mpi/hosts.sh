@@ -60,8 +60,7 @@ for mpi; do
     names=$(launch "$mpi" "$transport" 4 120 hostname 2>/dev/null | sort | tr '\n' ' ')
     [ "$names" = "host1 host1 host2 host2 " ] || fail "the ranks are on $names"
     example hosts 1
-    # prterun gives the variables of -x to no spawned process.
-    [ "$mpi" = openmpi ] || example spawn
+    example spawn
     [ "$programs" = all ] || continue
     example hello
     example pingpong 20

@@ -8,7 +8,9 @@
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set
 //! below that of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx`
 //! would use UCX whatever the provider is. For the provider, both the MTL and the BTL read the same list, which has a name
-//! for each of them and one for both.
+//! for each of them and one for both. The launcher of Open MPI 5 gives its variables to processes of its own host only, and what is
+//! named with `-x` to no spawned process. Its PMIx takes the names of more from `PMIX_MCA_pmdl_ompi_include_envars`, and gives those
+//! to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1 needs `-x` for those that do not begin with `OMPI_`.
 //!
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise it never gives messages within one host to a
 //! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` gives programs their communicators and
@@ -57,6 +59,10 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
+/// What a launcher of Open MPI 5 gives to processes of other hosts, and to those that are spawned. The first two are PMIx's own.
+const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
+const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
+
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 
 /// The whole environment, in the order in which it is printed.
@@ -78,7 +84,18 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
         Variable { name: "FI_PROVIDER", value: providers(target, of_links.ok().as_deref()).into() },
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
+    if target == Target::Openmpi {
+        let before = std::env::var(PASS_ON).unwrap_or_default();
+        all.push(Variable { name: PASS_ON, value: passed_on(&before).into() });
+    }
     Ok(all)
+}
+
+/// The names of the variables that are passed on: ours, and those that the user has named already.
+fn passed_on(before: &str) -> String {
+    let ours = || PASSED_ON.split(',');
+    let others = before.split(',').filter(|name| !name.is_empty() && ours().all(|our| our != *name));
+    ours().chain(others).collect::<Vec<_>>().join(",")
 }
 
 /// The providers that libfabric offers: ours, and those that carry links. Any other program may take the first that it finds, which must
@@ -160,8 +177,16 @@ mod tests {
     }
 
     #[test]
+    fn what_the_user_passes_on_stays() {
+        assert_eq!(passed_on(""), PASSED_ON);
+        assert_eq!(passed_on("UCX_*,FI_*"), format!("{PASSED_ON},UCX_*"));
+        assert_eq!(passed_on(&passed_on("UCX_*")), passed_on("UCX_*"));
+    }
+
+    #[test]
     fn each_mpi_gets_only_its_own_variables() {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
+        assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
         assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);
     }
