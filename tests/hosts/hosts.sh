@@ -3,7 +3,8 @@
 #
 # Test hosts: several hosts on one machine. Each is a process with its own network, UTS, IPC, PID and mount namespaces, its own
 # /proc, /dev/shm and name (host1, host2, ...). A bridge in a network namespace of its own joins them; the addresses are 10.77.0.1 and
-# so on. Files, /tmp too, are those of the machine, as if all hosts had mounted one file system. Needs root, util-linux, iproute2.
+# so on. Files, /tmp too, are those of the machine, as if all hosts had mounted one file system; each host has a folder of its own for
+# temporary ones, because Open MPI 5 makes files there whose names have a process id and no host. Needs root, util-linux, iproute2.
 #
 #   hosts.sh hold N     makes N hosts, prints the folder of the set, and keeps them until its standard input ends
 #   hosts.sh up N       the same in the background, until `down`; prints the folder
@@ -11,6 +12,8 @@
 #   hosts.sh login SET COMMAND [ARGS]...
 #                       runs a command on the login node, 10.77.255.1: it is the machine itself, but for name and network. Launchers
 #                       that talk to their agents over the network, as those of the MPIs, run there
+#   hosts.sh on SET N COMMAND [ARGS]...
+#                       runs a command on a host, in this folder and with this environment, but for TMPDIR
 #   hosts.sh cut SET N  cuts the network of a host, for ever
 #   hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
@@ -118,6 +121,8 @@ make_hosts() {
     switch=$(cat "$set/switch")
     for number in $(seq "$count"); do enclosed "$set/host$number" "$first_process" "host$number" "$set"; done
     for number in $(seq "$count"); do
+        mkdir "$set/tmp$number"
+        chmod 1777 "$set/tmp$number"
         await "$set/host$number.up"
         pid=$(cat "$set/host$number")
         nsenter -t "$switch" -n sh -ec "
@@ -170,6 +175,12 @@ login)
     shift 2
     exec nsenter -t "$(cat "$set/switch")" --mount --uts --net --wd="$PWD" -- "$@"
     ;;
+on)
+    set=${2:?which set?}
+    number=${3:?which host?}
+    shift 3
+    TMPDIR=$set/tmp$number exec nsenter -t "$(cat "$set/host$number")" --mount --uts --ipc --net --pid --wd="$PWD" -- "$@"
+    ;;
 cut)
     exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link set eth0 down
     ;;
@@ -177,5 +188,5 @@ check)
     reason=$(missing)
     [ -z "$reason" ] || { echo "$reason" && exit 77; }
     ;;
-*) fail "hold N, up N, down SET, login SET COMMAND, cut SET N or check" ;;
+*) fail "hold N, up N, down SET, login SET COMMAND, on SET N COMMAND, cut SET N or check" ;;
 esac

@@ -55,8 +55,8 @@ environment() {
 
 # launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it. Where spread has a
 # number, the ranks are on so many test hosts (tests/hosts), evenly: the launcher runs on the login node and reaches them by the
-# replacement of ssh.
-spread=
+# replacement of ssh. Where alone has a number, they are all on that test host, and so is the launcher.
+spread= alone=
 launch() {
     (
         environment "$1" "$2"
@@ -67,7 +67,10 @@ launch() {
         [ -z "$spread" ] || over_hosts "$mpi" "$transport" "$spread" "$((ranks / spread))"
         # shellcheck disable=SC2086  # options are words
         [ -z "$spread" ] || set -- login "$SELVEDGE_TEST_HOSTS" "$mpirun" $options "$@"
-        [ -z "$spread" ] || mpirun=$PWD/tests/hosts/hosts.sh
+        # Hosts share the cores of this machine, which Open MPI cannot know.
+        [ -z "$alone" ] || export OMPI_MCA_mpi_yield_when_idle=1
+        [ -z "$alone" ] || set -- on "$SELVEDGE_TEST_HOSTS" "$alone" "$mpirun" "$@"
+        [ -z "$spread$alone" ] || mpirun=$PWD/tests/hosts/hosts.sh
         exec timeout -k 10 "$limit_s" "$mpirun" "$@" </dev/null
     )
 }
