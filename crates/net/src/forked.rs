@@ -16,6 +16,7 @@ const DESCRIPTORS: usize = 1 << 16;
 static OWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
 
 /// Something with a descriptor that no child inherits.
+#[derive(Debug)]
 pub(crate) struct Own<T: AsRawFd>(T);
 
 impl<T: AsRawFd> Own<T> {

@@ -28,6 +28,8 @@ const HELLO: u8 = 1;
 const OFFER: u8 = 2;
 const ANSWER: u8 = 3;
 const REFUSAL: u8 = 4;
+const QUESTION: u8 = 5;
+const REPLY: u8 = 6;
 
 pub type Nonce = [u8; 32];
 type Proof = [u8; 32];
@@ -91,6 +93,13 @@ impl Key {
     /// A key for another purpose.
     pub(crate) fn derived(&self, purpose: &[u8; 8]) -> [u8; 32] {
         *self.hash(purpose, &[]).as_bytes()
+    }
+
+    /// Hides bytes from those who do not have the key, or shows them again.
+    fn hide(&self, purpose: &[u8; 8], bytes: &mut [u8]) {
+        let mut stream = vec![0; bytes.len()];
+        blake3::Hasher::new_keyed(&self.derived(purpose)).finalize_xof().fill(&mut stream);
+        bytes.iter_mut().zip(stream).for_each(|(byte, hidden)| *byte ^= hidden);
     }
 
     /// Eight bytes that only those who have the key know.
@@ -175,12 +184,7 @@ impl Offer {
         let [check] = body.take()?;
         let provider = body.counted()?.to_vec();
         let key = key_of(nonce);
-        let proven = &body.whole[..body.whole.len() - body.rest.len()];
-        let is_right = blake3::Hash::from_bytes(body.take()?) == key.hash(b"offer   ", proven);
-        body.end()?;
-        if !is_right {
-            return Err(GreetingError::Proof);
-        }
+        body.prove(&key, b"offer   ")?;
         let address = LinkAddress::from_bytes(&address);
         if address.is_nowhere() {
             return Err(GreetingError::Malformed);
@@ -206,13 +210,60 @@ impl Answer {
         let link = u32::from_le_bytes(body.take()?);
         let masked = u64::from_le_bytes(body.take()?);
         let endpoint = body.counted()?.to_vec();
-        let proven = &body.whole[..body.whole.len() - body.rest.len()];
-        let is_right = blake3::Hash::from_bytes(body.take()?) == key.hash(b"answer  ", proven);
-        body.end()?;
-        match is_right {
-            true => Ok(Answer { link, key: masked ^ key.mask(b"link key"), endpoint }),
-            false => Err(GreetingError::Proof),
-        }
+        body.prove(key, b"answer  ")?;
+        Ok(Answer { link, key: masked ^ key.mask(b"link key"), endpoint })
+    }
+}
+
+/// What a process asks that wants to know of a service ([`crate::services`]). Its key has no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub nonce: Nonce,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub bytes: Vec<u8>,
+}
+
+impl Question {
+    pub fn encode(&self, key: &Key) -> Vec<u8> {
+        let mut body = MAGIC.to_vec();
+        body.extend(VERSION.to_le_bytes());
+        body.extend(self.nonce);
+        let proof: Proof = *key.hash(b"question", &body).as_bytes();
+        body.extend(proof);
+        message(QUESTION, body)
+    }
+
+    /// Reads a question, and gives the key that `key_of` makes from its nonce.
+    pub fn decode(message: &[u8], key_of: impl Fn(Nonce) -> Key) -> Result<Key, GreetingError> {
+        let mut body = expect(message, QUESTION)?;
+        body.greet()?;
+        let key = key_of(body.take()?);
+        body.prove(&key, b"question")?;
+        Ok(key)
+    }
+}
+
+impl Reply {
+    pub fn encode(&self, key: &Key) -> Vec<u8> {
+        let mut hidden = self.bytes.clone();
+        key.hide(b"reply by", &mut hidden);
+        let mut body = Vec::new();
+        put_counted(&mut body, &hidden);
+        let proof: Proof = *key.hash(b"reply   ", &body).as_bytes();
+        body.extend(proof);
+        message(REPLY, body)
+    }
+
+    pub fn decode(message: &[u8], key: &Key) -> Result<Reply, GreetingError> {
+        let mut body = expect(message, REPLY)?;
+        let mut bytes = body.counted()?.to_vec();
+        body.prove(key, b"reply   ")?;
+        key.hide(b"reply by", &mut bytes);
+        Ok(Reply { bytes })
     }
 }
 
@@ -282,6 +333,14 @@ impl<'a> Body<'a> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(GreetingError::Malformed)?;
         self.rest = rest;
         Ok(taken)
+    }
+
+    /// Reads the proof of what is before it, and the end of the message.
+    fn prove(&mut self, key: &Key, purpose: &[u8; 8]) -> Result<(), GreetingError> {
+        let proven = &self.whole[..self.whole.len() - self.rest.len()];
+        let is_right = blake3::Hash::from_bytes(self.take()?) == key.hash(purpose, proven);
+        self.end()?;
+        if is_right { Ok(()) } else { Err(GreetingError::Proof) }
     }
 
     fn end(&self) -> Result<(), GreetingError> {

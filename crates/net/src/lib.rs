@@ -13,6 +13,7 @@
 //! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
 //! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |
+//! | [`services`] | numbers under which programs of other hosts find something |
 //! | [`faults`] | a faulty network, for tests |
 //! | `progress` | the thread that makes progress while the program computes |
 //!
@@ -32,6 +33,7 @@ pub mod payload;
 mod progress;
 mod reads;
 mod repeat;
+pub mod services;
 pub mod settings;
 mod words;
 
