@@ -256,7 +256,7 @@ unsafe fn set_addresses(
         true => name,
         false => {
             of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (it is not one that fi_getinfo gave)")?
-                .unwrap_or(Address::of_service(0))
+                .unwrap_or(Address::of_service(0, false))
         }
     };
     if source.service().is_err() {

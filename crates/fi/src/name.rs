@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
 //!
-//! The node is this machine, by any of its names or addresses. The service is a number, like a port. An endpoint that
-//! is opened with such a name as its source is bound to the number ([`bind`]). A name that is inserted into an
-//! address vector becomes the address of the endpoint that is bound to it ([`resolve`]), so that endpoint must
-//! exist by then.
+//! A node is a host, by any of its names or addresses. A service is a number, like a port. An endpoint that is opened with such a
+//! name of this host as its source is bound to the number ([`bind`]). A name that is inserted into an address vector becomes the address of
+//! the endpoint that is bound to it ([`find`], [`resolve`]), so that endpoint must exist by then.
+//!
+//! Processes of this host find it in their user's directory. Where a process has links to other hosts, those ask at the port of the number
+//! ([`selvedge_transport::hosts`]), and get its address, which is the right to send to it. With a job's secret only its processes get it. An
+//! endpoint that is opened with a loopback address as its node is found on this host only.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
@@ -15,6 +18,7 @@ use crate::constants::*;
 use crate::objects::address::Address;
 use crate::warn_line;
 use selvedge_transport::Transport;
+use selvedge_transport::hosts::Hosts;
 
 /// The name from a program's strings; null: this machine, and any number.
 ///
@@ -26,22 +30,23 @@ pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) 
         // SAFETY: it is a C string, by this function's contract, since it is not null.
         false => Some(unsafe { CStr::from_ptr(text) }.to_string_lossy()),
     });
-    if let Some(node) = node {
-        let addresses = match is_numeric {
-            true => vec![node.parse().map_err(|_| format!("node {node} is not an address in digits"))?],
-            false => addresses_of(&node)?,
-        };
-        if !addresses.into_iter().any(is_own) {
-            return Err(format!(
-                "node {node} is another machine; this provider's endpoints are processes of one machine"
-            ));
-        }
-    }
     let service = match service {
         Some(text) => text.parse().map_err(|_| format!("service {text} is not a number from 0 to {}", u16::MAX))?,
         None => 0,
     };
-    Ok(Address::of_service(service))
+    let Some(node) = node else { return Ok(Address::of_service(service, false)) };
+    let addresses = match is_numeric {
+        true => vec![node.parse().map_err(|_| format!("node {node} is not an address in digits"))?],
+        false => addresses_of(&node)?,
+    };
+    if let Some(own) = addresses.iter().find(|&&address| is_own(address)) {
+        return Ok(Address::of_service(service, own.is_loopback()));
+    }
+    match addresses.first() {
+        Some(&elsewhere) if Hosts::wanted_by_transports() => Ok(Address::of_service_at(elsewhere, service)),
+        Some(_) => Err(format!("node {node} is another host, and this process keeps to its own: set SELVEDGE_NET=on")),
+        None => Err(format!("node {node} has no address")),
+    }
 }
 
 fn addresses_of(node: &str) -> Result<Vec<IpAddr>, String> {
@@ -54,8 +59,15 @@ fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
+/// The number that an endpoint is bound to, until this is dropped.
+pub struct Bound {
+    _here: Service,
+    /// What answers to other hosts.
+    _elsewhere: Option<selvedge_transport::Service>,
+}
+
 /// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.
-pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Option<Service>, c_int> {
+pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Option<Bound>, c_int> {
     let Some(service) = name.service().map_err(|why| {
         warn_line!("an endpoint cannot have this source address: {why}");
         EADDRNOTAVAIL
@@ -64,13 +76,31 @@ pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Opti
         return Ok(None);
     };
     let address = Address::of(transport, endpoint);
-    transport.directory.bind_service(service, &address.to_words()).map(Some).map_err(|error| {
+    let here = transport.directory.bind_service(service, &address.to_words()).map_err(|error| {
         warn_line!("{error}");
         if matches!(error, ServiceError::InUse { .. }) { EADDRINUSE } else { EIO }
-    })
+    })?;
+    let hosts = transport.hosts().filter(|_| !name.is_private());
+    let elsewhere = hosts.and_then(|hosts| {
+        let served = hosts.serve(service, &address.to_bytes());
+        served.inspect_err(|error| warn_line!("other hosts will not find service {service}: {error}")).ok()
+    });
+    Ok(Some(Bound { _here: here, _elsewhere: elsewhere }))
 }
 
-/// The endpoint that is bound to a name; other addresses stay as they are. `Err`: why there is none.
+/// The address of the endpoint that is bound to a name of another host, which is asked; other addresses and names stay as they are. `Err`:
+/// why it has none. Waits, so no lock must be held.
+pub fn find(address: Address) -> Result<Address, String> {
+    let Some((node, service)) = address.elsewhere() else { return Ok(address) };
+    if service == 0 {
+        return Err("it names no service".into());
+    }
+    let hosts = Hosts::of_transports().ok_or("this process has no links to other hosts")?;
+    let bytes = hosts.ask(node, service).map_err(|error| format!("service {service} of {node}: {error}"))?;
+    Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is not an endpoint's"))
+}
+
+/// The endpoint that is bound to a name of this host; other addresses stay as they are. `Err`: why there is none.
 pub fn resolve(transport: &Transport, address: Address) -> Result<Address, String> {
     if !address.is_name() {
         return Ok(address);

@@ -16,9 +16,11 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
+use selvedge_net::services::{self, AskError, Service};
 use selvedge_net::{
     ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who,
 };
@@ -80,6 +82,8 @@ enum Found {
 pub struct Hosts {
     links: Arc<Links>,
     names: Names,
+    secret: Vec<u8>,
+    timeout: Duration,
 }
 
 /// A transport's requests have their endpoint in the lower bits of `initiator`, and the id of their process above.
@@ -105,8 +109,7 @@ impl Hosts {
         let open = || {
             let settings = HostSettings::from_environment();
             let spans_hosts = job_spans_hosts();
-            let is_wanted = settings.reach.unwrap_or(spans_hosts != Some(false));
-            if !is_wanted || selvedge_shm::simulated::is_simulated() {
+            if !are_wanted(settings.reach, spans_hosts) {
                 return None;
             }
             // Without a launcher a process most likely gets no link, and should have no thread.
@@ -121,6 +124,24 @@ impl Hosts {
         OPENED.get_or_init(open).clone()
     }
 
+    /// Whether this process's transports are to have links, as far as can be said without opening any.
+    pub fn wanted_by_transports() -> bool {
+        static WANTED: OnceLock<bool> = OnceLock::new();
+        *WANTED.get_or_init(|| are_wanted(HostSettings::from_environment().reach, job_spans_hosts()))
+    }
+
+    /// Answers with these bytes to processes of other hosts that ask for a number, as long as the value lives. `Err`: most likely the port
+    /// of this number is in use.
+    pub fn serve(&self, number: u16, bytes: &[u8]) -> std::io::Result<Service> {
+        let at = SocketAddr::new(self.links.address().socket().ip(), number);
+        Service::open(at, &self.secret, bytes)
+    }
+
+    /// The bytes with which a process of another host answers to a number. Waits as long as for a lost host, at most.
+    pub fn ask(&self, node: IpAddr, number: u16) -> Result<Vec<u8>, AskError> {
+        services::ask(node, number, &self.secret, self.timeout)
+    }
+
     fn open(
         settings: &HostSettings,
         nid: Option<u32>,
@@ -129,11 +150,12 @@ impl Hosts {
     ) -> Result<Arc<Hosts>, HostsError> {
         let at = own_address(settings)?;
         let inbox = Arc::new(Inbox::default());
+        let secret = settings.secret.clone().ok_or(HostsError::Secret)?;
         let links = Links::open(
             selvedge_net::Settings {
                 at,
                 provider: settings.provider.clone(),
-                secret: settings.secret.clone().ok_or(HostsError::Secret)?,
+                secret: secret.clone(),
                 nid,
                 check: settings.check,
                 progress,
@@ -142,7 +164,7 @@ impl Hosts {
             },
             inbox.clone(),
         )?;
-        let hosts = Arc::new(Hosts { links, names });
+        let hosts = Arc::new(Hosts { links, names, secret, timeout: settings.timeout });
         let _ = inbox.hosts.set(Arc::downgrade(&hosts));
         close_at_exit(&hosts);
         Ok(hosts)
@@ -228,6 +250,10 @@ impl Hosts {
         };
         if is_origin { Ok(packet) } else { Err(()) }
     }
+}
+
+fn are_wanted(reach: Option<bool>, spans_hosts: Option<bool>) -> bool {
+    reach.unwrap_or(spans_hosts != Some(false)) && !selvedge_shm::simulated::is_simulated()
 }
 
 /// Closes links when this process ends: their thread must not run while libfabric takes itself down.

@@ -66,6 +66,7 @@ pub mod units;
 pub mod work;
 
 pub use process::{Opened, Process};
+pub use selvedge_net::services::Service;
 pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
 pub use selvedge_nic as nic;
 pub use selvedge_shm::StartError;

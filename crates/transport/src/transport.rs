@@ -266,6 +266,11 @@ impl Transport {
         self.address
     }
 
+    /// The processes of other hosts; None: this process has no links to them.
+    pub fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_deref()
+    }
+
     /// The id and the word of the process with an address whose NIC has the number `nic` on its host.
     pub fn find(&self, nic: u16, address: LinkAddress) -> Result<(u64, u64), NotReached> {
         if nic == self.interface.id() as u16 && address.token() == self.address.token() {

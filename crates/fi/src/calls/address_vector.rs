@@ -106,7 +106,7 @@ unsafe extern "C" fn insertsvc(
     }
 }
 
-/// fi_av_insertsym: consecutive services of one node. Other nodes are other machines, which cannot be reached.
+/// fi_av_insertsym: consecutive services of one node. Names of the nodes after it are not made up.
 unsafe extern "C" fn insertsym(
     av: *mut fid_av,
     node: *const c_char,
@@ -125,7 +125,7 @@ unsafe extern "C" fn insertsym(
         }
         let first = name::of(node, service, false);
         let names = (0..nodes * services).map(|index| match (&first, u16::try_from(index)) {
-            _ if index >= services => Err("nodes after the first are other machines".to_owned()),
+            _ if index >= services => Err("only one node can be named".to_owned()),
             (Ok(first), Ok(step)) => Ok(first.following(step)),
             (Ok(_), Err(_)) => Err("there is no such service".to_owned()),
             (Err(why), _) => Err(why.clone()),
@@ -149,11 +149,12 @@ unsafe fn insert_all(
             return -EBADFLAGS;
         }
         let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
+        let found: Vec<_> = addresses.map(|address| name::find(address?.check()?)).collect();
         let mut held = Handle::of(av).lock();
         let (transport, vector) = held.both();
         let mut inserted = 0;
-        for (index, address) in addresses.enumerate() {
-            let reached = address.and_then(|address| name::resolve(transport, address.check()?));
+        for (index, address) in found.into_iter().enumerate() {
+            let reached = address.and_then(|address| name::resolve(transport, address));
             let added = reached.and_then(|address| vector.add(transport, address).map_err(|why| why.to_string()));
             let number = match added {
                 Ok(number) => {
@@ -214,9 +215,10 @@ unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_ch
     // characters; no more is written.
     unsafe {
         let address = addr.cast::<Address>().read_unaligned();
-        let text = match address.is_name() {
-            true => format!("selvedge://service/{}\0", address.endpoint),
-            false => format!("selvedge://{}/{}.{}\0", address.link(), address.nic, address.endpoint),
+        let text = match address.elsewhere() {
+            Some((node, service)) => format!("selvedge://{node}/service/{service}\0"),
+            None if address.is_name() => format!("selvedge://service/{}\0", address.endpoint),
+            None => format!("selvedge://{}/{}.{}\0", address.link(), address.nic, address.endpoint),
         };
         let room = *len;
         if room != 0 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses: what `fi_getname` returns, 32 bytes that name a process and an endpoint of it. They say everything that a process of any
-//! host needs to reach it, and no host's name. `fi_getinfo` returns a name of the same form, with a host and a service
+//! host needs to reach it, and no host's name. `fi_getinfo` returns a name of the same length, with a host and a service
 //! ([`crate::name`]).
 
 use std::ffi::c_void;
+use std::net::{IpAddr, SocketAddr};
 
 use selvedge_transport::Transport;
 use selvedge_transport::place::own_place;
@@ -17,6 +18,9 @@ pub(crate) const MAGIC: u16 = u16::from_le_bytes(*b"S\x02");
 /// Marks a name: `endpoint` is the service, and there is no process.
 pub(crate) const MAGIC_NAME: u16 = u16::from_le_bytes(*b"N\x02");
 
+/// Marks a name of another host: `link` has the IP address of the host.
+const MAGIC_ELSEWHERE: u16 = u16::from_le_bytes(*b"R\x02");
+
 /// The address of an endpoint; or the name of a service, to which an endpoint may be bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ pub struct Address {
     pub nic: u16,
     /// The endpoint's number in its domain.
     pub endpoint: u16,
-    /// Of an endpoint: the links of its process, and the process's token. Of a name: host and user.
+    /// Of an endpoint: the links of its process, and the process's token. Of a name: host and user, or the IP address of another host.
     link: [u8; LINK_BYTES],
 }
 
@@ -39,12 +43,40 @@ impl Address {
         Address { magic: MAGIC, nic, endpoint, link }
     }
 
-    /// The name of a service of this host; 0: any service.
-    pub fn of_service(service: u16) -> Address {
+    /// The name of a service of this host; 0: any service. `is_private`: other hosts do not know it.
+    pub fn of_service(service: u16, is_private: bool) -> Address {
         let mut link = [0; LINK_BYTES];
         link[..8].copy_from_slice(&own_place().to_le_bytes());
         link[8..12].copy_from_slice(&own_uid().to_le_bytes());
+        link[12] = is_private.into();
         Address { magic: MAGIC_NAME, nic: 0, endpoint: service, link }
+    }
+
+    /// The name of a service of another host; 0: any service, which nobody has.
+    pub fn of_service_at(node: IpAddr, service: u16) -> Address {
+        let link = LinkAddress::new(SocketAddr::new(node, 0), 0).to_bytes();
+        Address { magic: MAGIC_ELSEWHERE, nic: 0, endpoint: service, link }
+    }
+
+    /// Whether other hosts do not know the name of a service of this host.
+    pub(crate) fn is_private(&self) -> bool {
+        self.link[12] != 0
+    }
+
+    /// The host and the service of a name of another host; None: it is none.
+    pub(crate) fn elsewhere(&self) -> Option<(IpAddr, u16)> {
+        (self.magic == MAGIC_ELSEWHERE).then(|| (self.link().socket().ip(), self.endpoint))
+    }
+
+    /// The endpoint's address, from the bytes that its process tells other hosts.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Address> {
+        // SAFETY: the slice is readable in all its length.
+        unsafe { Address::read(bytes.as_ptr().cast(), bytes.len()) }.filter(|address| address.magic == MAGIC)
+    }
+
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let head = [self.magic, self.nic, self.endpoint].map(u16::to_ne_bytes);
+        head.into_iter().flatten().chain(self.link).collect()
     }
 
     /// The endpoint's address, from the words of [`Address::to_words`].
@@ -77,6 +109,7 @@ impl Address {
         Address { endpoint: self.endpoint.wrapping_add(step), ..self }
     }
 
+    /// Whether this is the name of a service of this host.
     pub fn is_name(&self) -> bool {
         self.magic == MAGIC_NAME
     }
@@ -85,7 +118,7 @@ impl Address {
     pub fn service(&self) -> Result<Option<u16>, &'static str> {
         match self.check()?.is_name() {
             true => Ok(Some(self.endpoint).filter(|&service| service != 0)),
-            false => Err("it is of another endpoint; names of services come from fi_getinfo"),
+            false => Err("it is of another endpoint, or of another host; names of services come from fi_getinfo"),
         }
     }
 
@@ -103,6 +136,7 @@ impl Address {
     pub(crate) fn check(self) -> Result<Address, &'static str> {
         let place = self.link.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match () {
+            _ if self.magic == MAGIC_ELSEWHERE => Ok(self),
             _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
             _ if !self.is_name() && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
                 Err("these bytes are not an address of this provider")

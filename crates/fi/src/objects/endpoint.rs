@@ -8,7 +8,6 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use selvedge_job::Service;
 use selvedge_nic::handle::NONE;
 use selvedge_shm::direct::ring_flags;
 use selvedge_transport::Transport;
@@ -65,7 +64,7 @@ pub struct Endpoint {
     /// Its open aliases.
     pub(crate) aliases: Vec<*mut Endpoint>,
     /// The service number that it is bound to.
-    pub(crate) service: Option<Service>,
+    pub(crate) service: Option<name::Bound>,
 }
 
 /// The objects that an endpoint is bound to, except its counters; null where there is none.
