@@ -3,7 +3,7 @@
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and ends: killed ranks, a host that is cut off, a
 # rank that computes, ranks that are killed while all connect, settings that differ or are wrong (links.c, ../death/traffic.c). Then jobs of
-# the launchers of MPIs. Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and kills.
+# the launchers of MPIs, and processes without a launcher (services.c). Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and kills.
 #
 # usage: tests/hosts/run.sh [--long]
 # The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here.
@@ -23,6 +23,7 @@ set=
 trap '[ -z "$set" ] || "$hosts" down "$set"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
+keeps=
 unset SELVEDGE_DIR SELVEDGE_HOST SELVEDGE_HOSTS SELVEDGE_SECRET SELVEDGE_RANK SELVEDGE_SIZE SELVEDGE_JOB
 
 hosts_anew() {
@@ -67,6 +68,8 @@ ends() {
     else
         complain "$what: exit status $status, not $wanted, after $took s"
     fi
+    # The other side goes on.
+    [ -z "$keeps" ] || return
     for number in 1 2 3; do
         left=$("$SELVEDGE_RSH" "host$number" 'ls -d /dev/shm/selvedge-*/* 2>/dev/null; ps -e -o args= | grep -v -e "^sleep 1000000" -e "^sh -c" -e "^ps " -e "^grep " -e "^ls "')
         [ -z "$left" ] || complain "$what: left on host$number: $left"
@@ -136,7 +139,24 @@ cut_off() {
     [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank found the loss"
 }
 
+# services ASKERS NODE [SECRET]: an endpoint with a service under that node of host 1, for so many that ask. Sets $answering.
+services() {
+    SELVEDGE_SECRET=${3:-} "$hosts" on "$set" 1 timeout 60 "$work/services" answer "$2" 4711 "$1" >"$work/answered" 2>&1 </dev/null &
+    answering=$!
+}
+
+# asks WHAT STATUS HOST NODE [SECRET]: a process of that host asks it.
+asks() { SELVEDGE_SECRET=${5:-} ends "$1" "$2" "$hosts" on "$set" "$3" timeout 60 "$work/services" ask "$4" 4711; }
+
+# answered WHAT: everybody has asked.
+answered() {
+    status=0
+    wait "$answering" || status=$?
+    [ "$status" = 0 ] || { cp "$work/answered" "$work/printed" && complain "$1: exit status $status"; }
+}
+
 compile tests/hosts/links.c "$work/links" || exit 1
+"${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/services.c -o "$work/services" -lfabric || exit 1
 "$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/pes.c -o "$work/pes" || exit 1
 compile tests/death/traffic.c "$work/traffic" || exit 1
 hosts_anew
@@ -204,6 +224,27 @@ if [ "$long" ]; then
     launched 3 6 "$tree/examples/triggered_barrier" 20
     launched 3 6 "$tree/examples/shmem/alltoall" 3
 fi
+
+echo "hosts: endpoints by node and service"
+export FI_PROVIDER_PATH="$tree/lib/libselvedge" FI_PROVIDER=selvedge,tcp,ofi_rxm
+keeps=1
+services 3 -
+asks "by the host's name" 0 2 host1
+asks "by its address" 0 3 10.77.0.1
+asks "from the same host" 0 1 host1
+answered "without a secret"
+services 1 - 0102
+asks "without the secret" 3 2 host1
+asks "with another secret" 3 2 host1 0103
+asks "with the secret" 0 2 host1 0102
+answered "with a secret"
+services 1 127.0.0.1
+asks "a loopback address is found from no other host" 3 2 host1
+asks "and from the own host" 0 1 127.0.0.1
+answered "a loopback address"
+keeps=
+ends "nothing is left" 0 true
+unset FI_PROVIDER_PATH FI_PROVIDER
 
 echo "hosts: several jobs, many ranks"
 ends "three jobs at once, of two users" 0 at_once
