@@ -345,7 +345,7 @@ CASE(sources_and_targets, 1,
     CHECK_RC(fi_getinfo(api_version(), "127.0.0.1", "no-such-service", 0, hints, &info), -FI_ENODATA);
     CHECK_RC(fi_getinfo(api_version(), "127.0.0.1", "65536", 0, hints, &info), -FI_ENODATA);
     CHECK_RC(fi_getinfo(api_version(), "localhost", "1", FI_NUMERICHOST, hints, &info), -FI_ENODATA);
-    CHECK_RC(fi_getinfo(api_version(), "192.0.2.1", "1", 0, hints, &info), -FI_ENODATA);
+    CHECK_RC(fi_getinfo(api_version(), "192.0.2.1", "1", FI_SOURCE, hints, &info), -FI_ENODATA);
     hints->src_addr = malloc(8);
     hints->src_addrlen = 8;
     memset(hints->src_addr, 1, 8);

@@ -128,6 +128,7 @@ int main(int argc, char **argv)
         for (int tries = 0; fi_av_insertsvc(av, argv[2], argv[3], &peer, 0, NULL) != 1; tries++) {
             if (tries == TRIES) {
                 printf("services: %s has no endpoint %s\n", argv[2], argv[3]);
+                close_all();
                 return NOBODY;
             }
             usleep(100000);
