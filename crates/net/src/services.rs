@@ -117,8 +117,7 @@ fn answer(connection: TcpStream, secret: &[u8], bytes: &[u8]) -> Result<(), AskE
 pub fn ask(node: IpAddr, number: u16, secret: &[u8], patience: Duration) -> Result<Vec<u8>, AskError> {
     let at = SocketAddr::new(node, number);
     let wrong = |error| AskError::Greeting { at, error };
-    let connection =
-        TcpStream::connect_timeout(&at, patience).map_err(|error| AskError::Connection { at, error })?;
+    let connection = TcpStream::connect_timeout(&at, patience).map_err(|error| AskError::Connection { at, error })?;
     let mut talk = Talk::new(connection, patience)?;
     let hello = Hello::decode(&talk.receive()?).map_err(wrong)?;
     let nonce = talk.nonce()?;
