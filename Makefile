@@ -44,9 +44,9 @@ EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
-SHARED_SHMEM := bench/shmem/pe.c bench/rank.c
+SHARED_SHMEM := bench/shmem/pe.c bench/rank.c bench/away.c
 SHARED_EXTOLL := bench/extoll/pair.c bench/rank.c bench/exchange.c
-RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED),$(wildcard bench/*.c)))
+RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) bench/away.c,$(wildcard bench/*.c)))
 RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_EXTOLL),$(wildcard bench/extoll/*.c)))
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
@@ -106,7 +106,7 @@ packaged: | $(TREE)/lib/libportals.so
 $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
 
-$(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
+$(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h bench/away.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
 $(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h | $(EXTOLL)

@@ -87,7 +87,7 @@ struct options options_parse(int argc, char **argv)
         { "limit-ms", required_argument, NULL, 'l' },  { "sizes", required_argument, NULL, 's' },
         { "depths", required_argument, NULL, 'd' },    { "cpus", required_argument, NULL, 'c' },
         { "prefix", required_argument, NULL, 'p' },    { "ring-bytes", required_argument, NULL, 'r' },
-        { NULL, 0, NULL, 0 },
+        { "inside", no_argument, NULL, 'i' },          { NULL, 0, NULL, 0 },
     };
     struct options o = { .what = "", .budget_ms = 200.0, .limit_ms = 60000.0, .ring_bytes = RING_BYTES, .cpus = { -1, -1 } };
     unsigned long long values[LIST_MAX];
@@ -110,6 +110,7 @@ struct options options_parse(int argc, char **argv)
         case 'r': o.ring_bytes = (size_t)positive(optarg); break;
         case 'c': cpu_pair(&o, optarg); break;
         case 'p': o.prefix = optarg; break;
+        case 'i': o.inside = true; break;
         default: die("usage: %s [--what NAME] [--sizes A,B] [--depths A,B] [--budget-ms N]", argv[0]);
         }
     }
@@ -249,7 +250,10 @@ void result_print(const struct options *o, const struct result *r)
     real("rate_per_s", r->rate_per_s);
     real("bandwidth_Bps", r->bandwidth_Bps);
     integer("samples", (long long)r->samples);
-    printf("\"cpu\":%d}\n", sched_getcpu());
+    printf("\"cpu\":%d", sched_getcpu());
+    if (r->unit != NULL)
+        printf(",\"value\":%.6g,\"unit\":\"%s\"", r->value, r->unit);
+    puts("}");
     fflush(stdout);
 }
 

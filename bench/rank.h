@@ -11,7 +11,7 @@
  *
  * One result is one line of JSON on standard output, printed by rank 0:
  *   {"case":..., "size_bytes":..., "depth":..., "median_ns":..., "p99_ns":..., "rate_per_s":..., "bandwidth_Bps":..., "samples":..., "cpu":...}
- * and a case that could not be measured is {"case":..., "size_bytes":..., "depth":..., "skipped":"why"}.
+ * with "value" and "unit" behind "cpu" where the figure is of another kind; a case that could not be measured is {"case":..., "size_bytes":..., "depth":..., "skipped":"why"}.
  */
 #ifndef BENCH_RANK_H
 #define BENCH_RANK_H
@@ -35,6 +35,7 @@ struct options {
     unsigned depths_count;
     size_t ring_bytes;  /* bandwidth: buffers are taken in turn from a ring of this many bytes */
     int cpus[2];        /* raw: the processors of its two processes; -1: any */
+    bool inside;        /* the target of a one-sided operation waits inside the library */
     const char *prefix; /* precedes the case name and a colon, e.g. "openmpi" */
 };
 
@@ -73,6 +74,8 @@ struct result {
     const char *name;
     long long size_bytes, depth; /* NO_NUMBER: does not apply */
     double median_ns, p99_ns, rate_per_s, bandwidth_Bps;
+    double value;     /* a figure of another kind, printed only if it has a unit */
+    const char *unit; /* such as "s/s"; NULL: none */
     size_t samples;
 };
 

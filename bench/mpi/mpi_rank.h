@@ -48,6 +48,10 @@ void overlap_recv(const struct options *o); /* the share of its speed that a com
 void overlap_window(const struct options *o);  /* the same for the owner of a window; memory from MPI_Win_allocate */
 void overlap_created(const struct options *o); /* the program's own memory, by MPI_Win_create */
 
+void overlap_posted(const struct options *o); /* many messages for posted receives, while their owner computes for a second */
+void overlap_tcp(const struct options *o);    /* the same bytes by TCP, without MPI */
+void idle(const struct options *o);           /* the processor time of a rank that sleeps */
+
 void put(const struct options *o); /* each a whole operation, flushed; memory from MPI_Win_allocate */
 void get(const struct options *o);
 void accumulate(const struct options *o);

@@ -15,17 +15,15 @@
  * in turn from rings.
  */
 #define _GNU_SOURCE
+#include "away.h"
 #include "mpi_rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define BYTES ((size_t)1 << 20)
 #define BUFFERS 16
-#define WORK_WORDS 256
-#define WORK_ROUNDS 8
 #define SLICES 20
 #define SLICE_NS_MIN 10000000.0
 #define PERIOD_NS 250000
@@ -33,33 +31,6 @@
 #define TRIALS 20
 
 static unsigned char *buffer(unsigned char *ring, uint64_t i) { return ring + (i % BUFFERS) * BYTES; }
-
-/* One piece of work: a few microseconds that no compiler can leave out. */
-static uint64_t work(void)
-{
-    static uint64_t words[WORK_WORDS];
-    uint64_t sum = 0;
-    for (unsigned round = 0; round < WORK_ROUNDS; round++)
-        for (unsigned i = 0; i < WORK_WORDS; i++) {
-            words[i] = words[i] * UINT64_C(6364136223846793005) + sum;
-            sum ^= words[i] >> 29;
-        }
-    return sum;
-}
-
-static void work_many(uint64_t pieces)
-{
-    static volatile uint64_t sink;
-    for (uint64_t i = 0; i < pieces; i++)
-        sink += work();
-}
-
-static void sleep_until(uint64_t when_ns)
-{
-    struct timespec t = { .tv_sec = (time_t)(when_ns / 1000000000u), .tv_nsec = (long)(when_ns % 1000000000u) };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0)
-        ;
-}
 
 /* The start of the next transfer, a period after the start `last` of a transfer that is over. */
 static uint64_t next_after(uint64_t last_ns, uint64_t now_ns) { return last_ns + PERIOD_NS > now_ns ? last_ns + PERIOD_NS : now_ns; }

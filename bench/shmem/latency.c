@@ -121,6 +121,9 @@ static void counting_receive(struct bench *b) { shmem_ct_wait(b->ct, (long)++b->
 
 PING_PONG(counting_steps, counting_send, counting_receive)
 
+#endif
+
+#if HAS_SIGNALS
 /* ---- put with signal ---- */
 
 static void set_send(struct bench *b)
@@ -155,6 +158,8 @@ static const struct way ALL[] = {
     { .name = "put_flag", .steps = flag_steps },
 #ifdef SELVEDGE_SHMEM
     { .name = "counting_put", .steps = counting_steps },
+#endif
+#if HAS_SIGNALS
     { .name = "put_signal", .steps = set_steps },
     { .name = "put_signal_add", .steps = add_steps },
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The time of one operation on a target that sleeps outside the library:
+ * The time of one operation on a target that sleeps outside the library, or with --inside waits in it:
  *   get         shmem_getmem, a whole one, by size
  *   fetch_add   shmem_long_atomic_fetch_add, a whole one
  *   atomic_add  shmem_long_atomic_add, one of WINDOW between two shmem_quiet
  *   p           shmem_long_p, one of WINDOW between two shmem_quiet
+ *   put_quiet   shmem_putmem and shmem_quiet, by size
  *
- * Invariants: 1. PE 0 measures alone; PE 1 only polls its memory now and then, for the word that ends it. 2. Every byte
- * got, every sum and every word put is checked.
+ * Invariants: 1. PE 0 measures alone; PE 1 only polls its memory now and then, for the word that ends it, or is in a barrier. 2. Every
+ * byte got, every sum, every word put and every byte put is checked.
  */
 #define _GNU_SOURCE
 #include "pe.h"
@@ -22,6 +23,7 @@ enum { TARGET = 1 };
 struct bench {
     size_t bytes;
     unsigned char *in, *data; /* symmetric; PE 1's `data` is read */
+    unsigned char *landing;   /* symmetric; PE 0 puts its `data` into PE 1's */
     long *sum, *fetched_sum, *words, *end;
     long added, fetched, put;
 };
@@ -65,6 +67,15 @@ static void p_steps(void *self, uint64_t count)
     }
 }
 
+static void put_steps(void *self, uint64_t count)
+{
+    struct bench *b = self;
+    for (uint64_t i = 0; i < count; i++) {
+        shmem_putmem(b->landing, b->data, b->bytes, TARGET);
+        shmem_quiet();
+    }
+}
+
 static void check(struct bench *b)
 {
     long got;
@@ -75,6 +86,10 @@ static void check(struct bench *b)
     for (int j = 0; j < WINDOW && b->put > 0; j++)
         if ((got = shmem_long_g(&b->words[j], TARGET)) != b->put + j)
             die("word %d is %ld, not %ld", j, got, b->put + j);
+    put_steps(b, 1);
+    memset(b->in, 0, b->bytes);
+    shmem_getmem(b->in, b->landing, b->bytes, TARGET);
+    verify(b->in, b->bytes, 0);
 }
 
 static const struct way ALL[] = {
@@ -82,17 +97,18 @@ static const struct way ALL[] = {
     { .name = "fetch_add", .steps = fetch_steps, .per_step = 1.0, .depth = NO_NUMBER },
     { .name = "atomic_add", .steps = add_steps, .per_step = WINDOW, .depth = WINDOW },
     { .name = "p", .steps = p_steps, .per_step = WINDOW, .depth = WINDOW },
+    { .name = "put_quiet", .steps = put_steps, .per_step = 1.0, .depth = NO_NUMBER },
 };
 #define ALL_COUNT (sizeof ALL / sizeof *ALL)
 
-/* All operations at the first size, only `get` at the others. */
+/* All operations at the first size, only those of bytes at the others. */
 static void measure_size(struct bench *b, const struct options *o, unsigned at)
 {
     struct way ways[ALL_COUNT];
     unsigned count = 0;
     b->bytes = o->sizes_bytes[at];
     for (unsigned i = 0; i < ALL_COUNT; i++) {
-        bool sized = ALL[i].steps == get_steps;
+        bool sized = ALL[i].steps == get_steps || ALL[i].steps == put_steps;
         if (!wanted(o, ALL[i].name) || (!sized && at > 0))
             continue;
         ways[count] = ALL[i];
@@ -116,6 +132,7 @@ int main(int argc, char **argv)
     struct bench b = { 0 };
     b.in = symmetric_alloc(most);
     b.data = symmetric_alloc(most);
+    b.landing = symmetric_alloc(most);
     b.sum = symmetric_alloc(sizeof(long));
     b.fetched_sum = symmetric_alloc(sizeof(long));
     b.words = symmetric_alloc(WINDOW * sizeof(long));
@@ -126,7 +143,7 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < o.sizes_count; i++)
             measure_size(&b, &o, i);
         shmem_long_p(b.end, 1, TARGET);
-    } else {
+    } else if (!o.inside) {
         while (__atomic_load_n(b.end, __ATOMIC_ACQUIRE) == 0)
             nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
     }
@@ -135,6 +152,7 @@ int main(int argc, char **argv)
     shmem_free(b.words);
     shmem_free(b.fetched_sum);
     shmem_free(b.sum);
+    shmem_free(b.landing);
     shmem_free(b.data);
     shmem_free(b.in);
     pe_end();

@@ -13,12 +13,6 @@
 #define WARM_STEPS_MAX (1 << 20)
 #define WARM_FRACTION 0.1
 
-#ifdef SELVEDGE_SHMEM
-#define OURS "shmem_"
-#else
-#define OURS "" /* the peer's name comes with --prefix */
-#endif
-
 static uint64_t *agreed;
 
 struct options pe_start(int argc, char **argv)
@@ -39,13 +33,13 @@ _Noreturn void pe_end(void)
     fflush(NULL);
     shmem_free(agreed);
     shmem_barrier_all();
-#ifdef SELVEDGE_SHMEM
-    shmem_finalize();
-    exit(0);
-#else
+#ifdef OSHMEM_MAJOR_VERSION
     shmem_global_exit(0); /* Open MPI 4.1 as Debian has it dies in shmem_finalize */
     for (;;)
         ; /* its header does not mark it as noreturn */
+#else
+    shmem_finalize();
+    exit(0);
 #endif
 }
 

@@ -2,7 +2,7 @@
 /*
  * Code that the OpenSHMEM measuring programs share beyond ../rank.h: agreement between PEs, and measuring several ways of
  * one operation in one loop. It is standard OpenSHMEM 1.4, so the same source is compiled for a peer. Code for Selvedge
- * only is between #ifdef SELVEDGE_SHMEM.
+ * only is between #ifdef SELVEDGE_SHMEM, code for OpenSHMEM 1.5 between #if HAS_SIGNALS.
  *
  * Measuring ways together: each is warmed up and planned as in rank.h. Then the timed part has SLICES rounds, in each of
  * which every way runs its share of its batches. So a disturbance of the machine affects all ways.
@@ -16,6 +16,15 @@
 #include <shmem.h>
 
 #include "../rank.h"
+
+#ifdef SELVEDGE_SHMEM
+#define OURS "shmem_"
+#else
+#define OURS "" /* the peer's name comes with --prefix */
+#endif
+
+/* Whether the library has OpenSHMEM 1.5: puts with signals. */
+#define HAS_SIGNALS (SHMEM_MAJOR_VERSION > 1 || SHMEM_MINOR_VERSION >= 5)
 
 /* One way of the measured operation. */
 struct way {
