@@ -159,6 +159,7 @@ bench: setup build
 	$(TREE)/bin/selvedge bench shmem --docs docs
 	$(TREE)/bin/selvedge bench extoll --docs docs
 	$(TREE)/bin/selvedge bench mpi --docs docs
+	$(TREE)/bin/selvedge bench hosts --docs docs
 
 peers:
 	@./bench/get-peers.sh

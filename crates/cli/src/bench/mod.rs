@@ -6,8 +6,8 @@
 //! case with its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the EXTOLL units,
-//! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench sim` ([`sim`]) the simulator beside
-//! SimGrid's.
+//! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts` ([`hosts`]) both
+//! between hosts, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
 //!
 //! Invariants: 1. figures go to standard output, everything else to standard error. 2. A case that could not be measured is
 //! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
@@ -16,6 +16,7 @@ mod cases;
 mod docs;
 mod extoll;
 mod host;
+mod hosts;
 mod instructions;
 mod mpi;
 mod oshmem;
@@ -26,6 +27,7 @@ mod record;
 mod report;
 mod shmem;
 mod sim;
+mod taken;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
 use host::Host;
-use oshmem::Oshmem;
+use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
 use record::{Measurement, rules};
@@ -84,6 +86,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Subcommands {
     Mpi(mpi::Args),
+    Hosts(hosts::Args),
     Sim(sim::Args),
 }
 
@@ -100,6 +103,7 @@ enum PeerChoice {
 pub fn main(args: Args) -> Result<ExitCode> {
     match args.group {
         Some(Subcommands::Mpi(args)) => return mpi::main(args),
+        Some(Subcommands::Hosts(args)) => return hosts::main(args),
         Some(Subcommands::Sim(args)) => return sim::main(args),
         None => {}
     }
@@ -262,7 +266,7 @@ impl Session {
             Runner::Ranks { program, processes, environment } => Ok(self.ranks(case, program, processes, environment)),
             Runner::Ucx | Runner::Mpi { .. } => self.peer(case),
             Runner::Pes { library: Library::OpenMpi, program, counts } => {
-                let found = self.oshmem.get_or_init(|| Oshmem::find(self.tree.prefix()).map_err(|e| format!("{e:#}")));
+                let found = self.oshmem.get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(|e| format!("{e:#}")));
                 let oshmem = found.as_ref().map_err(String::clone)?;
                 Ok(oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit))
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer of the OpenSHMEM group: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`). The programs of `bench/shmem`
-//! are part of this command and compiled with its `oshcc`, so both libraries run the same source.
+//! The peers of OpenSHMEM: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`), and between hosts Sandia OpenSHMEM. The
+//! programs of `bench/shmem` are part of this command and compiled with the peer's `oshcc`, so all libraries run the same source.
 //!
-//! It is searched in the prefix that `SELVEDGE_OSHMEM` names, else in `peers/oshmem` of the installed tree or of `build`
-//! below the current folder, else in PATH. An `oshrun` that does not report Open MPI is skipped, because ours has the same name.
+//! One is searched in the prefix that `SELVEDGE_OSHMEM` or `SELVEDGE_SANDIA` names, else in `peers/oshmem` or `peers/sandia` of the
+//! installed tree or of `build` below the current folder, else in PATH. Another library's `oshcc` there is skipped; ours has the same name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,63 @@ macro_rules! source {
     };
 }
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 10] = [
     source!("rank.h"),
     source!("rank.c"),
+    source!("away.h"),
+    source!("away.c"),
     source!("shmem/pe.h"),
     source!("shmem/pe.c"),
     source!("shmem/latency.c"),
     source!("shmem/operations.c"),
     source!("shmem/collectives.c"),
+    source!("shmem/overlap.c"),
 ];
-const PROGRAMS: [&str; 3] = ["latency", "operations", "collectives"];
+const PROGRAMS: [&str; 4] = ["latency", "operations", "collectives", "overlap"];
 
-/// Open MPI's OpenSHMEM with the measuring programs compiled for it.
+/// Whose OpenSHMEM it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    OpenMpi,
+    Sandia,
+}
+
+impl Vendor {
+    /// As in `SELVEDGE_OSHMEM` and `peers/oshmem`.
+    fn family(self) -> &'static str {
+        match self {
+            Vendor::OpenMpi => "oshmem",
+            Vendor::Sandia => "sandia",
+        }
+    }
+
+    fn missing(self) -> &'static str {
+        match self {
+            Vendor::OpenMpi => "Open MPI's OpenSHMEM is not installed (Debian: openmpi-bin, libopenmpi-dev)",
+            Vendor::Sandia => "Sandia OpenSHMEM is not installed; bench/get-peers.sh says how, SELVEDGE_SANDIA names its prefix",
+        }
+    }
+
+    /// The version of what is beside this `oshcc`, if it is this vendor's.
+    fn version(self, bin: &Path) -> Option<String> {
+        match self {
+            Vendor::OpenMpi => {
+                let printed = output(Command::new(bin.join("oshrun")).arg("--version"), HELPER_LIMIT).ok()?;
+                let line = printed.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
+                let number = line.split_ascii_whitespace().last()?;
+                Some(format!("Open MPI {number} (OpenSHMEM)"))
+            }
+            Vendor::Sandia => {
+                let package = bin.parent()?.join("lib/pkgconfig/sandia-openshmem.pc");
+                let text = fs::read_to_string(package).ok()?;
+                let number = text.lines().find_map(|line| line.strip_prefix("Version:"))?;
+                Some(format!("Sandia OpenSHMEM {}", number.trim()))
+            }
+        }
+    }
+}
+
+/// An OpenSHMEM with the measuring programs compiled for it.
 pub struct Oshmem {
     bin: PathBuf,
     /// "Open MPI 4.1.4 (OpenSHMEM)", for the report.
@@ -44,12 +89,12 @@ pub struct Oshmem {
 }
 
 impl Oshmem {
-    pub fn find(tree_prefix: &Path) -> Result<Oshmem> {
-        let (bin, version) = places("oshmem", tree_prefix)
+    pub fn find(vendor: Vendor, tree_prefix: &Path) -> Result<Oshmem> {
+        let (bin, version) = places(vendor.family(), tree_prefix)
             .into_iter()
             .filter(|bin| bin.join("oshcc").is_file())
-            .find_map(|bin| Some((bin.clone(), version_of(&bin)?)))
-            .ok_or_else(|| anyhow!("Open MPI's OpenSHMEM is not installed (Debian: openmpi-bin, libopenmpi-dev)"))?;
+            .find_map(|bin| Some((bin.clone(), vendor.version(&bin)?)))
+            .ok_or_else(|| anyhow!(vendor.missing()))?;
         let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
         fs::create_dir(directory.path().join("shmem"))?;
         for (name, text) in SOURCES {
@@ -58,14 +103,19 @@ impl Oshmem {
         for program in PROGRAMS {
             let mut compile = Command::new(bin.join("oshcc"));
             compile.current_dir(directory.path()).args(["-std=gnu11", "-O2", "-o", program]);
-            compile.arg(format!("shmem/{program}.c")).args(["shmem/pe.c", "rank.c", "-lm"]);
+            compile.arg(format!("shmem/{program}.c")).args(["shmem/pe.c", "rank.c", "away.c", "-lm"]);
             compile.env("PATH", path_with(&bin));
             output(&mut compile, HELPER_LIMIT).context("oshcc failed")?;
         }
         Ok(Oshmem { bin, version, directory })
     }
 
-    /// Measures with each number of PEs, pinned if each has a core.
+    /// A measuring program.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Measures by Open MPI's launcher with each number of PEs, pinned if each has a core.
     pub fn measure(
         &self,
         program: &str,
@@ -83,7 +133,7 @@ impl Oshmem {
                 true => command.args(["--bind-to", "core"]),
                 false => command.args(["--bind-to", "none", "--oversubscribe"]),
             };
-            command.arg(self.directory.path().join(program)).args(["--prefix", "oshmem"]);
+            command.arg(self.program(program)).args(["--prefix", "oshmem"]);
             command.args(program_arguments(batch, scale));
             // Open MPI refuses to run as root, the user of many containers, unless both variables allow it.
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -92,12 +142,4 @@ impl Oshmem {
         }
         Ok(all)
     }
-}
-
-/// The version of the `oshrun` beside this `oshcc`, if it is Open MPI's.
-fn version_of(bin: &Path) -> Option<String> {
-    let printed = output(Command::new(bin.join("oshrun")).arg("--version"), HELPER_LIMIT).ok()?;
-    let line = printed.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
-    let number = line.split_ascii_whitespace().last()?;
-    Some(format!("Open MPI {number} (OpenSHMEM)"))
 }

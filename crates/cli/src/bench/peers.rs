@@ -26,14 +26,17 @@ macro_rules! source {
     };
 }
 
-const PEER_SOURCES: [(&str, &str); 9] = [
+const PEER_SOURCES: [(&str, &str); 12] = [
     source!("rank.h"),
     source!("rank.c"),
+    source!("away.h"),
+    source!("away.c"),
     source!("mpi/mpi_rank.h"),
     source!("mpi/main.c"),
     source!("mpi/pt2pt.c"),
     source!("mpi/matching.c"),
     source!("mpi/overlap.c"),
+    source!("mpi/away.c"),
     source!("mpi/onesided.c"),
     source!("mpi/collectives.c"),
 ];
@@ -108,7 +111,7 @@ pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     let mut compile = Command::new(bin.join("mpicc"));
     compile.current_dir(directory.path()).args(["-std=gnu11", "-O2", "-I.", "-o"]).arg(&program);
     compile.args(PEER_SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
-    compile.arg("-lm").env("PATH", path_with(bin));
+    compile.args(["-lm", "-pthread"]).env("PATH", path_with(bin));
     output(&mut compile, HELPER_LIMIT).context("mpicc failed")?;
     Ok((directory, program))
 }

@@ -27,6 +27,11 @@ pub struct Measurement {
     pub rate_per_s: Option<f64>,
     #[serde(default, rename = "bandwidth_Bps")]
     pub bandwidth_bytes_per_s: Option<f64>,
+    /// A figure of another kind, in `unit`.
+    #[serde(default)]
+    pub value: Option<f64>,
+    #[serde(default)]
+    pub unit: Option<String>,
     /// Instructions of one call. A record shows them as the ratio to one instruction.
     #[serde(default)]
     pub instructions: Option<f64>,
@@ -59,14 +64,17 @@ pub enum Figure {
     Time,
     Rate,
     Bandwidth,
+    /// [`Measurement::value`].
+    Value,
 }
 
 impl Figure {
-    fn of(self, m: &Measurement) -> Option<f64> {
+    pub fn of(self, m: &Measurement) -> Option<f64> {
         let value = match self {
             Figure::Time => m.median_ns,
             Figure::Rate => m.rate_per_s,
             Figure::Bandwidth => m.bandwidth_bytes_per_s,
+            Figure::Value => m.value,
         };
         value.filter(|v| v.is_finite() && *v > 0.0)
     }

@@ -8,24 +8,45 @@ use super::record::Record;
 
 /// Column heads, in the order of [`row`].
 pub const COLUMNS: [&str; 9] = ["case", "size", "depth", "median", "p99", "rate", "bandwidth", "against", "ratio"];
-const TEXT_COLUMNS: [usize; 2] = [0, 7];
+pub const TEXT_COLUMNS: [usize; 2] = [0, 7];
 
 pub fn json(records: &[Record]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(records)?)
 }
 
 pub fn table(records: &[Record]) -> String {
+    aligned(&COLUMNS, &TEXT_COLUMNS, records.iter().map(row))
+}
+
+/// A table for a terminal. Columns are aligned to the right, but for those of text.
+pub fn aligned<const N: usize>(
+    columns: &[&str; N],
+    text_columns: &[usize],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(columns);
     table.set_style(TableComponent::HeaderLines, '-');
     for (at, column) in table.column_iter_mut().enumerate() {
-        let text = TEXT_COLUMNS.contains(&at);
+        let text = text_columns.contains(&at);
         column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
     }
-    for record in records {
-        table.add_row(row(record));
+    for row in rows {
+        table.add_row(row);
     }
     table.to_string()
+}
+
+/// The same for a page.
+pub fn markdown<const N: usize>(
+    columns: &[&str; N],
+    text_columns: &[usize],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let rules = (0..N).map(|at| if text_columns.contains(&at) { "---" } else { "---:" });
+    let mut out = format!("| {} |\n|{}|\n", columns.join(" | "), rules.collect::<Vec<_>>().join("|"));
+    rows.for_each(|row| out += &format!("| {} |\n", row.join(" | ")));
+    out
 }
 
 /// The cells of one record; empty where a figure does not apply.
@@ -54,7 +75,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A number with three significant digits.
-fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),
@@ -62,7 +83,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     match ns {
         v if v < 1e3 => format!("{} ns", digits(v)),
         v if v < 1e6 => format!("{} us", digits(v / 1e3)),
@@ -72,7 +93,7 @@ fn time(ns: f64) -> String {
 }
 
 /// A number with a decimal prefix and a unit.
-fn scaled(value: f64, unit: &str) -> String {
+pub fn scaled(value: f64, unit: &str) -> String {
     match value {
         v if v >= 1e9 => format!("{} G{unit}", digits(v / 1e9)),
         v if v >= 1e6 => format!("{} M{unit}", digits(v / 1e6)),
@@ -81,7 +102,7 @@ fn scaled(value: f64, unit: &str) -> String {
     }
 }
 
-fn ratio(value: f64) -> String {
+pub fn ratio(value: f64) -> String {
     format!("{value:.2}")
 }
 

@@ -6,6 +6,7 @@
 mod common;
 
 mod atollrun;
+mod bench_hosts;
 mod bench_mpi;
 mod bench_smoke;
 mod hosts;

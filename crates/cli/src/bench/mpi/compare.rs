@@ -67,20 +67,11 @@ fn figure_of(what: &str) -> Figure {
     }
 }
 
-fn value(figure: Figure, m: &Measurement) -> Option<f64> {
-    let value = match figure {
-        Figure::Time => m.median_ns,
-        Figure::Rate => m.rate_per_s,
-        Figure::Bandwidth => m.bandwidth_bytes_per_s,
-    };
-    value.filter(|value| value.is_finite() && *value > 0.0)
-}
-
 fn compare(m: &Measurement, (other_case, figure): &(String, Figure), all: &[Measurement]) -> Option<(String, f64)> {
     let same =
         |other: &&Measurement| other.case == *other_case && (other.size_bytes, other.depth) == (m.size_bytes, m.depth);
     let other = all.iter().find(same)?;
-    Some((other_case.clone(), value(*figure, m)? / value(*figure, other)?))
+    Some((other_case.clone(), figure.of(m)? / figure.of(other)?))
 }
 
 fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {

@@ -13,11 +13,11 @@
 //! is reported. 3. A measurement of ours that fails makes the exit code 1, unless it also fails over
 //! the MPI's own transport.
 
-mod batch;
+pub mod batch;
 mod compare;
 mod fabric;
 mod page;
-mod side;
+pub mod side;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,8 +28,9 @@ use self::batch::Batch;
 use self::side::{InstalledMpi, Provider, Transport};
 use super::host::Host;
 use super::process::Tree;
-use super::record::{Measurement, quickest_runs};
+use super::record::quickest_runs;
 use super::report;
+use super::taken::Taken;
 use crate::mpirun::Family;
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
@@ -70,8 +71,8 @@ pub struct MpiScale {
 
 impl MpiScale {
     const FULL: MpiScale = MpiScale { budget_ms: 500.0, turns: 5, tiny: false };
-    const QUICK: MpiScale = MpiScale { budget_ms: 80.0, turns: 1, tiny: false };
-    const SMOKE: MpiScale = MpiScale { budget_ms: 2.0, turns: 1, tiny: true };
+    pub const QUICK: MpiScale = MpiScale { budget_ms: 80.0, turns: 1, tiny: false };
+    pub const SMOKE: MpiScale = MpiScale { budget_ms: 2.0, turns: 1, tiny: true };
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -82,9 +83,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
     };
     let tree = Tree::find()?;
     let provider = Provider::find(args.provider.as_deref(), tree.prefix())?;
-    let mut session =
-        MpiSession { host: Host::here(), scale, wanted: args.what, done: Vec::new(), notes: Vec::new(), failed: false };
-    let stock = session.installed(&args.mpi, tree.prefix());
+    let mut session = MpiSession { host: Host::here(), scale, wanted: args.what, taken: Taken::default() };
+    let stock = installed(&mut session.taken, &args.mpi, tree.prefix());
     if stock.is_empty() {
         bail!(
             "no MPI to measure; run make peers to install some, or set SELVEDGE_OPENMPI or SELVEDGE_MPICH to a prefix"
@@ -92,7 +92,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     session.run(&stock, &provider);
 
-    let measurements = quickest_runs(std::mem::take(&mut session.done));
+    let measurements = quickest_runs(std::mem::take(&mut session.taken.done));
     let records = compare::records(&measurements);
     println!("{}\n{}", session.host.describe(), report::table(&records));
     let crossings = compare::crossings(&measurements);
@@ -108,41 +108,39 @@ pub fn main(args: Args) -> Result<ExitCode> {
             measurements: &measurements,
             records: &records,
             crossings: &crossings,
-            notes: &session.notes,
+            notes: &session.taken.notes,
             quick: args.quick,
         };
         page.write(directory)?;
     }
-    Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 struct MpiSession {
     host: Host,
     scale: MpiScale,
     wanted: Vec<String>,
-    done: Vec<Measurement>,
-    notes: Vec<String>,
-    failed: bool,
+    taken: Taken,
+}
+
+/// The installed MPIs for which the program compiles.
+pub fn installed(taken: &mut Taken, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
+    let mut out = Vec::new();
+    for family in [Family::Openmpi, Family::Mpich] {
+        if !wanted.is_empty() && !wanted.contains(&family) {
+            continue;
+        }
+        for found in InstalledMpi::find(family, prefix) {
+            match found {
+                Ok(stock) => out.push(stock),
+                Err(error) => taken.note(format!("{error:#}")),
+            }
+        }
+    }
+    out
 }
 
 impl MpiSession {
-    /// The installed MPIs for which the program compiles.
-    fn installed(&mut self, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
-        let mut out = Vec::new();
-        for family in [Family::Openmpi, Family::Mpich] {
-            if !wanted.is_empty() && !wanted.contains(&family) {
-                continue;
-            }
-            for found in InstalledMpi::find(family, prefix) {
-                match found {
-                    Ok(stock) => out.push(stock),
-                    Err(error) => self.note(format!("{error:#}")),
-                }
-            }
-        }
-        out
-    }
-
     fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name)
     }
@@ -150,7 +148,7 @@ impl MpiSession {
     fn run(&mut self, stock: &[InstalledMpi], provider: &Provider) {
         let pinned = self.host.cores.len() >= 2;
         if !pinned {
-            self.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+            self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
         let batches: Vec<Batch> = batch::ALL.iter().filter(|batch| self.wants(batch.name)).cloned().collect();
         let protocols = self.wants(batch::PROTOCOLS.name) && provider.is_ours();
@@ -158,26 +156,24 @@ impl MpiSession {
         let steps = (stock.len() * batches.len() * 2 + usize::from(protocols) * 2 + usize::from(fabric) * 2)
             * self.scale.turns as usize;
         let progress = super::progress_bar(steps);
-        let mut failed_names: Vec<String> = Vec::new();
         for _ in 0..self.scale.turns {
             for stock in stock {
                 for batch in &batches {
                     for side in [Transport::Own, Transport::Over(provider)] {
-                        self.turn(&progress, &mut failed_names, stock, &side, batch, pinned);
+                        self.turn(&progress, stock, &side, batch, pinned);
                     }
                 }
             }
             // The provider's settings force a protocol, so any MPI can be used.
             for side in Transport::protocols(provider).into_iter().filter(|_| protocols) {
-                self.turn(&progress, &mut failed_names, &stock[0], &side, &batch::PROTOCOLS, pinned);
+                self.turn(&progress, &stock[0], &side, &batch::PROTOCOLS, pinned);
             }
             for provider in fabric::providers(provider).into_iter().filter(|_| fabric) {
                 let name = format!("fi_pingpong:{}", provider.name());
-                progress.set_message(name.clone());
                 let (scale, cores) = (self.scale, self.host.cores.clone());
                 let measured = || fabric::measure(provider, &scale, &cores);
                 let ours = !provider.is_shm();
-                self.take(&progress, &mut failed_names, name, ours, measured);
+                self.taken.take(&progress, name, ours, measured);
             }
         }
         progress.finish_and_clear();
@@ -186,54 +182,16 @@ impl MpiSession {
     fn turn(
         &mut self,
         progress: &indicatif::ProgressBar,
-        failed_names: &mut Vec<String>,
         stock: &InstalledMpi,
         side: &Transport,
         batch: &Batch,
         pinned: bool,
     ) {
         let name = format!("{} {}", side.prefix(stock), batch.what.join(", "));
-        progress.set_message(name.clone());
         let scale = self.scale;
         // A measurement that also fails over the MPI's own transport is no failure of ours.
         let own = format!("{} {}", Transport::Own.prefix(stock), batch.what.join(", "));
-        let ours = !matches!(side, Transport::Own) && !failed_names.contains(&own);
-        self.take(progress, failed_names, name, ours, || stock.measure(side, batch, &scale, pinned));
-    }
-
-    /// Takes one measurement. One that has failed gets no other turn.
-    fn take(
-        &mut self,
-        progress: &indicatif::ProgressBar,
-        failed_names: &mut Vec<String>,
-        name: String,
-        ours: bool,
-        measure: impl FnOnce() -> Result<Vec<Measurement>>,
-    ) {
-        progress.inc(1);
-        if failed_names.contains(&name) {
-            return;
-        }
-        match measure() {
-            Ok(measured) => {
-                let (figures, skipped): (Vec<_>, Vec<_>) = measured.into_iter().partition(|m| m.skipped.is_none());
-                self.done.extend(figures);
-                for m in skipped {
-                    self.note(format!("{}: left out, {}", m.case, m.skipped.unwrap_or_default()));
-                }
-            }
-            Err(error) => {
-                self.failed |= ours;
-                progress.suspend(|| self.note(format!("{name}: failed: {error:#}")));
-                failed_names.push(name);
-            }
-        }
-    }
-
-    fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            eprintln!("bench: {note}");
-            self.notes.push(note);
-        }
+        let ours = !matches!(side, Transport::Own) && !self.taken.has_failed(&own);
+        self.taken.take(progress, name, ours, || stock.measure(side, batch, &scale, pinned));
     }
 }

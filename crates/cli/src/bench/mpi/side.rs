@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The installed MPIs, and the two sides on which each is measured: over its own transport, and over a libfabric provider.
+//! The installed MPIs, and the sides on which each is measured: over its own transport, and over a libfabric provider; between hosts, over
+//! our provider and over a network of its own.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -74,6 +76,112 @@ pub enum Transport<'a> {
         protocol: &'static str,
         ring_max: &'static str,
     },
+    /// Our provider, with each rank as if it were on a host of its own.
+    Apart {
+        provider: &'a Provider,
+        apart: &'a Apart,
+        progress: NetProgress,
+    },
+    /// No provider of ours: a network of the MPI's, or of libfabric's, over the same interface.
+    Network(&'static Network),
+    /// The same for a program that opens TCP connections itself.
+    Bare(&'static Network),
+}
+
+/// Who makes progress on links to other hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetProgress {
+    Thread,
+    Calls,
+}
+
+impl NetProgress {
+    /// The value of `SELVEDGE_NET_PROGRESS`.
+    pub fn value(self) -> &'static str {
+        match self {
+            NetProgress::Thread => "thread",
+            NetProgress::Calls => "calls",
+        }
+    }
+
+    /// The end of the names of its cases. The thread is the default.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            NetProgress::Thread => "",
+            NetProgress::Calls => "_calls",
+        }
+    }
+}
+
+/// Makes two ranks of this host take each other for processes of another one: each has a directory of its own, so it does not find the
+/// other's segment there.
+pub struct Apart {
+    directory: TempDir,
+}
+
+/// The interface between the hosts that are one.
+pub const INTERFACE: &str = "lo";
+
+/// Runs its arguments in the directory of its rank. `$0` is the parent.
+const IN_OWN_DIRECTORY: &str = r#"SELVEDGE_DIR=$0/${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} && mkdir -p "$SELVEDGE_DIR" && export SELVEDGE_DIR && exec "$@""#;
+
+impl Apart {
+    pub fn new() -> Result<Apart> {
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix("selvedge-bench-");
+        let shared = Path::new("/dev/shm");
+        let directory = if shared.is_dir() { builder.tempdir_in(shared) } else { builder.tempdir() }?;
+        Ok(Apart { directory })
+    }
+
+    /// The words before a rank's program.
+    pub fn words(&self) -> [&OsStr; 4] {
+        ["sh".as_ref(), "-c".as_ref(), IN_OWN_DIRECTORY.as_ref(), self.directory.path().as_os_str()]
+    }
+}
+
+/// A network that an MPI can use without us.
+pub struct Network {
+    pub label: &'static str,
+    openmpi: &'static [(&'static str, &'static str)],
+    /// None: MPICH does not have it.
+    mpich: Option<&'static [(&'static str, &'static str)]>,
+}
+
+impl Network {
+    /// Open MPI's own TCP.
+    pub const TCP: Network = Network {
+        label: "tcp",
+        openmpi: &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,tcp"), ("OMPI_MCA_btl_tcp_if_include", INTERFACE)],
+        mpich: None,
+    };
+
+    /// libfabric's reliable datagrams over TCP, the provider that carries our links.
+    pub const RXM: Network = Network {
+        label: "rxm",
+        openmpi: &[
+            ("FI_PROVIDER", "tcp,ofi_rxm"),
+            ("FI_TCP_IFACE", INTERFACE),
+            ("OMPI_MCA_pml", "cm"),
+            ("OMPI_MCA_mtl", "ofi"),
+            ("OMPI_MCA_btl", "self"),
+            ("OMPI_MCA_mtl_ofi_provider_include", "tcp;ofi_rxm"),
+            ("OMPI_MCA_opal_common_ofi_provider_include", "tcp;ofi_rxm"),
+        ],
+        mpich: Some(&[
+            ("FI_PROVIDER", "tcp,ofi_rxm"),
+            ("FI_TCP_IFACE", INTERFACE),
+            ("MPIR_CVAR_CH4_NETMOD", "ofi"),
+            ("MPIR_CVAR_NOLOCAL", "1"),
+        ]),
+    };
+
+    fn variables(&self, target: Target) -> &'static [(&'static str, &'static str)] {
+        match target {
+            Target::Mpich => self.mpich.unwrap_or_default(),
+            Target::Openmpi | Target::Ofi => self.openmpi,
+        }
+    }
 }
 
 impl<'a> Transport<'a> {
@@ -91,20 +199,37 @@ impl<'a> Transport<'a> {
             Transport::Own => format!("{}_own", stock.label),
             Transport::Over(_) => stock.label.clone(),
             Transport::Forced { protocol, .. } => (*protocol).to_owned(),
+            Transport::Apart { progress, .. } => format!("{}{}", stock.label, progress.suffix()),
+            Transport::Network(network) => format!("{}_{}", stock.label, network.label),
+            Transport::Bare(_) => "bare_tcp".to_owned(),
         }
+    }
+
+    /// Whether it is measured for us.
+    pub fn is_ours(&self) -> bool {
+        !matches!(self, Transport::Own | Transport::Network(_) | Transport::Bare(_))
     }
 
     fn set(&self, command: &mut Command, target: Target) -> Result<()> {
         let provider = match self {
-            Transport::Own => {
+            Transport::Own | Transport::Network(_) | Transport::Bare(_) => {
                 // Variables of the user must not make this side use our provider.
                 for Variable { name, .. } in variables(target, Path::new("/"))? {
                     command.env_remove(name);
                 }
+                if let Transport::Network(network) | Transport::Bare(network) = self {
+                    command.envs(network.variables(target).iter().copied());
+                }
                 return Ok(());
             }
-            Transport::Over(provider) | Transport::Forced { provider, .. } => provider,
+            Transport::Over(provider) | Transport::Forced { provider, .. } | Transport::Apart { provider, .. } => {
+                provider
+            }
         };
+        if let Transport::Apart { progress, .. } = self {
+            command.envs([("SELVEDGE_NET", "on"), ("SELVEDGE_NET_INTERFACE", INTERFACE)]);
+            command.env("SELVEDGE_NET_PROGRESS", progress.value());
+        }
         command.envs(provider.variables(target)?.into_iter().map(|variable| (variable.name, variable.value)));
         for threshold in THRESHOLDS {
             match self {
@@ -144,6 +269,12 @@ impl InstalledMpi {
             .collect()
     }
 
+    /// The networks that it can use without us.
+    pub fn networks(&self) -> Vec<&'static Network> {
+        let all = [const { &Network::TCP }, const { &Network::RXM }];
+        all.into_iter().filter(|network| self.family == Family::Openmpi || network.mpich.is_some()).collect()
+    }
+
     pub fn measure(&self, side: &Transport, batch: &Batch, scale: &MpiScale, pinned: bool) -> Result<Vec<Measurement>> {
         let (processes, list) =
             (batch.processes(scale), |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
@@ -155,6 +286,9 @@ impl InstalledMpi {
             Family::Openmpi => command.args(["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]),
             Family::Mpich => command.args(["-bind-to", if pinned { "core" } else { "none" }]),
         };
+        if let Transport::Apart { apart, .. } = side {
+            command.args(apart.words());
+        }
         command.arg(&self.program).args(["--prefix", &side.prefix(self), "--what", &batch.what.join(",")]);
         command.args(["--budget-ms", &turn_ms(scale).to_string()]);
         for (option, values) in [("--sizes", batch.sizes(scale)), ("--depths", batch.depths(scale))] {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge bench hosts`: measures MPI and OpenSHMEM between two hosts, beside the same MPI over its own TCP and over libfabric's
+//! `tcp;ofi_rxm`, and beside Sandia OpenSHMEM, in one run.
+//!
+//! The two hosts are two processes of this one that take each other for processes of another ([`super::mpi::side::Apart`]). Their
+//! packets travel over the loopback interface, and so do those of all peers. No root is needed, and no second machine. What a
+//! cable adds is not measured.
+//!
+//! All sides measure a part one after another before the next begins, and every other turn in the opposite order. Figures are
+//! compared within a turn ([`compare`]), because the speed of the machine changes over seconds.
+//!
+//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. A case that could not be measured
+//! is reported. 3. A measurement of ours that fails makes the exit code 1; a bar that is not met does not.
+
+mod catalogue;
+mod compare;
+mod page;
+mod sides;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use self::catalogue::{PARTS, Part, What};
+use self::sides::{PeersProgram, PesRun, SANDIA, find_sandia};
+use super::host::Host;
+use super::mpi::MpiScale;
+use super::mpi::batch::Batch;
+use super::mpi::side::{Apart, InstalledMpi, NetProgress, Provider, Transport};
+use super::oshmem::Oshmem;
+use super::process::Tree;
+use super::record::Measurement;
+use super::taken::Taken;
+use crate::mpirun::Family;
+
+/// Measure MPI and OpenSHMEM between two hosts beside their peers.
+///
+/// The hosts are two processes of this host that take each other for processes of another, over the loopback interface.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this MPI; may be given several times [default: all that are installed]
+    #[arg(long, value_enum, value_name = "MPI")]
+    mpi: Vec<Family>,
+    /// Only these measurements: latency, flow, overlap, progress, shmem, memory [default: all]
+    #[arg(value_name = "WHAT", value_parser = catalogue::names())]
+    what: Vec<String>,
+    /// Shorter runs, one turn each
+    #[arg(long)]
+    quick: bool,
+    /// Only check that everything runs; the figures mean nothing
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    smoke: bool,
+    /// Also write the records to FILE, as one JSON array
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write DIR/benchmarks-hosts.md and its plots
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
+    /// List the measurements and stop
+    #[arg(long)]
+    list: bool,
+}
+
+const FULL: MpiScale = MpiScale { budget_ms: 1400.0, turns: 7, tiny: false };
+
+/// Variables with which a user changes what is measured; the report names them.
+const SETTINGS: [&str; 3] = ["SELVEDGE_NET_PROVIDER", "SELVEDGE_NET_CHECK", "SELVEDGE_NET_FAULTS"];
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    if args.list {
+        PARTS.iter().for_each(|part| println!("{:8}  {}", part.name, part.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scale = match (args.smoke, args.quick) {
+        (true, _) => MpiScale::SMOKE,
+        (_, true) => MpiScale::QUICK,
+        _ => FULL,
+    };
+    let tree = Tree::find()?;
+    let provider = Provider::find(None, tree.prefix())?;
+    let host = Host::here();
+    let parts: Vec<&Part> =
+        PARTS.iter().filter(|part| args.what.is_empty() || args.what.iter().any(|what| what == part.name)).collect();
+    let mut session = Session {
+        pinned: host.cores.len() >= 2,
+        tree: &tree,
+        provider: &provider,
+        apart: Apart::new()?,
+        scale,
+        stock: Vec::new(),
+        sandia: None,
+        peers: None,
+        taken: Taken::default(),
+    };
+    session.find(&parts, &args.mpi);
+    let turns = session.run(&parts);
+
+    let (rows, medians) = (compare::rows(&turns), compare::medians(&turns));
+    println!("{}\nhosts: {}\n{}", host.describe(), page::HOSTS, page::table(&rows));
+    if let Some(path) = &args.json {
+        let records: Vec<_> = rows.iter().map(compare::Row::record).collect();
+        std::fs::write(path, serde_json::to_string_pretty(&records)? + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(directory) = &args.docs {
+        let stock = session.stock.iter().map(|stock| stock.version.clone());
+        let given = |name: &&str| Some(format!("{name}={}", std::env::var(name).ok()?));
+        let page = page::Page {
+            host: &host,
+            peers: stock.chain(session.sandia.as_ref().map(|sandia| sandia.version.clone())).collect(),
+            settings: SETTINGS.iter().filter_map(given).collect(),
+            turns: turns.len(),
+            medians: &medians,
+            rows: &rows,
+            notes: &session.taken.notes,
+            quick: args.quick,
+        };
+        page.write(directory)?;
+    }
+    Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+struct Session<'a> {
+    pinned: bool,
+    tree: &'a Tree,
+    provider: &'a Provider,
+    apart: Apart,
+    scale: MpiScale,
+    stock: Vec<InstalledMpi>,
+    sandia: Option<Oshmem>,
+    peers: Option<PeersProgram>,
+    taken: Taken,
+}
+
+/// One run of a program: its name, whether it is ours, and how it is measured.
+struct Step<'a> {
+    name: String,
+    is_ours: bool,
+    measure: Box<dyn Fn() -> Result<Vec<Measurement>> + 'a>,
+}
+
+impl Session<'_> {
+    /// Finds what these parts need. What is missing is reported.
+    fn find(&mut self, parts: &[&Part], families: &[Family]) {
+        if !self.pinned {
+            self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+        }
+        if parts.iter().any(|part| matches!(part.what, What::Mpi { .. } | What::Bare(_))) {
+            self.stock = super::mpi::installed(&mut self.taken, families, self.tree.prefix());
+            if self.stock.is_empty() {
+                self.taken.note("MPI: left out, none is installed; make peers installs some".into());
+            }
+        }
+        if parts.iter().any(|part| matches!(part.what, What::Pes { .. })) {
+            match find_sandia(self.tree.prefix()) {
+                Ok(sandia) => self.sandia = Some(sandia),
+                Err(error) => self.taken.note(format!("{SANDIA}: left out, {error:#}")),
+            }
+        }
+        if parts.iter().any(|part| matches!(part.what, What::Memory(_))) {
+            match PeersProgram::compile() {
+                Ok(peers) => self.peers = Some(peers),
+                Err(error) => self.taken.note(format!("memory: left out, {error:#}")),
+            }
+        }
+    }
+
+    /// Measures in turns; returns what each has given.
+    fn run(&mut self, parts: &[&Part]) -> Vec<Vec<Measurement>> {
+        let mut taken = std::mem::take(&mut self.taken);
+        let groups: Vec<Vec<Step>> = parts.iter().flat_map(|part| self.steps(part)).collect();
+        let steps = groups.iter().map(Vec::len).sum::<usize>() * self.scale.turns as usize;
+        let progress = super::progress_bar(steps);
+        let mut turns = Vec::new();
+        for turn in 0..self.scale.turns {
+            for group in &groups {
+                let mut order: Vec<&Step> = group.iter().collect();
+                if turn % 2 == 1 {
+                    order.reverse();
+                }
+                for step in order {
+                    taken.take(&progress, step.name.clone(), step.is_ours, &step.measure);
+                }
+            }
+            turns.push(std::mem::take(&mut taken.done));
+        }
+        progress.finish_and_clear();
+        drop(groups);
+        self.taken = taken;
+        turns
+    }
+
+    /// The steps of a part, those that take turns together.
+    fn steps<'s>(&'s self, part: &'s Part) -> Vec<Vec<Step<'s>>> {
+        match &part.what {
+            What::Mpi { batch, with_calls, with_networks } => {
+                let of = |stock: &'s InstalledMpi| {
+                    let modes: &[NetProgress] =
+                        if *with_calls { &[NetProgress::Thread, NetProgress::Calls] } else { &[NetProgress::Thread] };
+                    let ours = modes.iter().map(|&progress| Transport::Apart {
+                        provider: self.provider,
+                        apart: &self.apart,
+                        progress,
+                    });
+                    let networks = if *with_networks { stock.networks() } else { Vec::new() };
+                    let sides = ours.chain(networks.into_iter().map(Transport::Network));
+                    sides.map(|side| self.mpi_step(stock, side, batch)).collect()
+                };
+                self.stock.iter().map(of).collect()
+            }
+            What::Bare(batch) => {
+                let first = self.stock.iter().find_map(|stock| Some((stock, *stock.networks().first()?)));
+                let step = |(stock, network)| vec![self.mpi_step(stock, Transport::Bare(network), batch)];
+                first.map(step).into_iter().collect()
+            }
+            What::Pes { program, what, ours, arguments } => {
+                let run = PesRun { program, what, arguments, scale: &self.scale, pinned: self.pinned };
+                let mut steps: Vec<Step> = ours
+                    .iter()
+                    .map(|&pes| Step {
+                        name: format!("{} {what}", pes.label()),
+                        is_ours: true,
+                        measure: Box::new(move || run.ours(self.tree, pes)),
+                    })
+                    .collect();
+                if let Some((sandia, what)) = self.sandia.as_ref().zip(run.of_sandia()) {
+                    let name = format!("{SANDIA} {what}");
+                    let measure = move || PesRun { what: &what, ..run }.sandia(self.tree, sandia);
+                    steps.push(Step { name, is_ours: false, measure: Box::new(measure) });
+                }
+                vec![steps]
+            }
+            What::Memory(counts) => {
+                let Some(peers) = &self.peers else { return Vec::new() };
+                let step = |&count: &u64| Step {
+                    name: format!("memory for {count} processes"),
+                    is_ours: true,
+                    measure: Box::new(move || peers.measure(self.provider, &self.apart, count)),
+                };
+                vec![counts.iter().map(step).collect()]
+            }
+        }
+    }
+
+    fn mpi_step<'s>(&'s self, stock: &'s InstalledMpi, side: Transport<'s>, batch: &'s Batch) -> Step<'s> {
+        Step {
+            name: format!("{} {}", side.prefix(stock), batch.what.join(", ")),
+            is_ours: side.is_ours(),
+            measure: Box::new(move || stock.measure(&side, batch, &self.scale, self.pinned)),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table for the terminal, and the page `benchmarks-hosts.md` with its plots, written by the run that measured.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::compare::{Row, figure_of, split};
+use crate::bench::docs::{Subject, head_of_part, left_out, time_text};
+use crate::bench::host::Host;
+use crate::bench::plots::Plot;
+use crate::bench::record::{Figure, Measurement};
+use crate::bench::report::{aligned, digits, markdown, ratio, scaled, size, time};
+
+const COLUMNS: [&str; 10] = ["case", "size", "depth", "figure", "p99", "against", "ratio", "pairs", "bar", "met"];
+const TEXT_COLUMNS: [usize; 5] = [0, 5, 7, 8, 9];
+
+pub fn table(rows: &[Row]) -> String {
+    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells))
+}
+
+fn figure(m: &Measurement) -> Option<String> {
+    match figure_of(split(&m.case).1) {
+        Figure::Time => m.median_ns.map(time),
+        Figure::Rate => m.rate_per_s.map(|value| scaled(value, "/s")),
+        Figure::Bandwidth => m.bandwidth_bytes_per_s.map(|value| scaled(value, "B/s")),
+        Figure::Value => m.value.map(|value| value_text(value, m.unit.as_deref().unwrap_or_default())),
+    }
+}
+
+/// A figure of another kind. Times of processors are small, and numbers of messages whole.
+fn value_text(value: f64, unit: &str) -> String {
+    match unit {
+        "messages" => format!("{value} {unit}"),
+        "s" | "s/s" if value < 0.001 => format!("{} u{unit}", digits(value * 1e6)),
+        "s" | "s/s" if value < 1.0 => format!("{} m{unit}", digits(value * 1e3)),
+        _ => format!("{} {unit}", digits(value)),
+    }
+}
+
+fn cells(row: &Row) -> [String; 10] {
+    let (m, compared, verdict) = (&row.m, row.ratio.as_ref(), row.verdict.as_ref());
+    let yes = |is_met| if is_met { "yes" } else { "no" };
+    [
+        m.case.clone(),
+        m.size_bytes.map(size).unwrap_or_default(),
+        m.depth.map(|depth| depth.to_string()).unwrap_or_default(),
+        figure(m).unwrap_or_default(),
+        m.p99_ns.map(time).unwrap_or_default(),
+        compared.map(|r| r.against.clone()).unwrap_or_default(),
+        compared.map(|r| ratio(r.median)).unwrap_or_default(),
+        compared.map(|r| format!("{} to {}", ratio(r.least), ratio(r.greatest))).unwrap_or_default(),
+        verdict.map(|v| v.bar.text()).unwrap_or_default(),
+        verdict.map(|v| format!("{}, {} of {}", yes(v.is_met), v.met, v.pairs)).unwrap_or_default(),
+    ]
+}
+
+pub struct Page<'a> {
+    pub host: &'a Host,
+    /// The version of each peer.
+    pub peers: Vec<String>,
+    /// Variables of the user that change what is measured.
+    pub settings: Vec<String>,
+    pub turns: usize,
+    pub medians: &'a [Measurement],
+    pub rows: &'a [Row],
+    pub notes: &'a [String],
+    pub quick: bool,
+}
+
+macro_rules! sides {
+    ($what:literal) => {
+        &[
+            concat!("openmpi4:", $what),
+            concat!("openmpi4_tcp:", $what),
+            concat!("openmpi4_rxm:", $what),
+            concat!("mpich:", $what),
+            concat!("mpich_rxm:", $what),
+        ]
+    };
+}
+
+/// A case goes to the first subject that takes it.
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        title: "MPI: latency",
+        about: "Half a round trip of MPI_Send and MPI_Recv. `_calls`: without the progress thread \
+                (SELVEDGE_NET_PROGRESS=calls).",
+        has: |case| case.ends_with(":pingpong"),
+        plots: &[Plot {
+            file: "hosts-latency.svg",
+            title: "Half a round trip between hosts",
+            y_label: "time",
+            cases: sides!("pingpong"),
+            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
+            y_text: time_text,
+            y_base: 10.0,
+            ..BY_SIZE
+        }],
+    },
+    Subject {
+        title: "MPI: message rate and bandwidth",
+        about: "`rate`: 8-byte messages, 64 in flight. `stream`: 16 messages in flight, buffers taken in turn from a \
+                ring.",
+        has: |case| case.ends_with(":rate") || case.ends_with(":stream"),
+        plots: &[Plot {
+            file: "hosts-bandwidth.svg",
+            title: "Bandwidth between hosts, 16 messages in flight",
+            y_label: "bandwidth",
+            cases: sides!("stream"),
+            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
+            y_text: |y| format!("{y} GB/s"),
+            y_base: 2.0,
+            ..BY_SIZE
+        }],
+    },
+    Subject {
+        title: "A target that computes",
+        about: "One process does the work of a second and does not call the library, while 50 messages of 1 MiB come, \
+                one each 16 ms: into receives posted before (`overlap_posted`), by shmem_putmem (`overlap_put`), or by \
+                a thread of the program that reads a TCP connection into the same memory (`overlap_tcp`). The figure is \
+                the share of its speed that it keeps; `:arrived` are the messages that its memory has when the work is \
+                done, `:threads` the processor time of its other threads meanwhile. What `overlap_tcp` loses is what the \
+                kernel's TCP takes.",
+        has: |case| case.contains(":overlap_"),
+        plots: &[],
+    },
+    Subject {
+        title: "A process that sleeps",
+        about: "Processor time, user and system, of an MPI rank that has links and sleeps for a second, all threads \
+                together.",
+        has: |case| case.ends_with(":idle"),
+        plots: &[],
+    },
+    Subject {
+        title: "Memory for a known process",
+        about: "Depth is the number of processes of other hosts that a process knows and has not sent to: addresses \
+                that a libfabric program inserts, as MPIs do when they start. `resident`: what the process grows by for \
+                each. `allocated`: what it has asked malloc for; tables double, and their free half was never touched.",
+        has: |case| case.starts_with("memory:"),
+        plots: &[],
+    },
+    Subject {
+        title: "OpenSHMEM",
+        about: "8 bytes. `counting_put` and `put_signal` are half a round trip, the others whole operations on a target \
+                that waits in a barrier. In `shmem_asleep` the target sleeps outside the library. Sandia OpenSHMEM has no \
+                counting puts between hosts; ours are compared with its puts with signals.",
+        has: |_| true,
+        plots: &[],
+    },
+];
+
+const BY_SIZE: Plot = Plot {
+    file: "",
+    title: "",
+    x_label: "message size",
+    y_label: "",
+    cases: &[],
+    point: |_| None,
+    x_text: |x| size(x.round() as u64),
+    y_text: |y| format!("{y}"),
+    x_base: 4.0,
+    y_base: 10.0,
+};
+
+/// How two hosts are made of one, for reports.
+pub const HOSTS: &str = "two processes of one host that take each other for processes of another, over the loopback interface";
+
+impl Page<'_> {
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut text = self.head();
+        for (at, subject) in SUBJECTS.iter().enumerate() {
+            let is_mine = |row: &&Row| SUBJECTS.iter().position(|s| (s.has)(&row.m.case)) == Some(at);
+            let mine: Vec<&Row> = self.rows.iter().filter(is_mine).collect();
+            if !mine.is_empty() {
+                text += &head_of_part(subject, self.medians, directory)?;
+                text += &markdown(&COLUMNS, &TEXT_COLUMNS, mine.into_iter().map(cells));
+                text.push('\n');
+            }
+        }
+        text += &left_out(self.notes);
+        let path = directory.join("benchmarks-hosts.md");
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn head(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let or_none = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        format!(
+            "# Benchmarks between hosts\n\nWritten by `selvedge bench hosts{quick} --docs DIR`; not edited by hand.\n\n\
+             | | |\n|---|---|\n| host | {} |\n| hosts | {HOSTS} |\n| date | {} |\n| peers | {} |\n| settings | {} |\n\n\
+             Each MPI over our provider (`openmpi4`), over its own TCP (`_tcp`), and over libfabric's `tcp;ofi_rxm` \
+             (`_rxm`), which carries our links, too; OpenSHMEM beside Sandia's over the same (`sandia`). All use one \
+             interface. One program runs on all sides. Two processes are pinned to a core each, with their threads. The \
+             sides take turns, in the opposite order every other time, {} times. A figure is the median over the turns of \
+             each turn's median, and p99 that of its 99th percentiles. A ratio is the median of the ratios of figures of \
+             one turn; `pairs` has the least and the greatest, and `met` says how many of them meet the bar. The bar is for \
+             the better of the peers.\n\n",
+            self.host.describe(),
+            self.host.date,
+            or_none(&self.peers),
+            or_none(&self.settings),
+            self.turns,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::hosts::compare::rows;
+
+    #[test]
+    fn values_have_their_units() {
+        assert_eq!(value_text(50.0, "messages"), "50 messages");
+        assert_eq!(value_text(0.000_03, "s/s"), "30.0 us/s");
+        assert_eq!(value_text(0.08, "s"), "80.0 ms");
+        assert_eq!(value_text(0.91, "of its speed"), "0.91 of its speed");
+        assert_eq!(value_text(962.56, "B"), "963 B");
+    }
+
+    #[test]
+    fn the_page_has_every_row_with_its_bar() {
+        let timed = |case: &str, bytes, ns| Measurement {
+            case: case.into(),
+            size_bytes: Some(bytes),
+            median_ns: Some(ns),
+            ..Measurement::default()
+        };
+        let turn: Vec<Measurement> = [("openmpi4:pingpong", 11.0), ("openmpi4_tcp:pingpong", 10.0), ("shmem:get", 3.0)]
+            .into_iter()
+            .flat_map(|(case, ns)| [timed(case, 8, ns), timed(case, 1024, 2.0 * ns)])
+            .collect();
+        let idle = Measurement { value: Some(0.002), unit: Some("s/s".into()), ..timed("openmpi4:idle", 0, 1.0) };
+        let turns = [[turn, vec![idle]].concat()];
+        let (rows, medians) = (rows(&turns), crate::bench::hosts::compare::medians(&turns));
+        let directory = tempfile::tempdir().unwrap();
+        let page = Page {
+            host: &Host::here(),
+            peers: vec!["Open MPI 4".into()],
+            settings: Vec::new(),
+            turns: 1,
+            medians: &medians,
+            rows: &rows,
+            notes: &["sandia: left out, why".to_owned()],
+            quick: false,
+        };
+        page.write(directory.path()).unwrap();
+        let text = fs::read_to_string(directory.path().join("benchmarks-hosts.md")).unwrap();
+        let wanted = "openmpi4_tcp:pingpong | 1.10 | 1.10 to 1.10 | at most 1.1 | yes, 1 of 1 |";
+        assert_eq!(text.matches(wanted).count(), 2, "{text}");
+        assert!(text.contains("2.00 ms/s") && text.contains("## OpenSHMEM") && text.contains("left out, why"), "{text}");
+        assert!(directory.path().join("hosts-latency.svg").is_file() && !text.contains("## Memory"));
+    }
+}
