@@ -266,7 +266,9 @@ impl Session {
             Runner::Ranks { program, processes, environment } => Ok(self.ranks(case, program, processes, environment)),
             Runner::Ucx | Runner::Mpi { .. } => self.peer(case),
             Runner::Pes { library: Library::OpenMpi, program, counts } => {
-                let found = self.oshmem.get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(|e| format!("{e:#}")));
+                let found = self
+                    .oshmem
+                    .get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(|e| format!("{e:#}")));
                 let oshmem = found.as_ref().map_err(String::clone)?;
                 Ok(oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit))
             }

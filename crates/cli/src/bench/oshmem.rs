@@ -57,7 +57,9 @@ impl Vendor {
     fn missing(self) -> &'static str {
         match self {
             Vendor::OpenMpi => "Open MPI's OpenSHMEM is not installed (Debian: openmpi-bin, libopenmpi-dev)",
-            Vendor::Sandia => "Sandia OpenSHMEM is not installed; bench/get-peers.sh says how, SELVEDGE_SANDIA names its prefix",
+            Vendor::Sandia => {
+                "Sandia OpenSHMEM is not installed; bench/get-peers.sh says how, SELVEDGE_SANDIA names its prefix"
+            }
         }
     }
 

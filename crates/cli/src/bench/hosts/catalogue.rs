@@ -68,11 +68,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "overlap",
         about: "MPI: 50 receives of 1 MiB, posted before their owner computes for a second",
-        what: What::Mpi {
-            batch: Batch { what: &["overlap_posted"], ..TWO },
-            with_calls: true,
-            with_networks: true,
-        },
+        what: What::Mpi { batch: Batch { what: &["overlap_posted"], ..TWO }, with_calls: true, with_networks: true },
     },
     Part {
         name: "overlap",

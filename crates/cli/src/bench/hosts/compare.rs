@@ -255,7 +255,8 @@ fn rows_of(m: &Measurement, all: &[Measurement], turns: &Turns) -> Vec<Row> {
         .collect();
     let better = better_of(m, compared.iter().map(|(other, _)| other), all);
     let alone = goal.filter(|goal| !goal.is_of_ratio).and_then(|goal| {
-        let values: Vec<f64> = turns.iter().flatten().filter(|one| is_same(one, m)).filter_map(|one| one.value).collect();
+        let values: Vec<f64> =
+            turns.iter().flatten().filter(|one| is_same(one, m)).filter_map(|one| one.value).collect();
         verdict(goal.bar, &values)
     });
     let mut rows = Vec::new();

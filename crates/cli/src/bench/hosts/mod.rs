@@ -121,6 +121,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The load average, of the last minute, from which on figures are said to be disturbed.
+const LOAD_MAX: f64 = 0.5;
+
+fn load_of(loadavg: &str) -> Option<f64> {
+    loadavg.split(' ').next()?.parse().ok()
+}
+
 struct Session<'a> {
     pinned: bool,
     tree: &'a Tree,
@@ -145,6 +152,10 @@ impl Session<'_> {
     fn find(&mut self, parts: &[&Part], families: &[Family]) {
         if !self.pinned {
             self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+        }
+        let others = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| load_of(&text));
+        if let Some(load) = others.filter(|load| *load > LOAD_MAX) {
+            self.taken.note(format!("other programs use this machine (load average {load}): figures are not reliable"));
         }
         if parts.iter().any(|part| matches!(part.what, What::Mpi { .. } | What::Bare(_))) {
             self.stock = super::mpi::installed(&mut self.taken, families, self.tree.prefix());

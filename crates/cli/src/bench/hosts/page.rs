@@ -17,7 +17,14 @@ const COLUMNS: [&str; 10] = ["case", "size", "depth", "figure", "p99", "against"
 const TEXT_COLUMNS: [usize; 5] = [0, 5, 7, 8, 9];
 
 pub fn table(rows: &[Row]) -> String {
-    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells))
+    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells)) + "\n" + &summary(rows)
+}
+
+/// A sentence on how many bars are met.
+fn summary(rows: &[Row]) -> String {
+    let verdicts: Vec<_> = rows.iter().filter_map(|row| row.verdict.as_ref()).collect();
+    let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
+    format!("Of {} bars {met} are met.", verdicts.len())
 }
 
 fn figure(m: &Measurement) -> Option<String> {
@@ -165,12 +172,19 @@ const BY_SIZE: Plot = Plot {
 };
 
 /// How two hosts are made of one, for reports.
-pub const HOSTS: &str = "two processes of one host that take each other for processes of another, over the loopback interface";
+pub const HOSTS: &str =
+    "two processes of one host that take each other for processes of another, over the loopback interface";
 
 impl Page<'_> {
     pub fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let mut text = self.head();
+        let judged: Vec<&Row> = self.rows.iter().filter(|row| row.verdict.is_some()).collect();
+        if !judged.is_empty() {
+            text += &format!("## What is to be reached\n\n{}\n\n", summary(self.rows));
+            text += &markdown(&COLUMNS, &TEXT_COLUMNS, judged.into_iter().map(cells));
+            text.push('\n');
+        }
         for (at, subject) in SUBJECTS.iter().enumerate() {
             let is_mine = |row: &&Row| SUBJECTS.iter().position(|s| (s.has)(&row.m.case)) == Some(at);
             let mine: Vec<&Row> = self.rows.iter().filter(is_mine).collect();
@@ -193,8 +207,8 @@ impl Page<'_> {
              | | |\n|---|---|\n| host | {} |\n| hosts | {HOSTS} |\n| date | {} |\n| peers | {} |\n| settings | {} |\n\n\
              Each MPI over our provider (`openmpi4`), over its own TCP (`_tcp`), and over libfabric's `tcp;ofi_rxm` \
              (`_rxm`), which carries our links, too; OpenSHMEM beside Sandia's over the same (`sandia`). All use one \
-             interface. One program runs on all sides. Two processes are pinned to a core each, with their threads. The \
-             sides take turns, in the opposite order every other time, {} times. A figure is the median over the turns of \
+             interface. One program runs on all sides. Two processes are pinned to a core each, with their threads. There are \
+             {} turns, in each of which all sides run, in every other one in the opposite order. A figure is the median over the turns of \
              each turn's median, and p99 that of its 99th percentiles. A ratio is the median of the ratios of figures of \
              one turn; `pairs` has the least and the greatest, and `met` says how many of them meet the bar. The bar is for \
              the better of the peers.\n\n",
@@ -250,8 +264,12 @@ mod tests {
         page.write(directory.path()).unwrap();
         let text = fs::read_to_string(directory.path().join("benchmarks-hosts.md")).unwrap();
         let wanted = "openmpi4_tcp:pingpong | 1.10 | 1.10 to 1.10 | at most 1.1 | yes, 1 of 1 |";
-        assert_eq!(text.matches(wanted).count(), 2, "{text}");
-        assert!(text.contains("2.00 ms/s") && text.contains("## OpenSHMEM") && text.contains("left out, why"), "{text}");
+        assert_eq!(text.matches(wanted).count(), 4, "at two sizes, each in the part and in the summary: {text}");
+        assert!(text.contains("Of 2 bars 2 are met."), "{text}");
+        assert!(
+            text.contains("2.00 ms/s") && text.contains("## OpenSHMEM") && text.contains("left out, why"),
+            "{text}"
+        );
         assert!(directory.path().join("hosts-latency.svg").is_file() && !text.contains("## Memory"));
     }
 }
