@@ -128,7 +128,9 @@ pub enum LinkError {
     Greeting(#[from] GreetingError),
     #[error("its process has ended, or its host is lost")]
     Ended,
-    #[error("its frame {0} has not come, though later ones have; SELVEDGE_NET_CHECK=crc has frames repeated that are lost")]
+    #[error(
+        "its frame {0} has not come, though later ones have; SELVEDGE_NET_CHECK=crc has frames repeated that are lost"
+    )]
     Missing(u64),
     #[error("{0}")]
     Expelled(String),
