@@ -15,7 +15,7 @@
 //! 2. A peer that was lost stays lost. Its address belongs to a process that has ended.
 //! 3. Nothing is opened before it is needed: the endpoint, its buffers and the links at the first packet in or out.
 //!
-//! Cost: a peer without a link is 200 bytes. A link has a connection at each side.
+//! Cost: a peer without a link is some 400 bytes. A link has a connection at each side.
 
 mod wire_up;
 
@@ -732,6 +732,10 @@ impl State {
         let next = PeerId(self.peers.len() as u32);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
+            // Most peers of a large job are never met: no room for as many again.
+            if self.peers.len() == self.peers.capacity() {
+                self.peers.reserve_exact(self.peers.len() / 4 + 16);
+            }
             let outgoing = Outgoing::new(self.check);
             self.peers.push(Peer { address, nid, outgoing, is_busy: false, is_lost: false, ended: None });
         }

@@ -53,12 +53,14 @@ struct Waiting {
 enum Stage {
     Closed,
     /// It takes as long as the peer does, whose program may compute. The kernel finds out whether its host is there.
-    Greeting {
-        control: Control,
-        key: Option<Key>,
-    },
+    Greeting(Box<Greeting>),
     /// The control connection is kept: its end is the peer's.
     Open(Box<Open>),
+}
+
+struct Greeting {
+    control: Control,
+    key: Option<Key>,
 }
 
 struct Open {
@@ -250,7 +252,7 @@ impl Outgoing {
     pub fn control(&self) -> Option<&Control> {
         match &self.stage {
             Stage::Closed => None,
-            Stage::Greeting { control, .. } => Some(control),
+            Stage::Greeting(greeting) => Some(&greeting.control),
             Stage::Open(open) => Some(&open.control),
         }
     }
@@ -263,7 +265,7 @@ impl Outgoing {
     /// Begins to connect.
     pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
         let control = Control::connect(settings.at, address.socket(), settings.timeout)?;
-        self.stage = Stage::Greeting { control, key: None };
+        self.stage = Stage::Greeting(Box::new(Greeting { control, key: None }));
         Ok(())
     }
 
@@ -276,10 +278,10 @@ impl Outgoing {
         endpoint: &mut Endpoint,
         nonce: impl Fn() -> Nonce,
     ) -> Result<(), LinkError> {
-        let (control, key) = match &mut self.stage {
+        let Greeting { control, key } = match &mut self.stage {
             Stage::Closed => return Ok(()),
             Stage::Open(open) => return open.advance(),
-            Stage::Greeting { control, key } => (control, key),
+            Stage::Greeting(greeting) => &mut **greeting,
         };
         let ended = control.advance();
         while let Some(message) = control.take_message()? {
@@ -288,7 +290,8 @@ impl Outgoing {
                 let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
                 let seal = settings.check.seal(key);
                 let (says, hears) = (Voice::of_sender(key), Voice::of_receiver(key));
-                if let Stage::Greeting { control, .. } = std::mem::replace(&mut self.stage, Stage::Closed) {
+                if let Stage::Greeting(greeting) = std::mem::replace(&mut self.stage, Stage::Closed) {
+                    let Greeting { control, .. } = *greeting;
                     self.stage = Stage::Open(Box::new(Open {
                         control,
                         to,

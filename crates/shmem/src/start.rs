@@ -9,6 +9,7 @@
 //! 2. A start ends with a barrier, so no PE goes on before the NICs of all have their entries.
 //! 3. PEs whose settings or programs do not fit together do not start.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
@@ -235,6 +236,7 @@ fn make_world() -> Result<World, StartError> {
         heap_bytes: sizes.heap_bytes,
         memory_mapped: memory_mapped.into(),
         counters: max_counters.into(),
+        cores: process.settings.cores as u64,
     };
     let records = own.exchange(&process)?;
     own.check(&records)?;
@@ -244,7 +246,7 @@ fn make_world() -> Result<World, StartError> {
     let data_mapped = alike && records.iter().all(|record| record.adopted != 0);
     let is_near = |record: &StartRecord| record.id >> 32 == own.id >> 32;
     let root = symmetric.base() as usize;
-    let oversubscribed = n_pes > process.settings.cores;
+    let oversubscribed = is_oversubscribed(&records);
     Ok(World {
         me,
         n_pes,
@@ -275,7 +277,16 @@ fn make_world() -> Result<World, StartError> {
     })
 }
 
-/// The record that a PE sends to all others at the start: 8 words.
+/// Whether any host has more PEs than cores. All PEs find the same, so they choose the same ways to synchronise.
+fn is_oversubscribed(records: &[StartRecord]) -> bool {
+    let mut pes_of_hosts = BTreeMap::<u64, u64>::new();
+    for record in records {
+        *pes_of_hosts.entry(record.id >> 32).or_default() += 1;
+    }
+    records.iter().any(|record| pes_of_hosts.get(&(record.id >> 32)).is_some_and(|&pes| pes > record.cores))
+}
+
+/// The record that a PE sends to all others at the start: 9 words.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct StartRecord {
@@ -289,9 +300,11 @@ struct StartRecord {
     heap_bytes: u64,
     memory_mapped: u64,
     counters: u64,
+    /// Cores that it may use.
+    cores: u64,
 }
 
-const START_RECORD_WORDS: usize = 8;
+const START_RECORD_WORDS: usize = 9;
 
 impl StartRecord {
     /// Sends this record to all PEs and returns the records of all.
@@ -305,6 +318,7 @@ impl StartRecord {
             self.heap_bytes,
             self.memory_mapped,
             self.counters,
+            self.cores,
         ];
         let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let all = process.exchange(&own)?;
@@ -320,6 +334,7 @@ impl StartRecord {
                 heap_bytes: next(),
                 memory_mapped: next(),
                 counters: next(),
+                cores: next(),
             }
         };
         Ok(all.chunks_exact(START_RECORD_WORDS * 8).map(record).collect())
@@ -346,5 +361,29 @@ impl StartRecord {
             same("the size of the program's static data", self.heap_at, record.heap_at)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_crowded_host_makes_the_job_oversubscribed() {
+        let at = |host: u64, cores| StartRecord {
+            id: host << 32 | 1,
+            data_bytes: 0,
+            data_lead: 0,
+            adopted: 0,
+            heap_at: 0,
+            heap_bytes: 0,
+            memory_mapped: 0,
+            counters: 0,
+            cores,
+        };
+        assert!(!is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1)]));
+        assert!(is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1), at(1, 1)]), "host 1 has one core");
+        assert!(is_oversubscribed(&[at(0, 2), at(0, 2), at(0, 2), at(1, 16)]), "host 0 has two cores");
+        assert!(!is_oversubscribed(&[at(0, 16), at(0, 16), at(0, 16), at(1, 1)]));
     }
 }

@@ -132,7 +132,7 @@ impl World {
         self.n_pes
     }
 
-    /// There are more PEs than cores. A wake-up then costs more than a round of messages.
+    /// A host has more PEs than cores, which is the same at all PEs. A wake-up then costs more than a round of messages.
     #[inline(always)]
     pub fn oversubscribed(&self) -> bool {
         self.oversubscribed
