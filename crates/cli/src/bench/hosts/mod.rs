@@ -62,7 +62,7 @@ pub struct Args {
     list: bool,
 }
 
-const FULL: MpiScale = MpiScale { budget_ms: 1400.0, turns: 7, tiny: false };
+const FULL: MpiScale = MpiScale { budget_ms: 1000.0, turns: 5, tiny: false };
 
 /// Variables with which a user changes what is measured; the report names them.
 const SETTINGS: [&str; 3] = ["SELVEDGE_NET_PROVIDER", "SELVEDGE_NET_CHECK", "SELVEDGE_NET_FAULTS"];
