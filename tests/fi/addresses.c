@@ -263,6 +263,15 @@ CASE(bad_addresses, 1,
     }
 }
 
+CASE(no_addresses, 1, "fi_av_insert: null in place of addresses, as a dest_addr that is not set, is refused",
+     .needs = OUR_PROVIDER)
+{
+    struct side *side = side_open((struct wants){.caps = FI_MSG});
+    fi_addr_t inserted = 0;
+    REFUSED(fi_av_insert(side->av, NULL, 1, &inserted, 0, NULL));
+    CHECK_RC(fi_av_insert(side->av, NULL, 0, &inserted, 0, NULL), 0);
+}
+
 CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});

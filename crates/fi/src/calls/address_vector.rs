@@ -79,6 +79,11 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
+    if addr.is_null() && count != 0 {
+        // A program that passes on a `dest_addr` that fi_getinfo has not filled.
+        crate::warn_line!("fi_av_insert got no addresses");
+        return -EINVAL;
+    }
     // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for as
     // many numbers, or null.
     unsafe {
