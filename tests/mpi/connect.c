@@ -42,7 +42,7 @@ static void talk(MPI_Comm other, int side)
     MPI_Comm_remote_size(other, &others);
     for (unsigned l = 0; l < sizeof lengths / sizeof *lengths; l++)
         for (int turn = 0; turn < (size > others ? size : others); turn++) {
-            /* The two of a turn are each other's, so nobody waits for one who waits for another. */
+            /* In one turn each rank has one partner, and the partner has this rank. So no rank waits for a rank that waits for a third. */
             int rows = size > others ? size : others, peer = (turn + rows - rank) % rows, bytes = lengths[l], count;
             if (peer >= others)
                 continue;

@@ -19,8 +19,7 @@ impl Payload {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Payload::Own(bytes) => bytes,
-            // SAFETY: by the contract of `Lent::new`.
-            Payload::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+            Payload::Lent(lent) => lent.bytes(),
         }
     }
 }
@@ -43,6 +42,11 @@ impl Lent {
     pub unsafe fn new(start: *const u8, bytes: usize) -> Lent {
         Lent { start, bytes }
     }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: by the contract of `new`.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
 }
 
 impl fmt::Debug for Lent {
@@ -63,8 +67,7 @@ impl Source<'_> {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Source::Taken(bytes) => bytes,
-            // SAFETY: by the contract of `Lent::new`.
-            Source::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+            Source::Lent(lent) => lent.bytes(),
         }
     }
 
@@ -73,7 +76,7 @@ impl Source<'_> {
         match self {
             Source::Taken(bytes) => Payload::Own(Arc::new(std::mem::take(bytes))),
             Source::Lent(lent) if may_stay => Payload::Lent(lent),
-            lent @ Source::Lent(_) => Payload::Own(Arc::new(lent.bytes().to_vec())),
+            Source::Lent(lent) => Payload::Own(Arc::new(lent.bytes().to_vec())),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! answering ── Reply: bytes, proof ───────────────> asking      or Refusal: why
 //! ```
 //!
-//! Both proofs are keyed with the job's secret, and so are the bytes on the wire hidden. A process without a secret answers everyone who has
-//! none: its program has chosen a number that others can guess.
+//! The key of both proofs comes from the job's secret, and the same key hides the bytes of the reply. A process without a secret answers
+//! every process without one: its program has chosen a number that others can guess.
 //!
 //! Each service has a thread that sleeps until somebody asks. Those that ask get their answers one after the other, and each has
 //! [`PATIENCE`] to ask.

@@ -321,7 +321,7 @@ impl Carrier for Hosts {
         packet: &Packet,
         (start, bytes): (*const u8, usize),
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's: it is told by the response, or fails the request after the loss of the peer.
+        // SAFETY: the caller keeps the bytes until the response has come or the peer is lost, as `Lent::new` wants.
         self.send_from(id, ni, packet, Source::Lent(unsafe { Lent::new(start, bytes) }))
     }
 
