@@ -15,23 +15,12 @@
 
 /* ---- work ---- */
 
-static uint64_t work(void)
-{
-    static uint64_t words[WORK_WORDS];
-    uint64_t sum = 0;
-    for (unsigned round = 0; round < WORK_ROUNDS; round++)
-        for (unsigned i = 0; i < WORK_WORDS; i++) {
-            words[i] = words[i] * UINT64_C(6364136223846793005) + sum;
-            sum ^= words[i] >> 29;
-        }
-    return sum;
-}
-
 void work_many(uint64_t pieces)
 {
+    static uint64_t words[WORK_WORDS];
     static volatile uint64_t sink;
     for (uint64_t i = 0; i < pieces; i++)
-        sink += work();
+        sink += work_on(words, WORK_WORDS, WORK_ROUNDS);
 }
 
 static uint64_t work_alone(uint64_t pieces)

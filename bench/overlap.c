@@ -55,17 +55,6 @@ static void sleep_until(uint64_t when_ns)
 
 /* ---- rank 1: the computing target ---- */
 
-static uint64_t work(uint64_t words[WORK_WORDS])
-{
-    uint64_t sum = 0;
-    for (unsigned round = 0; round < WORK_ROUNDS; round++)
-        for (unsigned i = 0; i < WORK_WORDS; i++) {
-            words[i] = words[i] * UINT64_C(6364136223846793005) + sum;
-            sum ^= words[i] >> 29;
-        }
-    return sum;
-}
-
 /* Pieces of work a second in each slice. */
 static void compute(struct bench *b, double per_s[SLICES])
 {
@@ -78,7 +67,7 @@ static void compute(struct bench *b, double per_s[SLICES])
         begun = now;
         while (now < slice_end(&b->schedule, slice)) {
             ptl_ct_event_t seen;
-            sink += work(words);
+            sink += work_on(words, WORK_WORDS, WORK_ROUNDS);
             CHECK(PtlCTGet(b->window.ct, &seen));
             pieces++;
             now = now_ns();

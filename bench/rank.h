@@ -45,6 +45,18 @@ struct options options_parse(int argc, char **argv);
 uint64_t now_ns(void);
 void cpu_relax(void);
 
+/* ---- work: what a process computes meanwhile; rounds over words that stay in its cache ---- */
+static inline uint64_t work_on(uint64_t *words, unsigned count, unsigned rounds)
+{
+    uint64_t sum = 0;
+    for (unsigned round = 0; round < rounds; round++)
+        for (unsigned i = 0; i < count; i++) {
+            words[i] = words[i] * UINT64_C(6364136223846793005) + sum;
+            sum ^= words[i] >> 29;
+        }
+    return sum;
+}
+
 /* ---- samples ---- */
 struct samples {
     double *values_ns;

@@ -116,3 +116,14 @@ have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*
 
 # leftovers: files that ended jobs left in shared memory. Names that begin with a dot are bookkeeping, and stay.
 leftovers() { find "/dev/shm/selvedge-$(id -u)" -type f ! -name '.*' 2>/dev/null | sort; }
+
+# outcome STATUS BEGAN_S TEXT: reports a program whose output is in the file $printed, and counts it in $failed if it failed.
+outcome() {
+    if [ "$1" = 0 ]; then
+        echo "    $3: right, $(($(date +%s) - $2)) s"
+    else
+        echo "    $3: exit status $1"
+        tail -20 "$printed" | sed 's/^/        /'
+        failed=$((failed + 1))
+    fi
+}

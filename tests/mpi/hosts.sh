@@ -27,28 +27,18 @@ reason=$("$hosts" check) || { say "left out: $reason" && exit 77; }
 SELVEDGE_TEST_HOSTS=$("$hosts" up 2) || exit 1
 export SELVEDGE_TEST_HOSTS
 work=$(mktemp -d)
+printed=$work/printed
 server=
 trap '[ -z "$server" ] || kill "$server"; "$hosts" down "$SELVEDGE_TEST_HOSTS"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 spread=2
 failed=0
 
-# outcome STATUS BEGAN_S TEXT: reports a program whose output is in $work/printed.
-outcome() {
-    if [ "$1" = 0 ]; then
-        echo "    $3: right, $(($(date +%s) - $2)) s"
-    else
-        echo "    $3: exit status $1"
-        tail -20 "$work/printed" | sed 's/^/        /'
-        failed=$((failed + 1))
-    fi
-}
-
 # example PROGRAM [ARGUMENT]...
 example() {
     began=$(date +%s)
     status=0
-    launch "$mpi" "$transport" 4 120 "$tree/mpi/$mpi/$@" >"$work/printed" 2>&1 || status=$?
+    launch "$mpi" "$transport" 4 120 "$tree/mpi/$mpi/$@" >"$printed" 2>&1 || status=$?
     outcome "$status" "$began" "2 ranks on each of 2 hosts, $*"
 }
 
@@ -58,12 +48,12 @@ connect() {
     for try in 1 2 3 4 5; do
         began=$(date +%s)
         status=0
-        launch "$mpi" "$transport" 4 120 "$tree/mpi/$mpi/connect" >"$work/printed" 2>&1 || status=$?
-        if [ "$mpi" = openmpi ] && grep -q "lost communication with a remote daemon" "$work/printed"; then
+        launch "$mpi" "$transport" 4 120 "$tree/mpi/$mpi/connect" >"$printed" 2>&1 || status=$?
+        if [ "$mpi" = openmpi ] && grep -q "lost communication with a remote daemon" "$printed"; then
             echo "    2 ranks on each of 2 hosts, connect: the launcher's daemon died (try $try)"
             continue
         fi
-        [ "$status" != 0 ] || grep -q "connect: right" "$work/printed" || status="0 without a result"
+        [ "$status" != 0 ] || grep -q "connect: right" "$printed" || status="0 without a result"
         outcome "$status" "$began" "2 ranks on each of 2 hosts, connect"
         return
     done
@@ -76,9 +66,9 @@ pair() {
     status=0
     rm -f "$work/port"
     accepting >"$work/accepting" 2>&1 &
-    connecting >"$work/printed" 2>&1 || status=$?
+    connecting >"$printed" 2>&1 || status=$?
     wait $! || status="$status and $?"
-    cat "$work/accepting" >>"$work/printed"
+    cat "$work/accepting" >>"$printed"
     outcome "$status" "$began" "$1"
 }
 

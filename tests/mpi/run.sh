@@ -28,13 +28,7 @@ example() {
     began=$(date +%s)
     status=0
     launch "$mpi" "$transport" "$ranks" 60 "$tree/mpi/$mpi/$@" >"$printed" 2>&1 || status=$?
-    if [ "$status" = 0 ]; then
-        echo "    $ranks ranks, $*: right, $(($(date +%s) - began)) s"
-    else
-        echo "    $ranks ranks, $*: exit status $status"
-        tail -20 "$printed" | sed 's/^/        /'
-        failed=$((failed + 1))
-    fi
+    outcome "$status" "$began" "$ranks ranks, $*"
 }
 
 # simulated PROGRAM [ARGUMENT]...: runs it on $machine without further settings and without the MPI's launcher. Values that the wall

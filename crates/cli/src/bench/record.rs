@@ -210,7 +210,8 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     out
 }
 
-fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
+/// A measurement with one comparison: against what, and the ratio.
+pub fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
     let (against, ratio) = compared.unzip();
     Record {
         case: m.case.clone(),

@@ -3,7 +3,7 @@
 //! of a disturbed computing process with its undisturbed speed; the cost of a message with one memcpy;
 //! `fi_pingpong` with `shm`; one protocol with the other.
 
-use super::super::record::{Figure, Measurement, Record};
+use super::super::record::{Figure, Measurement, Record, record};
 use super::super::report::size;
 
 const OWN: &str = "_own";
@@ -72,21 +72,6 @@ fn compare(m: &Measurement, (other_case, figure): &(String, Figure), all: &[Meas
         |other: &&Measurement| other.case == *other_case && (other.size_bytes, other.depth) == (m.size_bytes, m.depth);
     let other = all.iter().find(same)?;
     Some((other_case.clone(), figure.of(m)? / figure.of(other)?))
-}
-
-fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
-    let (against, ratio) = compared.unzip();
-    Record {
-        case: m.case.clone(),
-        size_bytes: m.size_bytes,
-        depth: m.depth,
-        median_ns: m.median_ns,
-        p99_ns: m.p99_ns,
-        rate_per_s: m.rate_per_s,
-        bandwidth_bytes_per_s: m.bandwidth_bytes_per_s,
-        against,
-        ratio,
-    }
 }
 
 /// Times that differ by less than this factor count as equal.
