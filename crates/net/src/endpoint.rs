@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use selvedge_libfabric::*;
 
+use crate::faults::Refusals;
 use crate::payload::{Payload, ReadBuffer};
 
 /// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
@@ -254,6 +255,8 @@ pub struct Endpoint {
     reads: HashMap<usize, Reading>,
     /// Payloads that peers may read, by number.
     exposed: Vec<Option<Registered<Payload>>>,
+    /// In tests.
+    pub(crate) refusals: Refusals,
     free: Vec<usize>,
     wait: Option<RawFd>,
 }
@@ -285,6 +288,7 @@ impl Endpoint {
             tails: (0..buffers).map(|_| None).collect(),
             reads: HashMap::new(),
             exposed: Vec::new(),
+            refusals: Refusals::default(),
             free: (RECEIVE_BUFFERS..buffers).collect(),
             wait: None,
         };
@@ -435,7 +439,7 @@ impl Endpoint {
         let mut region = ptr::null_mut();
         // SAFETY: the structure is open until the drop.
         let key_bytes = unsafe { (*(*self.info).domain_attr).mr_key_size };
-        // A provider that chooses keys itself ignores it. Otherwise who knows one key must not guess the next.
+        // A provider that chooses keys itself ignores it. Otherwise who knows one key of a peer's must not guess the next.
         let mut key = [0; 8];
         crate::links::fill_random(&mut key[..key_bytes.clamp(1, 8)]).map_err(|_| -(FI_EAGAIN as c_int))?;
         let key = u64::from_le_bytes(key);
@@ -522,11 +526,14 @@ impl Endpoint {
 
     /// Lets peers read a payload until [`Endpoint::withdraw`]. None: the provider refuses it.
     pub fn expose(&mut self, payload: &Payload) -> Option<(Exposed, Readable)> {
+        if self.refusals.next() {
+            return None;
+        }
         let bytes = payload.bytes();
         let region = match self.register(bytes.as_ptr(), bytes.len(), FI_REMOTE_READ) {
             Ok(region) => region,
             Err(code) => {
-                log::warn!("libfabric does not expose memory to peers: {}", self.library.error_text(code));
+                log::debug!("libfabric does not expose memory to peers: {}", self.library.error_text(code));
                 return None;
             }
         };

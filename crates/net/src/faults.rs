@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A faulty network for tests (`SELVEDGE_NET_FAULTS`): between endpoint and links, it loses, damages, doubles, swaps and delays frames
-//! that have arrived. What is done to a frame depends on the seed and on how many have arrived before, and on nothing else.
+//! that have arrived, and it refuses to expose memory. What is done to a frame depends on the seed and on how many have arrived before, and
+//! on nothing else.
 //!
 //! A frame that is swapped comes after the next one, or after [`SWAPPED_MAX`] if there is none.
 
@@ -20,6 +21,8 @@ pub struct Faults {
     pub corrupt: f64,
     pub double: f64,
     pub reorder: f64,
+    /// Payloads that peers may not read from where they lie.
+    pub refuse: f64,
     /// Each frame is late by a random time up to this one. They keep their order.
     pub delay: Duration,
     pub seed: u64,
@@ -28,7 +31,7 @@ pub struct Faults {
 /// Why a description of faults is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
+    "{part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
 )]
 pub struct FaultsError {
     part: String,
@@ -48,6 +51,7 @@ impl FromStr for Faults {
                 "corrupt" => faults.corrupt = share()?,
                 "double" => faults.double = share()?,
                 "reorder" => faults.reorder = share()?,
+                "refuse" => faults.refuse = share()?,
                 "delay" => faults.delay = duration(value).ok_or_else(refused)?,
                 "seed" => faults.seed = value.parse().map_err(|_| refused())?,
                 _ => return Err(refused()),
@@ -79,7 +83,7 @@ struct Late {
 /// The faulty network before one endpoint.
 pub(crate) struct FaultyNetwork {
     faults: Faults,
-    random: u64,
+    random: Random,
     /// Frames that are delayed, in their order.
     delayed: VecDeque<Late>,
     swapped: Option<Late>,
@@ -87,14 +91,13 @@ pub(crate) struct FaultyNetwork {
 
 impl FaultyNetwork {
     pub fn new(faults: Faults) -> FaultyNetwork {
-        let random = faults.seed;
-        FaultyNetwork { faults, random, delayed: VecDeque::new(), swapped: None }
+        FaultyNetwork { random: Random(faults.seed), faults, delayed: VecDeque::new(), swapped: None }
     }
 
     /// Takes a frame that has arrived. `deliver` gets what comes of it now.
     pub fn take(&mut self, frame: &[u8], now: Instant, mut deliver: impl FnMut(Vec<u8>)) {
         // As many numbers for each frame, whatever becomes of it.
-        let [loss, corrupt, double, reorder, delay, at] = [(); 6].map(|()| self.next());
+        let [loss, corrupt, double, reorder, delay, at] = [(); 6].map(|()| self.random.next());
         let happens = |random, share| share_of(random) < share;
         if happens(loss, self.faults.loss) {
             return self.release(now, deliver);
@@ -137,11 +140,35 @@ impl FaultyNetwork {
     pub fn holds_frames(&self) -> bool {
         !self.delayed.is_empty() || self.swapped.is_some()
     }
+}
 
-    /// SplitMix64.
+/// Which payloads an endpoint does not expose; by default it exposes all.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    share: f64,
+    random: Random,
+}
+
+impl Refusals {
+    pub fn new(faults: Option<&Faults>) -> Refusals {
+        let (share, seed) = faults.map_or((0.0, 0), |faults| (faults.refuse, faults.seed));
+        Refusals { share, random: Random(seed) }
+    }
+
+    /// Whether the next one is refused.
+    pub fn next(&mut self) -> bool {
+        self.share > 0.0 && share_of(self.random.next()) < self.share
+    }
+}
+
+/// SplitMix64.
+#[derive(Default)]
+struct Random(u64);
+
+impl Random {
     fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -159,9 +186,10 @@ mod tests {
 
     #[test]
     fn descriptions_are_read_or_refused_with_the_part_that_is_wrong() {
-        let faults: Faults = "loss=0.01, corrupt=1,double=0,reorder=0.5,delay=2ms,seed=7".parse().expect("right");
-        let wanted =
-            Faults { loss: 0.01, corrupt: 1.0, double: 0.0, reorder: 0.5, delay: Duration::from_millis(2), seed: 7 };
+        let text = "loss=0.01, corrupt=1,double=0,reorder=0.5,refuse=0.1,delay=2ms,seed=7";
+        let faults: Faults = text.parse().expect("right");
+        let delay = Duration::from_millis(2);
+        let wanted = Faults { loss: 0.01, corrupt: 1.0, double: 0.0, reorder: 0.5, refuse: 0.1, delay, seed: 7 };
         assert_eq!(faults, wanted);
         for bad in ["loss", "loss=2", "loss=-1", "loss=NaN", "delay=5", "delay=ms", "delay=11s", "seed=x", "jitter=1"] {
             let error = format!("seed=1,{bad}").parse::<Faults>().expect_err(bad).to_string();

@@ -34,7 +34,7 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 use crate::address::LinkAddress;
 use crate::control::listen;
 use crate::endpoint::{Arrived, Endpoint, EndpointError, Event, SendError as EndpointSendError};
-use crate::faults::FaultyNetwork;
+use crate::faults::{FaultyNetwork, Refusals};
 use crate::forked::Own;
 use crate::frame::{FrameError, NicName};
 use crate::greeting::NO_HOST;
@@ -352,7 +352,8 @@ impl Links {
 
     fn open_endpoint(&self, state: &mut State) -> Result<(), EndpointError> {
         if state.endpoint.is_none() && !self.closing.load(SeqCst) {
-            let endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
+            let mut endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
+            endpoint.refusals = Refusals::new(self.settings.faults.as_ref());
             log::info!("links between hosts use libfabric's {} at {}", endpoint.provider(), self.settings.at);
             state.endpoint = Some(endpoint);
             self.has_endpoint.store(true, SeqCst);

@@ -45,8 +45,27 @@ struct Waiting {
     to: NicName,
     packet: Box<[u8; PACKET_BYTES]>,
     payload: Payload,
+    /// The receiver reads the payload from here.
+    is_read: bool,
     /// Bytes of the payload in earlier frames.
     sent: usize,
+}
+
+impl Waiting {
+    /// The payload goes in frames. It has to be ours then, as for [`Outgoing::push`].
+    fn keep_for_frames(&mut self) {
+        self.is_read = false;
+        self.payload.own();
+    }
+}
+
+/// What became of a packet whose payload the receiver is to read.
+enum Ready {
+    Left,
+    /// There is no room now.
+    Later,
+    /// The provider does not expose the payload.
+    Refused,
 }
 
 /// Where the link is.
@@ -356,7 +375,7 @@ impl Outgoing {
         let is_read = endpoint.is_some_and(|endpoint| self.is_to_be_read(endpoint, bytes.len()));
         self.queued_bytes += PACKET_BYTES + bytes.len();
         let payload = payload.take(is_read);
-        self.queue.push_back(Waiting { to, packet: Box::new(*packet), payload, sent: 0 });
+        self.queue.push_back(Waiting { to, packet: Box::new(*packet), payload, is_read, sent: 0 });
     }
 
     /// Writes into the frame that is being filled, and gives it the tail that `write` returns. None: there is no buffer, or no room in
@@ -405,16 +424,18 @@ impl Outgoing {
         }
         while !self.is_far_ahead() {
             let Some(mut waiting) = self.queue.pop_front() else { return };
-            let Waiting { to, packet, payload, sent } = &waiting;
-            let bytes = payload.bytes();
-            if self.is_to_be_read(endpoint, bytes.len()) {
-                let has_left = self.readable.len() < READABLE_MAX && self.ready(endpoint, &waiting);
-                if has_left {
-                    continue;
+            if waiting.is_read {
+                match self.ready(endpoint, &waiting) {
+                    Ready::Left => continue,
+                    Ready::Later => {
+                        self.queue.push_front(waiting);
+                        return;
+                    }
+                    Ready::Refused => waiting.keep_for_frames(),
                 }
-                self.queue.push_front(waiting);
-                return;
             }
+            let Waiting { to, packet, payload, sent, .. } = &waiting;
+            let bytes = payload.bytes();
             let short = self.short_payload_max();
             // What is kept for repeating is no longer than a buffer.
             let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
@@ -446,19 +467,22 @@ impl Outgoing {
         }
     }
 
-    /// Writes a packet whose payload stays here until the receiver has read it. False: there is no room now.
-    fn ready(&mut self, endpoint: &mut Endpoint, waiting: &Waiting) -> bool {
+    /// Writes a packet whose payload stays here until the receiver has read it.
+    fn ready(&mut self, endpoint: &mut Endpoint, waiting: &Waiting) -> Ready {
         let Waiting { to, packet, payload, .. } = waiting;
-        let Some((exposed, at)) = endpoint.expose(payload) else { return false };
+        if self.readable.len() >= READABLE_MAX {
+            return Ready::Later;
+        }
+        let Some((exposed, at)) = endpoint.expose(payload) else { return Ready::Refused };
         if self.write(endpoint, |writer| writer.readable(*to, packet, at).map(|()| None)).is_none() {
             endpoint.withdraw(exposed);
-            return false;
+            return Ready::Later;
         }
         if self.readable.is_empty() {
             self.behind = 0;
         }
         self.readable.push_back(Readied { exposed, bytes: PACKET_BYTES + payload.bytes().len() });
-        true
+        Ready::Left
     }
 
     /// A frame of the peer has come.

@@ -22,6 +22,13 @@ impl Payload {
             Payload::Lent(lent) => lent.bytes(),
         }
     }
+
+    /// Copies memory of the program.
+    pub fn own(&mut self) {
+        if let Payload::Lent(lent) = self {
+            *self = Payload::Own(Arc::new(lent.bytes().to_vec()));
+        }
+    }
 }
 
 /// Memory of the program that it leaves unchanged until the peer has answered, or is lost.

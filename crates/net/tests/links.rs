@@ -444,12 +444,24 @@ fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
     }
 }
 
-/// Packets of the longest payload, lent and not, and short ones behind them.
 #[test]
 fn long_payloads_are_read_in_order_from_where_they_lie() {
+    long_payloads("refuse=0");
+}
+
+/// Some or all go in frames.
+#[test]
+fn long_payloads_come_in_order_where_memory_is_not_exposed() {
+    long_payloads("refuse=0.5");
+    long_payloads("refuse=1");
+}
+
+/// Packets of the longest payload, lent and not, and short ones behind them.
+fn long_payloads(faults: &str) {
     for progress in [Progress::Calls, Progress::Thread] {
-        let one = |progress| open(Settings { check: Check::None, ..settings(progress) });
-        let ((a, _), (b, at_b)) = (one(progress), one(progress));
+        let faults: Faults = faults.parse().expect("right");
+        let one = || open(Settings { check: Check::None, faults: Some(faults.clone()), ..settings(progress) });
+        let ((a, _), (b, at_b)) = (one(), one());
         let to_b = a.peer(b.address());
         let lent: Vec<Vec<u8>> = (0..40).map(|number| payload(number, PAYLOAD_MAX as usize)).collect();
         let came = || at_b.packets.lock().expect("no panic").len();

@@ -71,9 +71,6 @@ const STARTS_PER_POLL: u32 = 16;
 /// The longest wait for the last answers of other hosts.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// A shorter payload is copied: that costs less than to expose memory.
-const STAYS_BYTES_MIN: u64 = 24 << 10;
-
 /// The payload of a request.
 pub(crate) enum Outbound {
     Copied(Vec<u8>),
@@ -191,7 +188,6 @@ impl Interface {
         let may_stay = matches!(way, Way::Link(..))
             && source.options & options::MD_PAYLOAD_STAYS != 0
             && source.iov == NONE
-            && command.length >= STAYS_BYTES_MIN
             && command.wants_response();
         if may_stay {
             if let Place::Direct(start) = from.resolve(source.start, command.length, Access::Read, self.config.path) {
