@@ -239,6 +239,11 @@ pub mod kind {
     pub const RMA_LOCK: u8 = 9;
     pub const RMA_NOTIFICATION_PUT: u8 = 10;
     pub const RMA_IMMEDIATE_PUT: u8 = 11;
+    /// Messages of the aggregation unit ([`crate::aggregation::message`]).
+    pub const AGGREGATION_REQUEST: u8 = 12;
+    pub const AGGREGATION_RESULT: u8 = 13;
+    pub const AGGREGATION_UP: u8 = 14;
+    pub const AGGREGATION_DOWN: u8 = 15;
     /// Commands of triggered operations only.
     pub const COUNTER_SET: u8 = 16;
     pub const COUNTER_INCREMENT: u8 = 17;

@@ -2,6 +2,7 @@
 //! What the tests share: a home for a NIC, the oracle, both side by side, and what must hold of tables.
 #![allow(dead_code)]
 
+pub mod aggregation;
 pub mod home;
 pub mod model;
 pub mod pair;

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod aggregation;
 mod atu;
 mod flow_control;
 mod grants;

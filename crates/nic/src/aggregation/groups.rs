@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a group forms and ends (seed 001, section III.C; the trim of section IV).
+//!
+//! ```text
+//! JOINING ─ all children ─> WAITING ─ the parent's answer ─> READY ─ all have left ─> free
+//!    │         └─ it is the root ────────────────────────────^ │
+//!    └───────────────────────> FAILED <────────────────────────┘ ─ all have left ─> free
+//! ```
+//!
+//! Invariants
+//! 1. The first join counts against the job's quota, and the end of the group gives that back.
+//! 2. When a group is READY its children are in the order of the lowest member beneath each, and its operands are reserved.
+//! 3. A join that comes twice is one. A group that has failed takes no more joins.
+
+use super::failure::Failure;
+use super::message::{self, Join, Joined, Sender};
+use super::node::{Node, handle_of};
+use super::records::{Child, Group, LEVELS_MAX, OPERAND_ALIGN, Operation, group, options, tree};
+use crate::buddy::Buddy;
+use crate::handle::NONE;
+use crate::tables::slot;
+
+impl Node<'_> {
+    /// A child joins a group. The answer is sent when the group is formed.
+    pub(super) fn join(&mut self, sender: Sender, join: &Join) -> Result<(), Failure> {
+        let job = self.open_job(join.job, sender.key)?;
+        let index = match self.numbered_group(job, join.number) {
+            Some(index) => index,
+            None => self.begin_group(job, join)?,
+        };
+        let record = self.tables.groups[index];
+        if record.status() == group::FAILED {
+            return Err(record.failure().unwrap_or(Failure::NoGroup));
+        }
+        let is_it = |child: &Child| (child.address, child.handle) == (sender.address, join.handle);
+        if self.children(index).iter().any(is_it) {
+            return Ok(());
+        }
+        if record.status() != group::JOINING || !agrees(&record, join) {
+            self.fail_group(index, Failure::GroupMismatch);
+            return Err(Failure::GroupMismatch);
+        }
+        let Join { handle, order, members, .. } = *join;
+        let child = Child { address: sender.address, handle, order, members, ..Child::default() };
+        self.tables.groups[index].joined += 1;
+        if let Some(place) = self.children_mut(index).last_mut() {
+            *place = child;
+        }
+        let record = &mut self.tables.groups[index];
+        // The least that a child asks for is what all get.
+        record.credits = record.credits.min(join.credits.into());
+        record.bytes = record.bytes.max(join.bytes);
+        record.members = record.members.saturating_add(members);
+        record.order = record.order.min(order);
+        if record.joined == u32::from(record.expected[usize::from(record.level)]) {
+            self.all_have_joined(index);
+        }
+        Ok(())
+    }
+
+    /// Makes the record of a group, without children.
+    fn begin_group(&mut self, job: usize, join: &Join) -> Result<usize, Failure> {
+        let level = usize::from(join.level);
+        let children = join.expected.get(level).copied().unwrap_or(0);
+        let is_whole = children != 0 && join.members != 0 && join.options & !options::ALL == 0;
+        if !is_whole || join.credits == 0 {
+            return Err(Failure::GroupMismatch);
+        }
+        let known_tree = self.tables.trees.get(usize::from(join.tree));
+        known_tree.filter(|record| record.status == tree::OPEN).ok_or(Failure::NoTree)?;
+        let record = &self.tables.jobs[job];
+        let credits_left = record.credits_max.saturating_sub(record.credits);
+        if record.groups >= record.groups_max || credits_left == 0 || join.bytes > record.bytes_max {
+            return Err(Failure::Quota);
+        }
+        let free = self.tables.groups.iter().position(|record| record.status() == slot::FREE);
+        let Some(index) = free.filter(|_| u32::from(children) <= self.tables.limits.children) else {
+            return Err(Failure::NoRoom);
+        };
+        let credits = u32::from(join.credits).min(credits_left).min(self.tables.limits.credits);
+        let Group { slot, is_due, next_due, .. } = self.tables.groups[index];
+        let generation = slot::generation(slot);
+        self.tables.groups[index] = Group {
+            slot: slot::word(generation, group::JOINING),
+            job: job as u32,
+            number: join.number,
+            tree: join.tree,
+            options: join.options,
+            level: join.level,
+            expected: join.expected,
+            total: join.total,
+            order: u32::MAX,
+            credits,
+            credits_counted: credits,
+            operands: NONE,
+            // The record may still be in the queue for the group that it was before.
+            is_due,
+            next_due,
+            ..Group::default()
+        };
+        let record = &mut self.tables.jobs[job];
+        (record.groups, record.credits) = (record.groups + 1, record.credits + credits);
+        Ok(index)
+    }
+
+    /// All children have joined: the group is formed here if this is its root, else above.
+    fn all_have_joined(&mut self, index: usize) {
+        // By insertion: the table has no room beside it, and a node has few children.
+        let children = self.children_mut(index);
+        for at in 1..children.len() {
+            let mut at = at;
+            while at > 0 && children[at].order < children[at - 1].order {
+                children.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+        let is_ordered = children.windows(2).all(|pair| pair[0].order < pair[1].order);
+        let record = self.tables.groups[index];
+        let at_tree = self.tables.trees.get(usize::from(record.tree)).copied().unwrap_or_default();
+        let has_all = record.members == record.total;
+        let is_root = at_tree.is_root != 0 || (has_all && record.options & options::TRIM != 0);
+        if at_tree.status != tree::OPEN {
+            return self.fail_group(index, Failure::NoTree);
+        }
+        if !is_ordered || record.members > record.total || (is_root && !has_all) {
+            return self.fail_group(index, Failure::GroupMismatch);
+        }
+        if is_root {
+            self.tables.groups[index].is_root = 1;
+            return self.complete_group(index, record.credits, record.bytes);
+        }
+        if Self::level_above(&record).is_none() {
+            return self.fail_group(index, Failure::GroupMismatch);
+        }
+        let record = &mut self.tables.groups[index];
+        record.parent = at_tree.parent;
+        record.slot = slot::word(slot::generation(record.slot), group::WAITING);
+        self.enqueue(index);
+    }
+
+    /// The group is formed, with so many credits and bytes at most. Reserves operands, and tells the children.
+    fn complete_group(&mut self, index: usize, credits: u32, bytes: u32) {
+        let record = self.tables.groups[index];
+        let (credits, bytes) = (credits.min(record.credits), bytes.max(record.bytes));
+        let bytes_max = self.tables.jobs.get(record.job as usize).map_or(0, |job| job.bytes_max);
+        if credits == 0 || bytes > bytes_max {
+            return self.fail_group(index, Failure::Quota);
+        }
+        let Some((operands, credits)) = self.reserve(&record, credits, bytes) else {
+            return self.fail_group(index, Failure::NoRoom);
+        };
+        let first = index * 2 * self.tables.limits.credits as usize;
+        let records = first..first + 2 * credits as usize;
+        self.tables.operations.get_mut(records).unwrap_or_default().fill(Operation::default());
+        let record = &mut self.tables.groups[index];
+        (record.operands, record.credits, record.bytes, record.informed) = (operands, credits, bytes, 0);
+        record.slot = slot::word(slot::generation(record.slot), group::READY);
+        self.enqueue(index);
+    }
+
+    /// Reserves operands, for fewer credits if there is no room for all; at the root only, since those below have been promised them.
+    fn reserve(&mut self, record: &Group, credits: u32, bytes: u32) -> Option<(u32, u32)> {
+        if bytes == 0 {
+            return Some((NONE, credits));
+        }
+        let mut map = Buddy::attach(self.tables.operand_map).ok()?;
+        let mut credits = credits;
+        loop {
+            let blocks = 2 * u64::from(credits) * places(record) * operand_blocks(bytes);
+            let first = u32::try_from(blocks).ok().and_then(|blocks| map.alloc(blocks));
+            match first {
+                Some(first) => return Some((first, credits)),
+                None if record.is_root != 0 && credits > 1 => credits /= 2,
+                None => return None,
+            }
+        }
+    }
+
+    /// The parent has taken the group.
+    pub(super) fn joined(&mut self, sender: Sender, joined: &Joined) -> Result<(), Failure> {
+        let index = self.find_group(joined.group, sender.key)?;
+        let record = &mut self.tables.groups[index];
+        if record.has_joined == 0 || record.parent != sender.address {
+            return Err(Failure::NoGroup);
+        }
+        if record.status() != group::WAITING {
+            return Ok(());
+        }
+        (record.child, record.parent_handle) = (joined.child, joined.handle);
+        self.complete_group(index, joined.credits, joined.bytes);
+        Ok(())
+    }
+
+    /// The parent has refused the group, or it has failed there.
+    pub(super) fn failed_above(&mut self, sender: Sender, failed: &message::Failed) -> Result<(), Failure> {
+        let index = self.find_group(failed.group, sender.key)?;
+        let record = &mut self.tables.groups[index];
+        if record.has_joined == 0 || record.parent != sender.address {
+            return Err(Failure::NoGroup);
+        }
+        // It knows.
+        record.has_failed = 1;
+        self.fail_group(index, failed.failure);
+        Ok(())
+    }
+
+    /// A message of this node was refused by the parent.
+    pub fn refused(&mut self, handle: u64, key: u64, failure: Failure) {
+        if let Ok(index) = self.find_group(handle, key) {
+            // A join that is refused leaves nothing there.
+            if self.tables.groups[index].status() == group::WAITING {
+                self.tables.groups[index].has_joined = 0;
+            }
+            self.fail_group(index, failure);
+        }
+    }
+
+    /// The group has failed beneath a child.
+    pub(super) fn fail_beneath(
+        &mut self,
+        sender: Sender,
+        child: message::Child,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        let (index, _) = self.find_child(sender, child)?;
+        self.fail_group(index, failure);
+        Ok(())
+    }
+
+    /// A child leaves. When all have left, the node leaves its parent and frees the group.
+    pub(super) fn leave(&mut self, sender: Sender, child: message::Child) -> Result<(), Failure> {
+        let (index, at) = self.find_child(sender, child)?;
+        let record = self.tables.groups[index];
+        let children = self.children_mut(index);
+        if children[at].has_left != 0 {
+            return Ok(());
+        }
+        children[at].has_left = 1;
+        // Nobody waits for an operation that this child has not sent, and it waits for none.
+        let is_done = children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
+        self.tables.groups[index].left += 1;
+        if record.status() != group::READY || !is_done {
+            self.fail_group(index, Failure::Left);
+        }
+        self.enqueue(index);
+        Ok(())
+    }
+
+    /// The group and the child of a message from below that names them by number.
+    fn find_child(&self, sender: Sender, child: message::Child) -> Result<(usize, usize), Failure> {
+        let job = self.find_job(child.job, sender.key)?;
+        let index = self.numbered_group(job, child.number).ok_or(Failure::NoGroup)?;
+        let is_it = |record: &Child| (record.address, record.handle) == (sender.address, child.handle);
+        let at = self.children(index).iter().position(is_it).ok_or(Failure::NoGroup)?;
+        Ok((index, at))
+    }
+
+    /// Frees a group, whatever its state.
+    pub(super) fn free_group(&mut self, index: usize) {
+        let record = self.tables.groups[index];
+        if record.operands != NONE {
+            if let Ok(mut map) = Buddy::attach(self.tables.operand_map) {
+                // An error is a map that another process has spoiled: the blocks stay taken.
+                let _ = map.free(record.operands);
+            }
+        }
+        if let Some(job) = self.tables.jobs.get_mut(record.job as usize) {
+            job.groups = job.groups.saturating_sub(1);
+            job.credits = job.credits.saturating_sub(record.credits_counted);
+        }
+        let generation = slot::generation(record.slot).wrapping_add(1);
+        let record = &mut self.tables.groups[index];
+        let (is_due, next_due) = (record.is_due, record.next_due);
+        // A record in the queue stays there, and is passed over.
+        *record = Group { slot: slot::word(generation, slot::FREE), is_due, next_due, ..Group::default() };
+    }
+
+    /// The handle of a group that is formed or forms.
+    pub fn handle(&self, index: usize) -> Option<u64> {
+        let record = self.tables.groups.get(index).filter(|record| record.status() != slot::FREE)?;
+        Some(handle_of(index, record))
+    }
+}
+
+/// Whether a join says the same of the group as those before it.
+fn agrees(record: &Group, join: &Join) -> bool {
+    let level = usize::from(record.level).min(LEVELS_MAX);
+    record.tree == join.tree
+        && record.options == join.options
+        && record.level == join.level
+        && record.total == join.total
+        && record.expected[level..] == join.expected[level..]
+        && join.members != 0
+        && join.credits != 0
+}
+
+/// Operands of one operation that may lie at the node: with an order one for each child, of which the first is where they are reduced;
+/// else the reduced ones, and one that has just come.
+pub(super) fn places(record: &Group) -> u64 {
+    match record.options & options::ORDERED {
+        0 => 2,
+        _ => u64::from(record.joined.max(1)),
+    }
+}
+
+/// Blocks of one operand.
+pub(super) fn operand_blocks(bytes: u32) -> u64 {
+    u64::from(bytes.div_ceil(OPERAND_ALIGN))
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the manager sets at a node: which jobs may use it, how much of it, and which trees it is in (seed 001, section III.F). And what it
+//! takes back: the node has no time-outs, so the manager says what is lost (section III.E).
+//!
+//! Cost: O(jobs), and O(groups) where groups end.
+
+use super::failure::Failure;
+use super::node::Node;
+use super::records::{Job, Tree, job, tree};
+use crate::errors::Full;
+use crate::tables::slot;
+
+/// A job's share of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Groups that it may have.
+    pub groups: u32,
+    /// Operations of all its groups together that may be under way.
+    pub credits: u32,
+    /// Bytes of one operation.
+    pub bytes: u32,
+}
+
+impl Node<'_> {
+    /// Lets a job use the node. A job that is there gets another quota; what it has stays.
+    pub fn admit(&mut self, number: u32, key: u64, quota: Quota) -> Result<(), Full> {
+        let jobs = &mut *self.tables.jobs;
+        let known = |record: &Job| slot::status(record.slot) == job::OPEN && record.number == number && record.key == key;
+        let free = |record: &Job| slot::status(record.slot) == slot::FREE;
+        let Some(at) = jobs.iter().position(known).or_else(|| jobs.iter().position(free)) else { return Err(Full) };
+        let record = &mut jobs[at];
+        if free(record) {
+            *record = Job { number, key, slot: record.slot, ..Job::default() };
+        }
+        (record.groups_max, record.credits_max, record.bytes_max) = (quota.groups, quota.credits, quota.bytes);
+        record.slot = slot::word(slot::generation(record.slot), job::OPEN);
+        Ok(())
+    }
+
+    /// Takes a job's resources back. Its groups fail, and later messages of it hear why.
+    pub fn revoke(&mut self, number: u32, key: u64, failure: Failure) {
+        let Ok(at) = self.find_job(number, key) else { return };
+        let record = &mut self.tables.jobs[at];
+        record.slot = slot::word(slot::generation(record.slot), job::REVOKED);
+        record.failure = failure as u32;
+        for index in 0..self.tables.groups.len() {
+            if self.tables.groups[index].job as usize == at {
+                self.fail_group(index, failure);
+            }
+        }
+    }
+
+    /// Forgets a job that has ended, with what is left of it. Nobody is told.
+    pub fn forget(&mut self, number: u32, key: u64) {
+        let Ok(at) = self.find_job(number, key) else { return };
+        for index in 0..self.tables.groups.len() {
+            let record = &self.tables.groups[index];
+            if record.status() != slot::FREE && record.job as usize == at {
+                self.free_group(index);
+            }
+        }
+        let generation = slot::generation(self.tables.jobs[at].slot).wrapping_add(1);
+        self.tables.jobs[at] = Job { slot: slot::word(generation, slot::FREE), ..Job::default() };
+    }
+
+    /// Puts the node into a tree: below `parent` (nid << 32 | pid), or, without one, as its root. False: there is no such tree here.
+    pub fn set_tree(&mut self, number: u16, parent: Option<u64>) -> bool {
+        let Some(record) = self.tables.trees.get_mut(usize::from(number)) else { return false };
+        *record = Tree { status: tree::OPEN, is_root: parent.is_none().into(), parent: parent.unwrap_or_default() };
+        true
+    }
+
+    /// Takes the node out of a tree. The tree's groups fail.
+    pub fn clear_tree(&mut self, number: u16, failure: Failure) {
+        let Some(record) = self.tables.trees.get_mut(usize::from(number)) else { return };
+        *record = Tree::default();
+        for index in 0..self.tables.groups.len() {
+            if self.tables.groups[index].tree == number {
+                self.fail_group(index, failure);
+            }
+        }
+    }
+
+    /// A process or a node is lost: the groups fail in which it is a child or the parent. What would be sent to it is dropped.
+    pub fn lose(&mut self, address: u64) {
+        for index in 0..self.tables.groups.len() {
+            let record = self.tables.groups[index];
+            if record.status() == slot::FREE {
+                continue;
+            }
+            let is_child = self.children(index).iter().any(|child| child.address == address);
+            let is_parent = record.has_joined != 0 && record.parent == address;
+            if !is_child && !is_parent {
+                continue;
+            }
+            self.fail_group(index, Failure::Lost);
+            // It says nothing any more, and need not be told.
+            if is_parent {
+                self.tables.groups[index].has_joined = 0;
+            }
+            let children = self.children_mut(index).iter_mut();
+            let ended = children.filter(|child| child.address == address && child.has_left == 0);
+            let count = ended.map(|child| child.has_left = 1).count();
+            self.tables.groups[index].left += count as u32;
+            self.enqueue(index);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A member of groups: it joins its leaf node, starts operations as it has credits, and takes their results.
+//!
+//! Invariants
+//! 1. Operation `n` starts when that of `n - credits` is over and was taken. So the nodes have room for it.
+//! 2. A result is in the program's memory before its operation is over.
+//! 3. When a group has failed all its operations are over, with the failure.
+//!
+//! Cost: O(1) for each message and operation; O(credits) for a failure.
+
+use super::failure::Failure;
+use super::message::{Child, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
+use super::node::Refusal;
+use crate::bus::Bus;
+use crate::errors::Full;
+use crate::tables::{Request, slot};
+
+/// Status of memberships.
+mod status {
+    pub const JOINING: u32 = 1;
+    pub const READY: u32 = 2;
+    pub const FAILED: u32 = 3;
+    /// It is no member: it waits for one result, as the target of an operation.
+    pub const EXPECTING: u32 = 4;
+}
+
+/// A group that a process is a member of, or a result that it waits for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    pub slot: u32,
+    pub job: u32,
+    pub number: u32,
+    /// Its number among the node's children.
+    pub child: u32,
+    pub key: u64,
+    /// The leaf node: nid << 32 | pid, and its handle of the group.
+    pub node: u64,
+    pub handle: u64,
+    /// The number of the next operation to start, and of the next to be over.
+    pub next: u64,
+    pub completed: u64,
+    pub credits: u32,
+    pub bytes: u32,
+    pub failure: u32,
+    pub reserved: u32,
+}
+
+/// State of started operations.
+mod state {
+    pub const FREE: u32 = 0;
+    pub const STARTED: u32 = 1;
+    pub const OVER: u32 = 2;
+}
+
+/// An operation that was started, and not taken.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Started {
+    pub number: u64,
+    /// Where the result goes, in the memory of the program, and its bytes. With another target there are none.
+    pub result: u64,
+    pub bytes: u32,
+    pub state: u32,
+    pub failure: u32,
+    pub reserved: u32,
+}
+
+/// The tables of a process's memberships, for the holder of its lock.
+pub struct Member<'a> {
+    pub memberships: &'a mut [Membership],
+    /// As many for each membership.
+    pub started: &'a mut [Started],
+}
+
+/// Why an operation was not started. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// There is no such membership.
+    NoGroup,
+    /// The group is not formed yet, or as many operations are started and not taken as it has credits. Try again later.
+    Credit,
+    /// The group has failed.
+    Failed(Failure),
+}
+
+/// A group as a member sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupState {
+    Joining,
+    /// Credits, and bytes of an operation.
+    Ready {
+        credits: u32,
+        bytes: u32,
+    },
+    Failed(Failure),
+}
+
+impl Member<'_> {
+    /// Joins a group at a leaf node. `join` has the credits that it would like; its handle is set here. Returns the handle, and the message
+    /// to the node.
+    pub fn join(&mut self, node: u64, key: u64, join: &Join) -> Result<(u64, Message), Full> {
+        let credits = (join.credits as usize).min(self.records_each());
+        let (index, generation) = self.find_free().filter(|_| credits != 0).ok_or(Full)?;
+        let Join { job, number, .. } = *join;
+        let slot = slot::word(generation, status::JOINING);
+        self.memberships[index] = Membership { slot, job, number, key, node, ..Membership::default() };
+        self.records(index).fill(Started::default());
+        let handle = handle_of(index, &self.memberships[index]);
+        Ok((handle, Message::Join(Join { handle, level: 0, credits: credits as u16, ..*join })))
+    }
+
+    /// Waits for a result as the target of an operation of a job. Returns the handle for [`super::message::Target`].
+    pub fn expect(&mut self, key: u64, result: u64, bytes: u32) -> Result<u64, Full> {
+        let (index, generation) = self.find_free().filter(|_| self.records_each() != 0).ok_or(Full)?;
+        let slot = slot::word(generation, status::EXPECTING);
+        self.memberships[index] = Membership { slot, key, ..Membership::default() };
+        let records = self.records(index);
+        records.fill(Started::default());
+        if let Some(record) = records.first_mut() {
+            *record = Started { result, bytes, state: state::STARTED, ..Started::default() };
+        }
+        Ok(handle_of(index, &self.memberships[index]))
+    }
+
+    /// Starts an operation whose result goes to `result`. Returns its number, and the message to the node, whose payload is the operand.
+    pub fn start(&mut self, handle: u64, reduction: &Reduction, result: u64) -> Result<(u64, Message), StartError> {
+        let index = self.find(handle).ok_or(StartError::NoGroup)?;
+        let membership = self.memberships[index];
+        match slot::status(membership.slot) {
+            status::READY => {}
+            status::FAILED => return Err(StartError::Failed(membership.failure())),
+            status::EXPECTING => return Err(StartError::NoGroup),
+            _ => return Err(StartError::Credit),
+        }
+        let number = membership.next;
+        let bytes = if reduction.target.is_none() { reduction.bytes } else { 0 };
+        let record = self.record(index, number).filter(|record| record.state == state::FREE);
+        *record.ok_or(StartError::Credit)? = Started { number, result, bytes, state: state::STARTED, ..Started::default() };
+        self.memberships[index].next = number + 1;
+        let (group, child) = (membership.handle, membership.child);
+        Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
+    }
+
+    /// Takes a message of the node. The bus has its payload, and reaches the program's memory.
+    pub fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Result<(), Refusal> {
+        let (sender, message) = Message::decode(request).map_err(Refusal::Message)?;
+        match message {
+            Message::Joined(joined) => Ok(self.joined(sender, &joined)?),
+            Message::Failed(failed) => {
+                let index = self.find_for(sender, failed.group)?;
+                self.fail(index, failed.failure);
+                Ok(())
+            }
+            Message::Result(outcome) => self.result(bus, sender, &outcome),
+            _ => Err(Failure::NoGroup.into()),
+        }
+    }
+
+    /// A message of this member was refused by the node.
+    pub fn refused(&mut self, handle: u64, failure: Failure) {
+        if let Some(index) = self.find(handle) {
+            self.fail(index, failure);
+        }
+    }
+
+    fn joined(&mut self, sender: Sender, joined: &Joined) -> Result<(), Failure> {
+        let index = self.find_for(sender, joined.group)?;
+        let each = self.records_each() as u32;
+        let membership = &mut self.memberships[index];
+        if slot::status(membership.slot) != status::JOINING {
+            return Ok(());
+        }
+        (membership.handle, membership.child) = (joined.handle, joined.child);
+        (membership.credits, membership.bytes) = (joined.credits.min(each), joined.bytes);
+        membership.slot = slot::word(slot::generation(membership.slot), status::READY);
+        Ok(())
+    }
+
+    fn result<B: Bus>(&mut self, bus: &mut B, sender: Sender, outcome: &Outcome) -> Result<(), Refusal> {
+        let index = self.find_for(sender, outcome.group)?;
+        let membership = self.memberships[index];
+        let is_member = match slot::status(membership.slot) {
+            status::READY => true,
+            status::EXPECTING => false,
+            _ => return Ok(()),
+        };
+        let number = if is_member { outcome.number } else { 0 };
+        if number < membership.completed {
+            return Ok(());
+        }
+        let started = self.record(index, number).map(|record| *record);
+        let started = started.filter(|record| record.state == state::STARTED && record.number == number);
+        let started = started.filter(|_| number == membership.completed).ok_or(Failure::Credit)?;
+        let has_length = outcome.bytes == if outcome.failure.is_none() { started.bytes } else { 0 };
+        let mut failure = outcome.failure;
+        if !has_length {
+            // Members and a process that is no member need not agree on the length.
+            failure = Some(Failure::OperationMismatch);
+        } else if outcome.bytes != 0 {
+            bus.put(0, started.result, outcome.bytes.into()).map_err(Refusal::Payload)?;
+        }
+        if let Some(record) = self.record(index, number) {
+            (record.failure, record.state) = (failure.map_or(0, |failure| failure as u32), state::OVER);
+        }
+        self.memberships[index].completed = number + 1;
+        Ok(())
+    }
+
+    fn fail(&mut self, index: usize, failure: Failure) {
+        let membership = &mut self.memberships[index];
+        if !matches!(slot::status(membership.slot), status::JOINING | status::READY) {
+            return;
+        }
+        membership.slot = slot::word(slot::generation(membership.slot), status::FAILED);
+        membership.failure = failure as u32;
+        membership.completed = membership.next;
+        for record in self.records(index).iter_mut().filter(|record| record.state == state::STARTED) {
+            (record.failure, record.state) = (failure as u32, state::OVER);
+        }
+    }
+
+    /// Takes the outcome of an operation that is over. None: it is not, or was taken.
+    pub fn take(&mut self, handle: u64, number: u64) -> Option<Result<(), Failure>> {
+        let index = self.find(handle)?;
+        let record = self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
+        let failure = Failure::from_u8(record.failure as u8);
+        *record = Started::default();
+        Some(failure.map_or(Ok(()), Err))
+    }
+
+    /// The state of a group. None: there is no such membership.
+    pub fn state(&self, handle: u64) -> Option<GroupState> {
+        let membership = &self.memberships[self.find(handle)?];
+        Some(match slot::status(membership.slot) {
+            status::READY => GroupState::Ready { credits: membership.credits, bytes: membership.bytes },
+            status::FAILED => GroupState::Failed(membership.failure()),
+            _ => GroupState::Joining,
+        })
+    }
+
+    /// Leaves a group, or waits for a result no longer. Returns the message to the node, if it is to have one. What is under way is given
+    /// up: then the group fails at the others.
+    pub fn leave(&mut self, handle: u64) -> Option<(u64, Message)> {
+        let index = self.find(handle)?;
+        let Membership { slot, job, number, node, .. } = self.memberships[index];
+        let generation = slot::generation(slot).wrapping_add(1);
+        self.memberships[index] = Membership { slot: slot::word(generation, slot::FREE), ..Membership::default() };
+        let is_member = slot::status(slot) != status::EXPECTING;
+        is_member.then_some((node, Message::Leave(Child { job, number, handle })))
+    }
+
+    fn records_each(&self) -> usize {
+        self.started.len().checked_div(self.memberships.len()).unwrap_or(0)
+    }
+
+    fn records(&mut self, index: usize) -> &mut [Started] {
+        let each = self.records_each();
+        self.started.get_mut(index * each..(index + 1) * each).unwrap_or_default()
+    }
+
+    /// The record of an operation.
+    fn record(&mut self, index: usize, number: u64) -> Option<&mut Started> {
+        let credits = self.memberships[index].credits.max(1);
+        let place = number % u64::from(credits);
+        self.records(index).get_mut(place as usize)
+    }
+
+    fn find_free(&self) -> Option<(usize, u32)> {
+        let index = self.memberships.iter().position(|record| slot::status(record.slot) == slot::FREE)?;
+        Some((index, slot::generation(self.memberships[index].slot)))
+    }
+
+    fn find(&self, handle: u64) -> Option<usize> {
+        let index = handle as u32 as usize;
+        let record = self.memberships.get(index)?;
+        let is_it = slot::status(record.slot) != slot::FREE && handle_of(index, record) == handle;
+        is_it.then_some(index)
+    }
+
+    /// The membership that a message is for: the job's, and of the node that it comes from. A result for a target comes from any node.
+    fn find_for(&self, sender: Sender, handle: u64) -> Result<usize, Failure> {
+        let index = self.find(handle).ok_or(Failure::NoGroup)?;
+        let record = &self.memberships[index];
+        let is_from_node = record.node == sender.address || slot::status(record.slot) == status::EXPECTING;
+        if record.key == sender.key && is_from_node { Ok(index) } else { Err(Failure::NoGroup) }
+    }
+}
+
+impl Membership {
+    fn failure(&self) -> Failure {
+        Failure::from_u8(self.failure as u8).unwrap_or(Failure::NoGroup)
+    }
+}
+
+fn handle_of(index: usize, record: &Membership) -> u64 {
+    u64::from(slot::generation(record.slot)) << 32 | index as u64
+}
+
+const _: () = {
+    assert!(size_of::<Membership>() == 72);
+    assert!(size_of::<Started>() == 32);
+};

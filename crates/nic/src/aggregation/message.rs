@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The messages between members and nodes, as requests of the NIC (seed 001, figures 2 and 3). The packet format is that of all units
+//! ([`crate::packet`]); this file says what its fields mean.
+//!
+//! | field | `Request` | `Result` | `Join`, `Leave`, `Fail` | `Joined`, `Failed` |
+//! |---|---|---|---|---|
+//! | `kind` | [`kind::AGGREGATION_REQUEST`] | [`kind::AGGREGATION_RESULT`] | [`kind::AGGREGATION_UP`] | [`kind::AGGREGATION_DOWN`] |
+//! | `initiator` | sender: nid << 32 / pid | | | |
+//! | `match_bits` | key of the job | | | |
+//! | `header_data` | number | number | group's number << 32 / `Join`: order | credits << 32 / bytes |
+//! | `remote_offset` | the receiver's handle of the group | the same | the sender's handle | the receiver's handle |
+//! | `length` | bytes of payload | the same | 0 | 0 |
+//! | `portal` | child | 0 | job | child |
+//! | `operation` | operation | 0 | 0 | 0 |
+//! | `datatype` | type of the values | 0 | 0 | 0 |
+//! | `operand[0]` 7:0 | [`VERSION`] | | | |
+//! | 15:8 | failure | failure | code | code |
+//! | 23:16 | type of the indices | 0 | `Join`: options; `Fail`: failure | failure |
+//! | 31:24 | 1: a target | 0 | `Join`: level | 0 |
+//! | 47:32 | 0 | 0 | `Join`: tree | 0 |
+//! | 63:48 | 0 | 0 | `Join`: credits | 0 |
+//! | `operand[1]` | target | 0 | `Join`: members << 32 / total | the sender's handle |
+//! | `operand[2]` | target's handle | 0 | `Join`: children expected at four levels | 0 |
+//! | `operand[3]` | 0 | 0 | `Join`: at two more, then bytes << 32 | 0 |
+//!
+//! What a message does not use is 0, and a message that has something else there is refused.
+
+use super::failure::Failure;
+use super::records::LEVELS_MAX;
+use crate::tables::{Request, kind};
+
+/// Version of the messages.
+pub const VERSION: u8 = 1;
+
+/// A message to a node, or to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    Request(Operand),
+    Result(Outcome),
+    Join(Join),
+    /// A child leaves its group.
+    Leave(Child),
+    /// The group has failed beneath.
+    Fail(Child, Failure),
+    Joined(Joined),
+    Failed(Failed),
+}
+
+/// Where a message comes from, and its job's key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// nid << 32 | pid.
+    pub address: u64,
+    pub key: u64,
+}
+
+/// What a reduction does, as each member says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reduction {
+    /// The operation and the types of values and indices, as [`crate::aggregation::operations`] reads them.
+    pub operation: u8,
+    pub datatype: u8,
+    pub index: u8,
+    /// Bytes of an operand, and of the result.
+    pub bytes: u32,
+    /// The process that alone gets the result. None: all members get it.
+    pub target: Option<Target>,
+}
+
+/// A process outside of the way down the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// nid << 32 | pid.
+    pub address: u64,
+    /// What the process calls the operation.
+    pub handle: u64,
+}
+
+/// An operand of a child. Its payload is the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    pub group: u64,
+    pub child: u32,
+    pub number: u64,
+    pub reduction: Reduction,
+    /// It has failed beneath, and there is no payload.
+    pub failure: Option<Failure>,
+}
+
+/// The end of an operation. Its payload is the result; with a failure, or another target, there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub group: u64,
+    pub number: u64,
+    pub failure: Option<Failure>,
+    pub bytes: u32,
+}
+
+/// A child joins a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    pub job: u32,
+    /// The job's number of the group.
+    pub number: u32,
+    pub tree: u16,
+    pub options: u8,
+    /// The level of the receiver, from the leaves: 0.
+    pub level: u8,
+    /// The sender's handle of the group.
+    pub handle: u64,
+    /// The lowest position of a member beneath the sender.
+    pub order: u32,
+    /// Members beneath the sender, and of the whole group.
+    pub members: u32,
+    pub total: u32,
+    /// Children of the group at the node of each level that is above the sender.
+    pub expected: [u16; LEVELS_MAX],
+    /// Operations under way, and the bytes of each, that the group would like to have.
+    pub credits: u16,
+    pub bytes: u32,
+}
+
+/// A child that has joined a group. It need not have been answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    pub job: u32,
+    /// The job's number of the group.
+    pub number: u32,
+    /// The child's handle of the group.
+    pub handle: u64,
+}
+
+/// The group is formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    pub group: u64,
+    /// The number of the receiver among the sender's children, and the sender's handle.
+    pub child: u32,
+    pub handle: u64,
+    pub credits: u32,
+    pub bytes: u32,
+}
+
+/// There is no such group, or not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub group: u64,
+    pub failure: Failure,
+}
+
+/// A message that cannot be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageError {
+    /// It has another version.
+    Version(u8),
+    /// A field has a value that none may have.
+    Malformed,
+}
+
+mod code {
+    pub const JOIN: u8 = 1;
+    pub const LEAVE: u8 = 2;
+    pub const FAIL: u8 = 3;
+    pub const JOINED: u8 = 1;
+    pub const FAILED: u8 = 2;
+}
+
+/// The first word of the operand.
+#[derive(Clone, Copy)]
+struct Head {
+    first: u8,
+    second: u8,
+    third: u8,
+    low: u16,
+    high: u16,
+}
+
+impl Head {
+    const fn new(first: u8, second: u8) -> Head {
+        Head { first, second, third: 0, low: 0, high: 0 }
+    }
+
+    fn word(self) -> u64 {
+        let [low, high] = [self.low.to_le_bytes(), self.high.to_le_bytes()];
+        u64::from_le_bytes([VERSION, self.first, self.second, self.third, low[0], low[1], high[0], high[1]])
+    }
+
+    fn from_word(word: u64) -> Result<Head, MessageError> {
+        let [version, first, second, third, low @ .., d, e] = word.to_le_bytes();
+        if version != VERSION {
+            return Err(MessageError::Version(version));
+        }
+        Ok(Head { first, second, third, low: u16::from_le_bytes(low), high: u16::from_le_bytes([d, e]) })
+    }
+}
+
+fn halves(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn split(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// A failure, or none.
+fn failure_of(number: u8) -> Result<Option<Failure>, MessageError> {
+    match number {
+        0 => Ok(None),
+        number => Failure::from_u8(number).map(Some).ok_or(MessageError::Malformed),
+    }
+}
+
+/// The child that a request of [`kind::AGGREGATION_UP`] names.
+fn child_of(request: &Request) -> Child {
+    Child { job: request.portal, number: split(request.header_data).0, handle: request.remote_offset }
+}
+
+fn number_of(failure: Option<Failure>) -> u8 {
+    failure.map_or(0, |failure| failure as u8)
+}
+
+impl Message {
+    /// The request of the NIC that carries it.
+    pub fn encode(&self, sender: Sender) -> Request {
+        let request = Request { initiator: sender.address, match_bits: sender.key, ..Request::default() };
+        match *self {
+            Message::Request(Operand { group, child, number, reduction, failure }) => {
+                let Reduction { operation, datatype, index, bytes, target } = reduction;
+                let head = Head { third: target.is_some().into(), ..Head::new(number_of(failure), index) };
+                let (address, handle) = target.map_or((0, 0), |target| (target.address, target.handle));
+                Request {
+                    kind: kind::AGGREGATION_REQUEST,
+                    operation,
+                    datatype,
+                    portal: child,
+                    header_data: number,
+                    remote_offset: group,
+                    length: bytes.into(),
+                    operand: [head.word(), address, handle, 0],
+                    ..request
+                }
+            }
+            Message::Result(Outcome { group, number, failure, bytes }) => Request {
+                kind: kind::AGGREGATION_RESULT,
+                header_data: number,
+                remote_offset: group,
+                length: bytes.into(),
+                operand: [Head::new(number_of(failure), 0).word(), 0, 0, 0],
+                ..request
+            },
+            Message::Join(join) => {
+                let Join { job, number, tree, options, level, handle, order, .. } = join;
+                let Join { members, total, expected, credits, bytes, .. } = join;
+                let head = Head { third: level, low: tree, high: credits, ..Head::new(code::JOIN, options) };
+                let [a, b, c, d, e, f] = expected.map(u64::from);
+                let expected = [a | b << 16 | c << 32 | d << 48, e | f << 16 | u64::from(bytes) << 32];
+                Request {
+                    kind: kind::AGGREGATION_UP,
+                    portal: job,
+                    header_data: halves(number, order),
+                    remote_offset: handle,
+                    operand: [head.word(), halves(members, total), expected[0], expected[1]],
+                    ..request
+                }
+            }
+            Message::Leave(Child { job, number, handle }) => Request {
+                kind: kind::AGGREGATION_UP,
+                portal: job,
+                header_data: halves(number, 0),
+                remote_offset: handle,
+                operand: [Head::new(code::LEAVE, 0).word(), 0, 0, 0],
+                ..request
+            },
+            Message::Fail(Child { job, number, handle }, failure) => Request {
+                kind: kind::AGGREGATION_UP,
+                portal: job,
+                header_data: halves(number, 0),
+                remote_offset: handle,
+                operand: [Head::new(code::FAIL, failure as u8).word(), 0, 0, 0],
+                ..request
+            },
+            Message::Joined(Joined { group, child, handle, credits, bytes }) => Request {
+                kind: kind::AGGREGATION_DOWN,
+                portal: child,
+                header_data: halves(credits, bytes),
+                remote_offset: group,
+                operand: [Head::new(code::JOINED, 0).word(), handle, 0, 0],
+                ..request
+            },
+            Message::Failed(Failed { group, failure }) => Request {
+                kind: kind::AGGREGATION_DOWN,
+                remote_offset: group,
+                operand: [Head::new(code::FAILED, failure as u8).word(), 0, 0, 0],
+                ..request
+            },
+        }
+    }
+
+    /// The message of a request, and who says that it sends it.
+    pub fn decode(request: &Request) -> Result<(Sender, Message), MessageError> {
+        let sender = Sender { address: request.initiator, key: request.match_bits };
+        let head = Head::from_word(request.operand[0])?;
+        let message = match (request.kind, head.first) {
+            (kind::AGGREGATION_REQUEST, failure) => {
+                let [_, address, handle, _] = request.operand;
+                let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
+                let target = (head.third == 1).then_some(Target { address, handle });
+                let (operation, datatype, index) = (request.operation, request.datatype, head.second);
+                let reduction = Reduction { operation, datatype, index, bytes, target };
+                let failure = failure_of(failure)?;
+                let (group, child, number) = (request.remote_offset, request.portal, request.header_data);
+                Message::Request(Operand { group, child, number, reduction, failure })
+            }
+            (kind::AGGREGATION_RESULT, failure) => {
+                let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
+                let (group, number) = (request.remote_offset, request.header_data);
+                Message::Result(Outcome { group, number, failure: failure_of(failure)?, bytes })
+            }
+            (kind::AGGREGATION_UP, code::JOIN) => {
+                let [_, sums, first, second] = request.operand;
+                let ((number, order), (members, total)) = (split(request.header_data), split(sums));
+                let at = |word: u64, place: u32| (word >> (16 * place)) as u16;
+                let expected =
+                    [at(first, 0), at(first, 1), at(first, 2), at(first, 3), at(second, 0), at(second, 1)];
+                Message::Join(Join {
+                    job: request.portal,
+                    number,
+                    tree: head.low,
+                    options: head.second,
+                    level: head.third,
+                    handle: request.remote_offset,
+                    order,
+                    members,
+                    total,
+                    expected,
+                    credits: head.high,
+                    bytes: split(second).0,
+                })
+            }
+            (kind::AGGREGATION_UP, code::LEAVE) => Message::Leave(child_of(request)),
+            (kind::AGGREGATION_UP, code::FAIL) => {
+                let failure = failure_of(head.second)?.ok_or(MessageError::Malformed)?;
+                Message::Fail(child_of(request), failure)
+            }
+            (kind::AGGREGATION_DOWN, code::JOINED) => {
+                let (credits, bytes) = split(request.header_data);
+                let (group, child, handle) = (request.remote_offset, request.portal, request.operand[1]);
+                Message::Joined(Joined { group, child, handle, credits, bytes })
+            }
+            (kind::AGGREGATION_DOWN, code::FAILED) => {
+                let failure = failure_of(head.second)?.ok_or(MessageError::Malformed)?;
+                Message::Failed(Failed { group: request.remote_offset, failure })
+            }
+            _ => return Err(MessageError::Malformed),
+        };
+        // The home sets what it needs on the way. All other fields are those of the message, or 0.
+        let carried = Request { uid: request.uid, lookups: request.lookups, ack: request.ack, ..message.encode(sender) };
+        if carried == *request { Ok((sender, message)) } else { Err(MessageError::Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn failures() -> impl Strategy<Value = Failure> {
+        proptest::sample::select(&Failure::ALL[..])
+    }
+
+    fn messages() -> impl Strategy<Value = Message> {
+        let words = any::<(u64, u64, u64, u64)>();
+        let small = any::<(u32, u32, u32, u32)>();
+        let bytes = any::<(u8, u8, u8, bool)>();
+        let join = any::<([u16; LEVELS_MAX], u16, u16)>();
+        (words, small, bytes, join, failures(), 0..7).prop_map(|(words, small, bytes, join, failure, which)| {
+            let (group, number, address, handle) = words;
+            let (child, length, order, total) = small;
+            let (operation, datatype, index, flag) = bytes;
+            let from = Child { job: child, number: number as u32, handle };
+            let maybe = flag.then_some(failure);
+            match which {
+                0 => {
+                    let target = flag.then_some(Target { address, handle });
+                    let reduction = Reduction { operation, datatype, index, bytes: length, target };
+                    Message::Request(Operand { group, child, number, reduction, failure: maybe })
+                }
+                1 => Message::Result(Outcome { group, number, failure: maybe, bytes: length }),
+                2 => Message::Join(Join {
+                    job: child,
+                    number: number as u32,
+                    tree: join.1,
+                    options: operation,
+                    level: index,
+                    handle,
+                    order,
+                    members: length,
+                    total,
+                    expected: join.0,
+                    credits: join.2,
+                    bytes: address as u32,
+                }),
+                3 => Message::Leave(from),
+                4 => Message::Fail(from, failure),
+                5 => Message::Joined(Joined { group, child, handle, credits: order, bytes: length }),
+                _ => Message::Failed(Failed { group, failure }),
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_decodes_to_the_same(message in messages(), address: u64, key: u64) {
+            let sender = Sender { address, key };
+            prop_assert_eq!(Message::decode(&message.encode(sender)), Ok((sender, message)));
+        }
+
+        /// A request decodes to a message that encodes to the same request, or to an error.
+        #[test]
+        fn any_request_is_a_message_or_is_refused(
+            kind in kind::AGGREGATION_REQUEST - 1..=kind::AGGREGATION_DOWN + 1,
+            bytes: [u8; 2],
+            portal: u32,
+            words: [u64; 5],
+            operand: [u64; 4],
+            version in prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
+            code in 0..5u8,
+            clears: [bool; 4],
+        ) {
+            let cleared = |word: u64, clear: bool| if clear { 0 } else { word };
+            let head = cleared(operand[0] >> 16, clears[0]) << 16 | u64::from(code) << 8 | u64::from(version);
+            let request = Request {
+                kind,
+                operation: if clears[0] { 0 } else { bytes[0] },
+                datatype: if clears[0] { 0 } else { bytes[1] },
+                portal,
+                initiator: words[0],
+                match_bits: words[1],
+                remote_offset: words[2],
+                header_data: cleared(words[3], clears[1]),
+                length: cleared(words[4] >> 32, clears[2]),
+                operand: [head, operand[1], cleared(operand[2], clears[3]), cleared(operand[3], clears[3])],
+                ..Request::default()
+            };
+            match Message::decode(&request) {
+                Ok((sender, message)) => prop_assert_eq!(message.encode(sender), request),
+                Err(MessageError::Version(found)) => prop_assert!(found == version && found != VERSION),
+                Err(MessageError::Malformed) => {}
+            }
+        }
+    }
+}

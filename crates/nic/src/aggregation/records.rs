@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of a node and of a member, and their limits. Records are plain integers: any bit pattern is a value, so a table that a
+//! hostile process wrote is read and refused without undefined behaviour.
+//!
+//! A record's first word is its *slot*, as in [`crate::tables`]: generation and status. A handle of a group is generation << 32 | index.
+
+use super::failure::Failure;
+use crate::handle::NONE;
+use crate::tables::slot;
+
+/// The most levels of nodes in a tree.
+pub const LEVELS_MAX: usize = 6;
+/// Operands lie on multiples of this many bytes.
+pub const OPERAND_ALIGN: u32 = 64;
+/// The most trees of a node, jobs, groups, children of a group and credits of a group.
+pub const TREES_MAX: u32 = 1023;
+pub const JOBS_MAX: u32 = 1 << 12;
+pub const GROUPS_MAX: u32 = 1 << 14;
+pub const CHILDREN_MAX: u32 = 1 << 12;
+pub const CREDITS_MAX: u32 = 1 << 9;
+
+/// Capacities of a node's tables, set when it is made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub jobs: u32,
+    /// Trees are numbered from 0 to one below this.
+    pub trees: u32,
+    pub groups: u32,
+    /// Children of one group.
+    pub children: u32,
+    /// Operations of one group that may be under way.
+    pub credits: u32,
+    /// Memory for operands, in blocks of [`OPERAND_ALIGN`] bytes.
+    pub operand_blocks: u32,
+}
+
+impl Limits {
+    /// A node as on SwitchIB-2 (seed 001, section III.F: 64 trees, a large number of groups, hundreds of operations), with the 36 ports of
+    /// such a switch. Some 5 MB, 4 MB of them for operands.
+    pub const DEFAULT: Limits =
+        Limits { jobs: 64, trees: 64, groups: 256, children: 36, credits: 16, operand_blocks: 1 << 16 };
+
+    /// These limits, each brought into the range that a table supports.
+    pub fn clamped(self) -> Limits {
+        Limits {
+            jobs: self.jobs.min(JOBS_MAX),
+            trees: self.trees.min(TREES_MAX),
+            groups: self.groups.min(GROUPS_MAX),
+            children: self.children.min(CHILDREN_MAX),
+            credits: self.credits.min(CREDITS_MAX),
+            operand_blocks: self.operand_blocks.min(crate::buddy::Buddy::BLOCKS_MAX),
+        }
+    }
+}
+
+/// Status of jobs.
+pub mod job {
+    pub const OPEN: u32 = 1;
+    /// Its resources were taken back. It stays, so that late messages hear why.
+    pub const REVOKED: u32 = 2;
+}
+
+/// A job that may use the node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    pub slot: u32,
+    pub number: u32,
+    pub key: u64,
+    /// The quota: groups, credits of all groups together, bytes of one operation.
+    pub groups_max: u32,
+    pub credits_max: u32,
+    pub bytes_max: u32,
+    /// What is used of it.
+    pub groups: u32,
+    pub credits: u32,
+    pub failure: u32,
+}
+
+/// Status of trees.
+pub mod tree {
+    pub const OPEN: u32 = 1;
+}
+
+/// A tree that the node is in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    pub status: u32,
+    /// 1: the node is its root.
+    pub is_root: u32,
+    /// The node above: nid << 32 | pid.
+    pub parent: u64,
+}
+
+/// Options of a group.
+pub mod options {
+    /// The root is the lowest node that has all members beneath it.
+    pub const TRIM: u8 = 1;
+    /// Operands are reduced in the order of the children.
+    pub const ORDERED: u8 = 2;
+    pub const ALL: u8 = TRIM | ORDERED;
+}
+
+/// Status of groups.
+pub mod group {
+    /// Children join.
+    pub const JOINING: u32 = 1;
+    /// The node has joined its parent, and waits for the answer.
+    pub const WAITING: u32 = 2;
+    pub const READY: u32 = 3;
+    pub const FAILED: u32 = 4;
+}
+
+/// A group at a node.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    pub slot: u32,
+    /// Index of its job.
+    pub job: u32,
+    /// The job's number of the group.
+    pub number: u32,
+    pub tree: u16,
+    pub options: u8,
+    pub level: u8,
+    /// Children of the group at the node of each level.
+    pub expected: [u16; LEVELS_MAX],
+    pub total: u32,
+    /// Members beneath, and the lowest position of one.
+    pub members: u32,
+    pub order: u32,
+    pub joined: u32,
+    pub left: u32,
+    /// Granted: at first what was asked for, in the end what the whole way up grants.
+    pub credits: u32,
+    pub bytes: u32,
+    /// What its job's use counts for it.
+    pub credits_counted: u32,
+    /// First block of its operands; [`NONE`]: it has none.
+    pub operands: u32,
+    /// 1: this node is the root.
+    pub is_root: u32,
+    /// Not 0: its parent was asked to take the group. 1: the parent has heard that it failed.
+    pub has_joined: u32,
+    pub has_failed: u32,
+    pub failure: u32,
+    /// The node above, its handle, and this node's number among its children.
+    pub parent: u64,
+    pub parent_handle: u64,
+    pub child: u32,
+    /// Children that know the group's state.
+    pub informed: u32,
+    /// Operations that all children have sent; that went up; whose result is there; whose result all children have.
+    pub collected: u64,
+    pub sent: u64,
+    pub resulted: u64,
+    pub distributed: u64,
+    /// Children that have the result of operation `distributed`.
+    pub told: u32,
+    /// 1: in the queue of what is to be sent. The next one there.
+    pub is_due: u32,
+    pub next_due: u32,
+    pub reserved: u32,
+    /// The process that sends for it, by the home's identifier, or 0.
+    pub sender: u64,
+}
+
+impl Group {
+    pub fn status(&self) -> u32 {
+        slot::status(self.slot)
+    }
+
+    /// Why it has failed.
+    pub fn failure(&self) -> Option<Failure> {
+        Failure::from_u8(self.failure as u8)
+    }
+}
+
+/// A child of a group at a node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Child {
+    /// nid << 32 | pid, and its handle of the group.
+    pub address: u64,
+    pub handle: u64,
+    /// The number of its next request.
+    pub next: u64,
+    pub order: u32,
+    pub members: u32,
+    /// 1: it has left.
+    pub has_left: u32,
+    pub reserved: u32,
+}
+
+/// An operation of a group at a node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// Its number + 1; 0: the record was never used.
+    pub number: u64,
+    /// The process that gets the result alone, and its handle.
+    pub target: u64,
+    pub target_handle: u64,
+    pub bytes: u32,
+    /// Children that have sent their operand; of these, those whose operand is reduced, if there is an order.
+    pub arrived: u32,
+    pub reduced: u32,
+    pub operation: u8,
+    pub datatype: u8,
+    pub index: u8,
+    pub has_target: u8,
+    pub failure: u32,
+    pub reserved: u32,
+}
+
+impl Operation {
+    /// Why it has failed.
+    pub fn failure(&self) -> Option<Failure> {
+        Failure::from_u8(self.failure as u8)
+    }
+}
+
+/// What exists once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Groups for which something is to be sent, in order.
+    pub due_head: u32,
+    pub due_tail: u32,
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control { due_head: NONE, due_tail: NONE }
+    }
+}
+
+/// The tables of a node, for the holder of its lock.
+pub struct Tables<'a> {
+    pub limits: Limits,
+    pub control: &'a mut Control,
+    pub jobs: &'a mut [Job],
+    pub trees: &'a mut [Tree],
+    pub groups: &'a mut [Group],
+    /// [`Limits::children`] for each group.
+    pub children: &'a mut [Child],
+    /// Twice [`Limits::credits`] for each group.
+    pub operations: &'a mut [Operation],
+    /// State of the allocator of operands.
+    pub operand_map: &'a mut [u64],
+    pub operands: &'a mut [u8],
+}
+
+const _: () = {
+    assert!(size_of::<Job>() == 40);
+    assert!(size_of::<Tree>() == 16);
+    assert!(size_of::<Group>() == 192);
+    assert!(size_of::<Child>() == 40);
+    assert!(size_of::<Operation>() == 48);
+    assert!(size_of::<Control>() == 8);
+    assert!(CREDITS_MAX <= u16::MAX as u32 && CHILDREN_MAX <= u16::MAX as u32);
+};

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a node is to send. It follows from the counts of its groups, so nothing is lost if the process that sends dies: the next one sends
+//! again, and the receiver drops what comes twice.
+//!
+//! The home takes a message ([`Node::next_send`]), sends it without the node's lock, and reports that ([`Node::finish_send`]). One process at
+//! a time sends for a group, so the order of a group's messages stays.
+//!
+//! Cost: O(children) for a group that has failed, else O(1).
+
+use core::ops::Range;
+
+use super::failure::Failure;
+use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Sender};
+use super::node::{Node, handle_of};
+use super::records::{Group, group};
+use crate::tables::slot;
+
+/// Whether the parent was asked ([`Group::has_joined`]): the join is being sent; it was sent.
+const JOIN_LEAVES: u32 = 1;
+const JOIN_SENT: u32 = 2;
+
+/// A message that a node is to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Send {
+    pub id: SendId,
+    /// nid << 32 | pid.
+    pub to: u64,
+    pub key: u64,
+    pub message: Message,
+    /// Where the payload lies among the operands.
+    pub payload: Range<usize>,
+}
+
+/// Which message it is, for [`Node::finish_send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendId {
+    group: u64,
+    what: What,
+}
+
+/// What a group has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// To a child: the group is formed, or has failed.
+    State(u32),
+    /// To the parent.
+    Join,
+    Fail,
+    Request(u64),
+    Leave,
+    /// The result of an operation, to a child.
+    Result(u64, u32),
+    /// To the target of the operation.
+    ToTarget(u64),
+}
+
+impl Node<'_> {
+    /// The next message. `executor` names the process that sends it, by the home's identifier, which is not 0.
+    pub fn next_send(&mut self, executor: u64) -> Option<Send> {
+        // A record is in the queue once, so the queue is no longer than the table.
+        for _ in 0..=self.tables.groups.len() {
+            let index = self.dequeue()?;
+            let record = self.tables.groups[index];
+            if record.status() == slot::FREE || record.sender != 0 {
+                continue;
+            }
+            let Some(what) = self.what(index) else {
+                if self.is_over(index) {
+                    self.free_group(index);
+                }
+                continue;
+            };
+            if let Some(send) = self.send_of(index, what) {
+                self.tables.groups[index].sender = executor;
+                return Some(send);
+            }
+            // The tables do not fit together.
+            self.fail_group(index, Failure::NoGroup);
+        }
+        None
+    }
+
+    /// A message has been sent, or its receiver is gone.
+    pub fn finish_send(&mut self, id: SendId) {
+        let index = id.group as u32 as usize;
+        let known = self.tables.groups.get(index);
+        if !known.is_some_and(|record| record.status() != slot::FREE && handle_of(index, record) == id.group) {
+            return;
+        }
+        let joined = self.tables.groups[index].joined;
+        let has_target = match id.what {
+            What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.has_target != 0),
+            _ => false,
+        };
+        let record = &mut self.tables.groups[index];
+        record.sender = 0;
+        match id.what {
+            What::State(child) if record.informed == child => record.informed = child + 1,
+            What::Fail => record.has_failed = 1,
+            What::Request(number) if record.sent == number => record.sent = number + 1,
+            What::Leave => record.has_joined = 0,
+            What::Result(number, child) if (record.distributed, record.told) == (number, child) => {
+                let is_last = child + 1 == joined && !(has_target && record.is_root != 0);
+                (record.distributed, record.told) = if is_last { (number + 1, 0) } else { (number, child + 1) };
+            }
+            What::ToTarget(number) if record.distributed == number => {
+                (record.distributed, record.told) = (number + 1, 0);
+            }
+            What::Join if record.has_joined == JOIN_LEAVES => record.has_joined = JOIN_SENT,
+            _ => {}
+        }
+        self.enqueue(index);
+    }
+
+    /// A message could not be sent now.
+    pub fn postpone_send(&mut self, id: SendId) {
+        let index = id.group as u32 as usize;
+        if let Some(record) = self.tables.groups.get_mut(index) {
+            record.sender = 0;
+            self.enqueue(index);
+        }
+    }
+
+    /// Processes have ended: what they were to send is sent again.
+    pub fn reclaim_sends(&mut self, mut is_alive: impl FnMut(u64) -> bool) {
+        for index in 0..self.tables.groups.len() {
+            let record = &mut self.tables.groups[index];
+            if record.status() != slot::FREE && record.sender != 0 && !is_alive(record.sender) {
+                record.sender = 0;
+                self.enqueue(index);
+            }
+        }
+    }
+
+    /// What a group has to say next.
+    fn what(&mut self, index: usize) -> Option<What> {
+        let record = self.tables.groups[index];
+        let is_answered = matches!(record.status(), group::READY | group::FAILED);
+        if is_answered {
+            let children = self.children(index).iter().enumerate().skip(record.informed as usize);
+            let next = children.filter(|(_, child)| child.has_left == 0).map(|(at, _)| at as u32).next();
+            let informed = next.unwrap_or(record.joined);
+            self.tables.groups[index].informed = informed;
+            if informed < record.joined {
+                return Some(What::State(informed));
+            }
+        }
+        match record.status() {
+            group::WAITING if record.has_joined != JOIN_SENT => Some(What::Join),
+            group::READY if record.sent < record.collected => Some(What::Request(record.sent)),
+            group::READY if record.distributed < record.resulted && record.told < record.joined => {
+                Some(What::Result(record.distributed, record.told))
+            }
+            group::READY if record.distributed < record.resulted => Some(What::ToTarget(record.distributed)),
+            group::FAILED if record.has_joined != 0 && record.has_failed == 0 => Some(What::Fail),
+            group::READY | group::FAILED if record.left == record.joined && record.has_joined != 0 => Some(What::Leave),
+            _ => None,
+        }
+    }
+
+    /// Whether a group has nobody any more.
+    fn is_over(&self, index: usize) -> bool {
+        let record = &self.tables.groups[index];
+        let is_answered = matches!(record.status(), group::READY | group::FAILED);
+        is_answered && record.left == record.joined && record.has_joined == 0
+    }
+
+    /// Makes a message.
+    fn send_of(&mut self, index: usize, what: What) -> Option<Send> {
+        let record = self.tables.groups[index];
+        let job = *self.tables.jobs.get(record.job as usize)?;
+        let group = handle_of(index, &record);
+        let as_child = Child { job: job.number, number: record.number, handle: group };
+        let (mut to, mut payload) = (record.parent, 0..0);
+        let message = match what {
+            What::State(child) => {
+                let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
+                to = address;
+                match record.failure() {
+                    None => Message::Joined(Joined {
+                        group: handle,
+                        child,
+                        handle: group,
+                        credits: record.credits,
+                        bytes: record.bytes,
+                    }),
+                    Some(failure) => Message::Failed(Failed { group: handle, failure }),
+                }
+            }
+            What::Join => {
+                // The answer may come before the send is reported.
+                self.tables.groups[index].has_joined = JOIN_LEAVES;
+                Message::Join(self.join_of(&record, job.number, group)?)
+            }
+            What::Fail => Message::Fail(as_child, record.failure()?),
+            What::Leave => Message::Leave(as_child),
+            What::Request(number) => {
+                let operation = *self.operation_mut(index, number)?;
+                if operation.failure == 0 && operation.bytes != 0 {
+                    payload = self.operand_range(index, number, 0, operation.bytes)?;
+                }
+                let (child, failure) = (record.child, operation.failure());
+                let reduction = operation.reduction();
+                Message::Request(Operand { group: record.parent_handle, child, number, reduction, failure })
+            }
+            What::Result(number, child) => {
+                let operation = *self.operation_mut(index, number)?;
+                let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
+                to = address;
+                if operation.failure == 0 && operation.has_target == 0 && operation.bytes != 0 {
+                    payload = self.operand_range(index, number, 0, operation.bytes)?;
+                }
+                let (failure, bytes) = (operation.failure(), payload.len() as u32);
+                Message::Result(Outcome { group: handle, number, failure, bytes })
+            }
+            What::ToTarget(number) => {
+                let operation = *self.operation_mut(index, number)?;
+                to = operation.target;
+                if operation.failure == 0 && operation.bytes != 0 {
+                    payload = self.operand_range(index, number, 0, operation.bytes)?;
+                }
+                let (failure, bytes) = (operation.failure(), payload.len() as u32);
+                Message::Result(Outcome { group: operation.target_handle, number, failure, bytes })
+            }
+        };
+        Some(Send { id: SendId { group, what }, to, key: job.key, message, payload })
+    }
+
+    /// How this node joins its parent.
+    fn join_of(&self, record: &Group, job: u32, handle: u64) -> Option<Join> {
+        let (level, _) = Self::level_above(record)?;
+        let Group { number, tree, options, order, members, total, expected, bytes, .. } = *record;
+        let credits = record.credits as u16;
+        Some(Join { job, number, tree, options, level, handle, order, members, total, expected, credits, bytes })
+    }
+}
+
+impl Send {
+    /// The request of the NIC that carries it, from the node with this address.
+    pub fn request(&self, own: u64) -> crate::tables::Request {
+        self.message.encode(Sender { address: own, key: self.key })
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Aggregation nodes and members around a network of queues, one for each pair of ends, in any order of arrival between pairs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_nic::aggregation::member::{GroupState, Started};
+use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
+use selvedge_nic::aggregation::records::{Child, Control, Group, Job, LEVELS_MAX, Operation, Tree};
+use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, Node, Quota, Refusal, SendId, StartError, Tables};
+use selvedge_nic::buddy::Buddy;
+use selvedge_nic::tables::Request;
+use selvedge_nic::{Bus, Fault};
+
+/// The tables of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeHome {
+    pub limits: Limits,
+    pub control: Control,
+    pub jobs: Vec<Job>,
+    pub trees: Vec<Tree>,
+    pub groups: Vec<Group>,
+    pub children: Vec<Child>,
+    pub operations: Vec<Operation>,
+    pub operand_map: Vec<u64>,
+    pub operands: Vec<u8>,
+}
+
+impl NodeHome {
+    pub fn new(limits: Limits) -> NodeHome {
+        let Limits { jobs, trees, groups, children, credits, operand_blocks } = limits;
+        let each = |count: u32| (groups * count) as usize;
+        let mut home = NodeHome {
+            limits,
+            control: Control::default(),
+            jobs: vec![Job::default(); jobs as usize],
+            trees: vec![Tree::default(); trees as usize],
+            groups: vec![Group::default(); groups as usize],
+            children: vec![Child::default(); each(children)],
+            operations: vec![Operation::default(); each(2 * credits)],
+            operand_map: vec![0; Buddy::words_needed(operand_blocks)],
+            operands: vec![0; operand_blocks as usize * 64],
+        };
+        home.node().format();
+        home
+    }
+
+    pub fn node(&mut self) -> Node<'_> {
+        Node {
+            tables: Tables {
+                limits: self.limits,
+                control: &mut self.control,
+                jobs: &mut self.jobs,
+                trees: &mut self.trees,
+                groups: &mut self.groups,
+                children: &mut self.children,
+                operations: &mut self.operations,
+                operand_map: &mut self.operand_map,
+                operands: &mut self.operands,
+            },
+        }
+    }
+
+    /// Nothing of any group is left: no record, no use of a quota, no operand.
+    pub fn assert_empty(&mut self) {
+        assert!(self.groups.iter().all(|group| group.status() == 0), "{:?}", self.groups);
+        assert!(self.jobs.iter().all(|job| job.groups == 0 && job.credits == 0), "{:?}", self.jobs);
+        let blocks = self.limits.operand_blocks;
+        let mut fresh = vec![0; self.operand_map.len()];
+        Buddy::init(&mut fresh, blocks, blocks);
+        assert_eq!(self.operand_map, fresh, "operands stay reserved");
+    }
+}
+
+/// A member's tables and its memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberHome {
+    pub memberships: Vec<Membership>,
+    pub started: Vec<Started>,
+    pub memory: Vec<u8>,
+}
+
+impl MemberHome {
+    pub fn new(memberships: usize, credits: usize, memory: usize) -> MemberHome {
+        MemberHome {
+            memberships: vec![Membership::default(); memberships],
+            started: vec![Started::default(); memberships * credits],
+            memory: vec![0; memory],
+        }
+    }
+
+    pub fn member(&mut self) -> Member<'_> {
+        Member { memberships: &mut self.memberships, started: &mut self.started }
+    }
+}
+
+/// The payload of a message, and the memory that a member's results go to.
+pub struct Wire<'a> {
+    pub payload: &'a [u8],
+    pub memory: &'a mut [u8],
+    /// The payload cannot be read.
+    pub is_broken: bool,
+}
+
+impl Bus for Wire<'_> {
+    fn payload(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let from = self.payload.get(offset as usize..offset as usize + into.len()).ok_or(Fault::Initiator)?;
+        if self.is_broken {
+            return Err(Fault::Initiator);
+        }
+        into.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn put(&mut self, offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
+        let from = self.payload.get(offset as usize..(offset + bytes) as usize).ok_or(Fault::Initiator)?;
+        let into = self.memory.get_mut(address as usize..(address + bytes) as usize).ok_or(Fault::Target)?;
+        into.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+/// The address of a node or of a member.
+pub const fn node_at(index: usize) -> u64 {
+    1 << 32 | index as u64
+}
+pub const fn member_at(index: usize) -> u64 {
+    2 << 32 | index as u64
+}
+
+/// Nodes and members, and what is on its way between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    pub nodes: Vec<NodeHome>,
+    pub members: Vec<MemberHome>,
+    /// By source and destination. None is empty.
+    pub links: BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>,
+    /// Ends that are lost: what is sent to them is dropped.
+    pub lost: Vec<u64>,
+}
+
+impl World {
+    pub fn new(nodes: usize, limits: Limits, members: usize, member: MemberHome) -> World {
+        World {
+            nodes: vec![NodeHome::new(limits); nodes],
+            members: vec![member; members],
+            links: BTreeMap::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Puts a message on its way.
+    pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
+        if !self.lost.contains(&to) && !self.lost.contains(&from) {
+            self.links.entry((from, to)).or_default().push_back((request, payload));
+        }
+    }
+
+    /// Delivers the oldest message of a link.
+    pub fn deliver(&mut self, link: (u64, u64)) {
+        let Some(queue) = self.links.get_mut(&link) else { return };
+        let Some((request, payload)) = queue.pop_front() else { return };
+        if queue.is_empty() {
+            self.links.remove(&link);
+        }
+        let (from, to) = link;
+        let (kind, index) = (to >> 32, to as u32 as usize);
+        let refusal = if kind == 1 {
+            let mut wire = Wire { payload: &payload, memory: &mut [], is_broken: false };
+            self.nodes[index].node().receive(&mut wire, &request)
+        } else {
+            let MemberHome { memberships, started, memory } = &mut self.members[index];
+            let mut wire = Wire { payload: &payload, memory, is_broken: false };
+            Member { memberships, started }.receive(&mut wire, &request)
+        };
+        match refusal {
+            Ok(()) => {}
+            Err(Refusal::Failed(failure)) => self.refused(from, &request, failure),
+            Err(other) => panic!("{other:?}: {request:?}"),
+        }
+    }
+
+    /// The sender of a message hears that it was refused. What it says of its own group is in the message.
+    fn refused(&mut self, from: u64, request: &Request, failure: Failure) {
+        let (sender, message) = Message::decode(request).expect("it was sent");
+        let (kind, index) = (from >> 32, from as u32 as usize);
+        let handle = match message {
+            Message::Join(join) => Some(join.handle),
+            // The home keeps which group a request was of. Here it is found by the receiver's handle.
+            Message::Request(operand) => self.group_below(from, operand.group),
+            _ => None,
+        };
+        let Some(handle) = handle else { return };
+        match kind {
+            1 => self.nodes[index].node().refused(handle, sender.key, failure),
+            _ => self.members[index].member().refused(handle, failure),
+        }
+    }
+
+    fn group_below(&self, from: u64, above: u64) -> Option<u64> {
+        let index = from as u32 as usize;
+        if from >> 32 == 1 {
+            let at = self.nodes[index].groups.iter().position(|group| group.parent_handle == above && group.has_joined != 0)?;
+            let group = &self.nodes[index].groups[at];
+            return Some(u64::from(group.slot >> 8) << 32 | at as u64);
+        }
+        let at = self.members[index].memberships.iter().position(|it| it.handle == above && it.slot & 0xff == 2)?;
+        Some(u64::from(self.members[index].memberships[at].slot >> 8) << 32 | at as u64)
+    }
+
+    /// A node sends one message. False: it has none.
+    pub fn pump(&mut self, index: usize) -> bool {
+        let Some((id, _)) = self.pump_unfinished(index, 7) else { return false };
+        self.nodes[index].node().finish_send(id);
+        true
+    }
+
+    /// As [`World::pump`], but the sender does not report it.
+    pub fn pump_unfinished(&mut self, index: usize, executor: u64) -> Option<(SendId, u64)> {
+        let own = node_at(index);
+        let send = self.nodes[index].node().next_send(executor)?;
+        let payload = self.nodes[index].operands[send.payload.clone()].to_vec();
+        self.post(own, send.to, send.request(own), payload);
+        Some((send.id, send.to))
+    }
+
+    /// Nodes that have something to send.
+    pub fn nodes_with_sends(&mut self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&index| self.nodes[index].node().has_sends()).collect()
+    }
+
+    /// A member joins.
+    pub fn join(&mut self, member: usize, node: usize, key: u64, join: &Join) -> u64 {
+        let (handle, message) = self.members[member].member().join(node_at(node), key, join).expect("there is room");
+        let sender = Sender { address: member_at(member), key };
+        self.post(sender.address, node_at(node), message.encode(sender), Vec::new());
+        handle
+    }
+
+    /// A member starts an operation.
+    pub fn start(
+        &mut self,
+        member: usize,
+        (handle, key, node): (u64, u64, usize),
+        reduction: &Reduction,
+        operand: &[u8],
+        result: u64,
+    ) -> Result<u64, StartError> {
+        let (number, message) = self.members[member].member().start(handle, reduction, result)?;
+        let sender = Sender { address: member_at(member), key };
+        self.post(sender.address, node_at(node), message.encode(sender), operand.to_vec());
+        Ok(number)
+    }
+
+    pub fn leave(&mut self, member: usize, handle: u64, key: u64) {
+        if let Some((node, message)) = self.members[member].member().leave(handle) {
+            let sender = Sender { address: member_at(member), key };
+            self.post(sender.address, node, message.encode(sender), Vec::new());
+        }
+    }
+
+    pub fn state(&mut self, member: usize, handle: u64) -> GroupState {
+        self.members[member].member().state(handle).expect("a member")
+    }
+
+    /// The manager takes a job's resources back.
+    pub fn revoke(&mut self, job: u32, key: u64) {
+        self.nodes.iter_mut().for_each(|home| home.node().revoke(job, key, Failure::Revoked));
+    }
+
+    /// An end is lost: what is on its way to it and from it is dropped, and the nodes hear of it.
+    pub fn lose(&mut self, address: u64) {
+        self.lost.push(address);
+        self.links.retain(|&(from, to), _| from != address && to != address);
+        self.nodes.iter_mut().for_each(|home| home.node().lose(address));
+    }
+
+    /// Delivers and sends everything that can be, in one order.
+    pub fn settle(&mut self) {
+        loop {
+            if let Some(&link) = self.links.keys().next() {
+                self.deliver(link);
+            } else if let Some(&node) = self.nodes_with_sends().first() {
+                self.pump(node);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// Everything that a job may want.
+pub const AMPLE: Quota = Quota { groups: 64, credits: 1024, bytes: 4096 };
+
+/// A join of one member of a group.
+pub fn join_of(job: u32, number: u32, order: u32, total: u32, expected: &[u16]) -> Join {
+    let mut levels = [0; LEVELS_MAX];
+    levels[..expected.len()].copy_from_slice(expected);
+    Join {
+        job,
+        number,
+        tree: 0,
+        options: 3,
+        level: 0,
+        handle: 0,
+        order,
+        members: 1,
+        total,
+        expected: levels,
+        credits: 2,
+        bytes: 16,
+    }
+}

@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones against a sequential
+//! reduction, losses, and hostile messages.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use selvedge_nic::aggregation::member::GroupState;
+use selvedge_nic::aggregation::message::{Message, Operand, Outcome, Reduction, Sender, Target};
+use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, StartError};
+use selvedge_nic::portals::operation::{Datatype, Operation, apply};
+
+use crate::common::aggregation::*;
+
+const KEY: u64 = 0x5e1d;
+const SMALL: Limits = Limits { jobs: 2, trees: 2, groups: 2, children: 4, credits: 2, operand_blocks: 64 };
+
+fn sum(datatype: Datatype, bytes: u32) -> Reduction {
+    Reduction { operation: Operation::Sum as u8, datatype: datatype as u8, index: 0, bytes, target: None }
+}
+
+/// One node above `nodes` leaves, or one node alone.
+fn world(nodes: usize, members: usize) -> World {
+    let mut world = World::new(nodes, SMALL, members, MemberHome::new(2, 4, 256));
+    for (index, home) in world.nodes.iter_mut().enumerate() {
+        let mut node = home.node();
+        node.admit(1, KEY, AMPLE).expect("there is room");
+        assert!(node.set_tree(0, (index != 0).then_some(node_at(0))));
+    }
+    world
+}
+
+/// Members of one group on two leaves below node 0: the first of them at node 1, the others at node 2.
+fn two_leaves(first: usize, second: usize) -> (World, Vec<u64>) {
+    let mut world = world(3, first + second);
+    let total = (first + second) as u32;
+    let handles = (0..first + second)
+        .map(|member| {
+            let (leaf, beside) = if member < first { (1, first) } else { (2, second) };
+            world.join(member, leaf, KEY, &join_of(1, 9, member as u32, total, &[beside as u16, 2]))
+        })
+        .collect();
+    (world, handles)
+}
+
+fn leaf_of(world: &World, member: usize) -> usize {
+    world.members[member].memberships.iter().map(|it| it.node as u32 as usize).max().expect("it has joined")
+}
+
+#[test]
+fn a_group_forms_reduces_and_ends() {
+    let (mut world, handles) = two_leaves(2, 2);
+    world.settle();
+    for (member, &handle) in handles.iter().enumerate() {
+        assert_eq!(world.state(member, handle), GroupState::Ready { credits: 2, bytes: 16 });
+    }
+    for round in 0..5u64 {
+        for (member, &handle) in handles.iter().enumerate() {
+            let operand = (member as u64 * 10 + round).to_le_bytes();
+            let leaf = leaf_of(&world, member);
+            let started = world.start(member, (handle, KEY, leaf), &sum(Datatype::Uint64, 8), &operand, 8);
+            assert_eq!(started, Ok(round));
+        }
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            let home = &mut world.members[member];
+            assert_eq!(home.memory[8..16], (60 + 4 * round).to_le_bytes());
+            assert_eq!(home.member().take(handle, round), Some(Ok(())));
+            assert_eq!(home.member().take(handle, round), None, "it was taken");
+        }
+    }
+    for (member, &handle) in handles.iter().enumerate() {
+        world.leave(member, handle, KEY);
+    }
+    world.settle();
+    world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+}
+
+/// A member has no more operations under way than the group has credits, taken or not.
+#[test]
+fn operations_wait_for_credits() {
+    let (mut world, handles) = two_leaves(1, 1);
+    let reduction = sum(Datatype::Uint32, 4);
+    let refused = world.start(0, (handles[0], KEY, 1), &reduction, &[0; 4], 0);
+    assert_eq!(refused, Err(StartError::Credit), "the group is not formed");
+    world.settle();
+    for number in 0..2 {
+        assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(number));
+    }
+    assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Err(StartError::Credit));
+    world.start(1, (handles[1], KEY, 2), &reduction, &[1; 4], 0).expect("it has credits");
+    world.settle();
+    assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Err(StartError::Credit), "not taken");
+    assert_eq!(world.members[0].member().take(handles[0], 0), Some(Ok(())));
+    assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(2));
+}
+
+#[test]
+fn a_trimmed_group_ends_at_the_lowest_node_that_has_all() {
+    for (options, at_root) in [(3, 0), (2, 1)] {
+        let mut world = world(3, 2);
+        let mut join_as = |member: usize| {
+            let mut join = join_of(1, 4, member as u32, 2, &[2, 1]);
+            join.options = options;
+            world.join(member, 1, KEY, &join)
+        };
+        let handles = [join_as(0), join_as(1)];
+        world.settle();
+        assert!(matches!(world.state(0, handles[0]), GroupState::Ready { .. }));
+        assert_eq!(world.nodes[0].jobs[0].groups, at_root, "options {options}");
+        assert_eq!(world.nodes[1].groups[0].is_root, 1 - at_root);
+    }
+}
+
+/// The target alone gets the result; members get their credit. It may be no member.
+#[test]
+fn a_target_alone_gets_the_result() {
+    for target in [1, 2] {
+        let (mut world, handles) = two_leaves(1, 1);
+        world.members.push(MemberHome::new(2, 4, 256));
+        world.settle();
+        let expected = world.members[target].member().expect(KEY, 64, 8).expect("there is room");
+        let to = Target { address: member_at(target), handle: expected };
+        let reduction = Reduction { target: Some(to), ..sum(Datatype::Uint64, 8) };
+        for (member, &handle) in handles.iter().enumerate() {
+            let operand = (member as u64 + 20).to_le_bytes();
+            world.start(member, (handle, KEY, member + 1), &reduction, &operand, 8).expect("it has credits");
+        }
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            assert_eq!(world.members[member].member().take(handle, 0), Some(Ok(())));
+            assert_eq!(world.members[member].memory[8..16], [0; 8], "no result");
+        }
+        assert_eq!(world.members[target].member().take(expected, 0), Some(Ok(())));
+        assert_eq!(world.members[target].memory[64..72], 41u64.to_le_bytes());
+        assert_eq!(world.members[target].member().leave(expected), None);
+    }
+}
+
+/// Members that do not agree hear it, and the group goes on.
+#[test]
+fn members_that_disagree_all_hear_it() {
+    let base = sum(Datatype::Uint64, 8);
+    let others = [
+        (Reduction { operation: Operation::Max as u8, ..base }, Failure::OperationMismatch),
+        (Reduction { datatype: Datatype::Int64 as u8, ..base }, Failure::OperationMismatch),
+        (Reduction { bytes: 16, ..base }, Failure::OperationMismatch),
+        (Reduction { bytes: 0, ..base }, Failure::OperationMismatch),
+    ];
+    for (other, failure) in others {
+        for odd in 0..3 {
+            let (mut world, handles) = two_leaves(2, 1);
+            world.settle();
+            for (member, &handle) in handles.iter().enumerate() {
+                let reduction = if member == odd { other } else { base };
+                let (leaf, operand) = (leaf_of(&world, member), vec![1; reduction.bytes as usize]);
+                world.start(member, (handle, KEY, leaf), &reduction, &operand, 0).expect("it has credits");
+                world.start(member, (handle, KEY, leaf), &base, &[1, 0, 0, 0, 0, 0, 0, 0], 32).expect("a second");
+            }
+            world.settle();
+            for (member, &handle) in handles.iter().enumerate() {
+                assert_eq!(world.members[member].member().take(handle, 0), Some(Err(failure)), "{other:?} {odd}");
+                assert_eq!(world.members[member].member().take(handle, 1), Some(Ok(())), "{other:?} {odd}");
+                assert_eq!(world.members[member].memory[32..40], 3u64.to_le_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_that_cannot_be_fail_at_all_members() {
+    let cases = [
+        (Reduction { operation: 99, ..sum(Datatype::Uint64, 8) }, Failure::NoSuchOperation),
+        (Reduction { datatype: 99, ..sum(Datatype::Uint64, 8) }, Failure::NoSuchOperation),
+        (Reduction { operation: Operation::Bxor as u8, ..sum(Datatype::Double, 8) }, Failure::NoSuchOperation),
+        (sum(Datatype::Uint64, 7), Failure::NoSuchOperation),
+        (sum(Datatype::Uint64, 24), Failure::TooLong),
+    ];
+    for (reduction, failure) in cases {
+        let (mut world, handles) = two_leaves(1, 2);
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            let (leaf, operand) = (leaf_of(&world, member), vec![1; reduction.bytes as usize]);
+            world.start(member, (handle, KEY, leaf), &reduction, &operand, 0).expect("it has credits");
+        }
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            assert_eq!(world.members[member].member().take(handle, 0), Some(Err(failure)), "{reduction:?}");
+            assert!(matches!(world.state(member, handle), GroupState::Ready { .. }), "the group goes on");
+        }
+    }
+}
+
+/// A group that does not fit fails at every member, and leaves nothing.
+#[test]
+fn groups_that_do_not_fit_fail_everywhere() {
+    let mutate: [(&str, fn(&mut World), Failure); 6] = [
+        ("groups", |it| it.nodes[0].node().admit(1, KEY, Quota { groups: 0, ..AMPLE }).expect("known"), Failure::Quota),
+        ("credits", |it| it.nodes[0].node().admit(1, KEY, Quota { credits: 0, ..AMPLE }).expect("known"), Failure::Quota),
+        ("bytes", |it| it.nodes[0].node().admit(1, KEY, Quota { bytes: 8, ..AMPLE }).expect("known"), Failure::Quota),
+        ("tree", |it| it.nodes[0].node().clear_tree(0, Failure::NoTree), Failure::NoTree),
+        ("job", |it| it.nodes[0].node().forget(1, KEY), Failure::NoJob),
+        ("revoked", |it| it.nodes[0].node().revoke(1, KEY, Failure::Revoked), Failure::Revoked),
+    ];
+    for (what, change, failure) in mutate {
+        let (mut world, handles) = two_leaves(2, 1);
+        change(&mut world);
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            assert_eq!(world.state(member, handle), GroupState::Failed(failure), "{what} {member}");
+            world.leave(member, handle, KEY);
+        }
+        world.settle();
+        world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+    }
+}
+
+/// With no room for operands the root grants fewer credits; with room for none the group fails.
+#[test]
+fn the_root_grants_what_fits() {
+    for (blocks, wanted) in [(64, 2), (8, 2), (4, 1), (2, 0)] {
+        let mut world = World::new(1, Limits { operand_blocks: blocks, ..SMALL }, 2, MemberHome::new(1, 4, 64));
+        world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
+        world.nodes[0].node().set_tree(0, None);
+        let handles: Vec<u64> =
+            (0..2).map(|member| world.join(member, 0, KEY, &join_of(1, 1, member as u32, 2, &[2]))).collect();
+        world.settle();
+        let state = match wanted {
+            0 => GroupState::Failed(Failure::NoRoom),
+            credits => GroupState::Ready { credits, bytes: 16 },
+        };
+        assert_eq!([world.state(0, handles[0]), world.state(1, handles[1])], [state; 2], "{blocks} blocks");
+    }
+}
+
+/// What an order of arrival ends in: the memory of the members.
+fn outcomes(world: &World) -> Vec<Vec<u8>> {
+    world.members.iter().map(|member| member.memory.clone()).collect()
+}
+
+/// Every order in which messages can arrive, nodes can send, and members can start `operations` each. All end, all in the same result.
+fn every_order(mut start: World, handles: &[u64], reduction: Reduction, operands: &[Vec<u8>], operations: u64) -> usize {
+    start.settle();
+    let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], HashSet::new());
+    let bytes = reduction.bytes as u64;
+    while let Some(world) = open.pop() {
+        if !seen.insert(format!("{world:?}")) {
+            continue;
+        }
+        let mut next = Vec::new();
+        for &link in world.links.keys() {
+            let mut other = world.clone();
+            other.deliver(link);
+            next.push(other);
+        }
+        let mut other = world.clone();
+        for node in other.nodes_with_sends() {
+            let mut other = world.clone();
+            other.pump(node);
+            next.push(other);
+        }
+        for (member, &handle) in handles.iter().enumerate() {
+            let mut other = world.clone();
+            let leaf = leaf_of(&world, member);
+            let number = world.members[member].memberships[0].next;
+            for before in 0..number {
+                let _ = other.members[member].member().take(handle, before);
+            }
+            let operand = &operands[member];
+            if number < operations
+                && other.start(member, (handle, KEY, leaf), &reduction, operand, number * bytes).is_ok()
+            {
+                next.push(other);
+            }
+        }
+        if next.is_empty() {
+            for member in &world.members {
+                assert_eq!(member.memberships[0].completed, operations, "it hangs: {world:?}");
+            }
+            ends.insert(outcomes(&world));
+        }
+        open.extend(next);
+    }
+    assert_eq!(ends.len(), 1, "the result depends on the order of arrival");
+    seen.len()
+}
+
+/// 1e20, -1e20 and 1 give 1 or 0, as they are summed.
+fn awkward() -> Vec<Vec<u8>> {
+    [1e20f64, 1.0, -1e20, 3.0].iter().map(|value| value.to_le_bytes().to_vec()).collect()
+}
+
+#[test]
+fn every_order_of_arrival_of_one_node_gives_the_same_bits() {
+    let mut world = world(1, 3);
+    let handles: Vec<u64> =
+        (0..3).map(|member| world.join(member, 0, KEY, &join_of(1, 1, member as u32, 3, &[3]))).collect();
+    let states = every_order(world, &handles, sum(Datatype::Double, 8), &awkward(), 2);
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn every_order_of_arrival_of_two_levels_gives_the_same_bits() {
+    let (world, handles) = two_leaves(2, 1);
+    let states = every_order(world, &handles, sum(Datatype::Double, 8), &awkward(), 1);
+    assert!(states > 200, "{states}");
+}
+
+#[test]
+fn more_operations_than_credits_in_every_order() {
+    let (world, handles) = two_leaves(1, 1);
+    let states = every_order(world, &handles, sum(Datatype::Double, 8), &awkward(), 3);
+    assert!(states > 1000, "{states}");
+}
+
+/// Every order in which a group forms.
+#[test]
+fn every_order_of_joins_forms_the_group() {
+    let (start, handles) = two_leaves(2, 1);
+    let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], 0);
+    while let Some(mut world) = open.pop() {
+        if !seen.insert(format!("{world:?}")) {
+            continue;
+        }
+        let links: Vec<_> = world.links.keys().copied().collect();
+        let nodes = world.nodes_with_sends();
+        if links.is_empty() && nodes.is_empty() {
+            ends += 1;
+            for (member, &handle) in handles.iter().enumerate() {
+                assert!(matches!(world.state(member, handle), GroupState::Ready { .. }));
+            }
+            let orders: Vec<u32> = world.nodes[1].children[..2].iter().map(|child| child.order).collect();
+            assert_eq!(orders, [0, 1], "children are in order");
+        }
+        for link in links {
+            let mut other = world.clone();
+            other.deliver(link);
+            open.push(other);
+        }
+        for node in nodes {
+            let mut other = world.clone();
+            other.pump(node);
+            open.push(other);
+        }
+    }
+    assert!(ends >= 1 && seen.len() > 30, "{ends} ends, {} states", seen.len());
+}
+
+/// A generator of random choices.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as usize % limit.max(1)
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// A random group: its members, and what each of them does.
+struct RandomGroup {
+    job: u32,
+    key: u64,
+    /// Members, in the order of the group.
+    members: Vec<usize>,
+    handles: Vec<u64>,
+    options: u8,
+    operations: Vec<(Reduction, Vec<Vec<u8>>)>,
+    /// For each member: the number of the next operation to start and to take.
+    progress: Vec<(usize, usize)>,
+    has_left: Vec<bool>,
+}
+
+/// A random tree: each node's parent comes before it.
+struct Shape {
+    parents: Vec<Option<usize>>,
+    leaf_of: Vec<usize>,
+}
+
+impl Shape {
+    fn random(choices: &mut Choices, members: usize) -> Shape {
+        let nodes = 1 + choices.below(6);
+        let mut parents: Vec<Option<usize>> = vec![None];
+        let depth = |parents: &[Option<usize>], mut node: usize| {
+            let mut depth = 1;
+            while let Some(parent) = parents[node] {
+                (node, depth) = (parent, depth + 1);
+            }
+            depth
+        };
+        for node in 1..nodes {
+            let candidates: Vec<usize> = (0..node).filter(|&at| depth(&parents, at) < 3).collect();
+            parents.push(Some(candidates[choices.below(candidates.len())]));
+        }
+        // All leaves are at the same level: members are attached to nodes of the greatest depth.
+        let deepest = (0..nodes).map(|node| depth(&parents, node)).max().unwrap_or(1);
+        let leaves: Vec<usize> = (0..nodes).filter(|&node| depth(&parents, node) == deepest).collect();
+        let leaf_of = (0..members).map(|_| leaves[choices.below(leaves.len())]).collect();
+        Shape { parents, leaf_of }
+    }
+
+    /// The nodes from a member's leaf to the root.
+    fn way(&self, member: usize) -> Vec<usize> {
+        let mut way = vec![self.leaf_of[member]];
+        while let Some(parent) = self.parents[way[way.len() - 1]] {
+            way.push(parent);
+        }
+        way
+    }
+
+    /// How many children of the group each node on a member's way has.
+    fn expected(&self, members: &[usize], member: usize) -> Vec<u16> {
+        let way = self.way(member);
+        let count = |level: usize| {
+            let beneath = members.iter().map(|&other| self.way(other)).zip(members);
+            let children: HashSet<usize> = beneath
+                .filter(|(other, _)| other.get(level) == Some(&way[level]))
+                .map(|(other, &other_member)| if level == 0 { other_member } else { other[level - 1] })
+                .collect();
+            children.len() as u16
+        };
+        (0..way.len()).map(count).collect()
+    }
+
+    /// The reduction of one node, computed one after the other.
+    fn reduce(&self, node: usize, members: &[usize], operands: &[Vec<u8>], op: Operation, datatype: Datatype) -> Vec<u8> {
+        // Children by the lowest position of a member beneath.
+        let mut children: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut seen = HashSet::new();
+        for (position, &member) in members.iter().enumerate() {
+            let way = self.way(member);
+            let Some(level) = way.iter().position(|&on_way| on_way == node) else { continue };
+            if level == 0 {
+                children.push((position, operands[position].clone()));
+            } else if seen.insert(way[level - 1]) {
+                children.push((position, self.reduce(way[level - 1], members, operands, op, datatype)));
+            }
+        }
+        children.sort_by_key(|child| child.0);
+        let mut result = children[0].1.clone();
+        children[1..].iter().for_each(|(_, operand)| apply(op, datatype, &mut result, operand));
+        result
+    }
+}
+
+const DATATYPES: [Datatype; 4] = [Datatype::Double, Datatype::Float, Datatype::Int32, Datatype::Uint8];
+
+fn random_groups(choices: &mut Choices, shape: &Shape, members: usize) -> Vec<RandomGroup> {
+    (0..1 + choices.below(4))
+        .map(|_| {
+            let job = 1 + choices.below(2) as u32;
+            let mut some: Vec<usize> = (0..members).filter(|_| !choices.one_in(3)).collect();
+            if some.is_empty() {
+                some.push(choices.below(members));
+            }
+            for at in (1..some.len()).rev() {
+                some.swap(at, choices.below(at + 1));
+            }
+            let operations = (0..choices.below(5))
+                .map(|_| {
+                    let datatype = DATATYPES[choices.below(DATATYPES.len())];
+                    let bytes = datatype.size_bytes() * choices.below(5);
+                    let reduction = sum(datatype, bytes as u32);
+                    let operand = |_| {
+                        let values = (0..bytes / datatype.size_bytes()).flat_map(|_| match datatype {
+                            Datatype::Double => [1e20f64, -1e20, 1.0, 0.1][choices.below(4)].to_le_bytes().to_vec(),
+                            Datatype::Float => [1e10f32, -1e10, 1.0, 0.1][choices.below(4)].to_le_bytes().to_vec(),
+                            _ => (0..datatype.size_bytes()).map(|_| choices.below(256) as u8).collect(),
+                        });
+                        values.collect()
+                    };
+                    (reduction, (0..some.len()).map(operand).collect())
+                })
+                .collect();
+            let count = some.len();
+            let _ = shape;
+            RandomGroup {
+                job,
+                key: KEY + u64::from(job),
+                members: some,
+                handles: Vec::new(),
+                options: 2 | choices.below(2) as u8,
+                operations,
+                progress: vec![(0, 0); count],
+                has_left: vec![false; count],
+            }
+        })
+        .collect()
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    Nothing,
+    /// Senders die before they report.
+    Senders,
+    /// A member, a node or a job is lost.
+    Losses,
+}
+
+/// Runs random groups over a random tree in a random order, and checks every result to the bit.
+fn random_run(seed: u64, trouble: Trouble) {
+    let mut choices = Choices(seed);
+    let members = 1 + choices.below(8);
+    let shape = Shape::random(&mut choices, members);
+    let limits = Limits { jobs: 3, trees: 1, groups: 4, children: 16, credits: 3, operand_blocks: 4096 };
+    let mut world = World::new(shape.parents.len(), limits, members, MemberHome::new(4, 3, 0));
+    for (index, home) in world.nodes.iter_mut().enumerate() {
+        for job in 1..3 {
+            home.node().admit(job, KEY + u64::from(job), AMPLE).expect("there is room");
+        }
+        home.node().set_tree(0, shape.parents[index].map(node_at));
+    }
+    let mut groups = random_groups(&mut choices, &shape, members);
+    for (number, group) in groups.iter_mut().enumerate() {
+        for (position, &member) in group.members.iter().enumerate() {
+            let expected = shape.expected(&group.members, member);
+            let mut join = join_of(group.job, number as u32, position as u32, group.members.len() as u32, &expected);
+            (join.options, join.bytes, join.credits) = (group.options, 40, 1 + choices.below(3) as u16);
+            group.handles.push(world.join(member, shape.leaf_of[member], group.key, &join));
+        }
+    }
+    world.members.iter_mut().for_each(|member| member.memory = vec![0; 4 * 5 * 64]);
+    let place = |number: usize, operation: usize| (number * 5 + operation) as u64 * 64;
+    let mut losses = if trouble == Trouble::Losses { 1 + choices.below(2) } else { 0 };
+    let mut executor = 1;
+    let mut idle = 0;
+    while idle < 200 {
+        idle += 1;
+        let links: Vec<_> = world.links.keys().copied().collect();
+        let nodes = world.nodes_with_sends();
+        match choices.below(4) {
+            0 if !links.is_empty() => {
+                world.deliver(links[choices.below(links.len())]);
+                idle = 0;
+            }
+            1 if !nodes.is_empty() => {
+                let node = nodes[choices.below(nodes.len())];
+                executor += 1;
+                idle = 0;
+                if trouble == Trouble::Senders && choices.one_in(3) {
+                    // The message may have left, or not.
+                    if choices.one_in(2) {
+                        world.nodes[node].node().next_send(executor);
+                    } else {
+                        world.pump_unfinished(node, executor);
+                    }
+                    world.nodes[node].node().reclaim_sends(|process| process != executor);
+                } else {
+                    world.pump(node);
+                }
+            }
+            2 if losses != 0 && choices.one_in(60) => {
+                losses -= 1;
+                match choices.below(3) {
+                    // A node need not know who is missing, so the manager revokes the jobs.
+                    0 => {
+                        let member = choices.below(members);
+                        world.lose(member_at(member));
+                        for group in groups.iter().filter(|group| group.members.contains(&member)) {
+                            world.revoke(group.job, group.key);
+                        }
+                    }
+                    1 if world.nodes.len() > 1 => {
+                        let node = node_at(1 + choices.below(world.nodes.len() - 1));
+                        world.lose(node);
+                        world.nodes.iter_mut().for_each(|home| home.node().clear_tree(0, Failure::Lost));
+                        let below: Vec<usize> =
+                            (0..members).filter(|&member| node_at(shape.leaf_of[member]) == node).collect();
+                        for group in &groups {
+                            for (position, member) in group.members.iter().enumerate() {
+                                if below.contains(member) {
+                                    // The member's home hears of it, too.
+                                    world.members[*member].member().refused(group.handles[position], Failure::Lost);
+                                }
+                            }
+                        }
+                    }
+                    _ => {
+                        let job = 1 + choices.below(2) as u32;
+                        world.revoke(job, KEY + u64::from(job));
+                    }
+                }
+            }
+            _ => {
+                let at = choices.below(groups.len());
+                let group = &mut groups[at];
+                let position = choices.below(group.members.len());
+                if program_step(&mut world, &shape, group, position, |operation| place(at, operation)) {
+                    idle = 0;
+                }
+            }
+        }
+    }
+    for (at, group) in groups.iter().enumerate() {
+        for (position, &member) in group.members.iter().enumerate() {
+            let is_lost = world.lost.contains(&member_at(member));
+            assert!(group.has_left[position] || is_lost, "seed {seed}: group {at}, member {member} hangs: {:?}", group.progress[position]);
+        }
+    }
+    for (index, home) in world.nodes.iter_mut().enumerate() {
+        if !world.lost.contains(&node_at(index)) {
+            home.assert_empty();
+        }
+    }
+}
+
+/// A member starts, takes, or leaves. False: it can do nothing now.
+fn program_step(
+    world: &mut World,
+    shape: &Shape,
+    group: &mut RandomGroup,
+    position: usize,
+    place: impl Fn(usize) -> u64,
+) -> bool {
+    let (member, handle) = (group.members[position], group.handles[position]);
+    if group.has_left[position] || world.lost.contains(&member_at(member)) {
+        return false;
+    }
+    let has_failed = matches!(world.state(member, handle), GroupState::Failed(_));
+    let (started, taken) = group.progress[position];
+    if taken < started {
+        if let Some(outcome) = world.members[member].member().take(handle, taken as u64) {
+            group.progress[position].1 += 1;
+            if outcome.is_ok() {
+                let (reduction, operands) = &group.operations[taken];
+                let datatype = Datatype::from_u32(reduction.datatype.into()).expect("known");
+                let expected = shape.reduce(0, &group.members, operands, Operation::Sum, datatype);
+                let at = place(taken) as usize;
+                let found = &world.members[member].memory[at..at + expected.len()];
+                assert_eq!(found, expected, "to the bit");
+            } else {
+                assert!(has_failed, "no operation fails alone here");
+            }
+            return true;
+        }
+    }
+    if started < group.operations.len() && !has_failed {
+        let (reduction, operands) = &group.operations[started];
+        let leaf = shape.leaf_of[member];
+        let way = (handle, group.key, leaf);
+        if world.start(member, way, reduction, &operands[position], place(started)).is_ok() {
+            group.progress[position].0 += 1;
+            return true;
+        }
+        return false;
+    }
+    let is_joining = world.state(member, handle) == GroupState::Joining;
+    if taken == started && !is_joining {
+        world.leave(member, handle, group.key);
+        group.has_left[position] = true;
+        return true;
+    }
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_groups_reduce_as_one_process_does(seed: u64) {
+        random_run(seed, Trouble::Nothing);
+    }
+
+    #[test]
+    fn senders_that_die_lose_and_double_nothing(seed: u64) {
+        random_run(seed, Trouble::Senders);
+    }
+
+    #[test]
+    fn losses_reach_every_survivor_and_leave_nothing(seed: u64) {
+        random_run(seed, Trouble::Losses);
+    }
+
+    /// Any message, of a stranger or of a member, gives an error or is taken; the tables stay such that a job can be forgotten.
+    #[test]
+    fn hostile_messages_are_refused(
+        messages in proptest::collection::vec((0..4u8, any::<[u64; 4]>(), any::<[u8; 4]>(), 0..3u64, any::<bool>()), 1..40),
+    ) {
+        let (mut world, handles) = two_leaves(2, 1);
+        world.settle();
+        for (kind, words, bytes, small, right) in messages {
+            let sender = Sender {
+                address: if right { member_at(small as usize) } else { words[0] },
+                key: if right { KEY } else { words[1] },
+            };
+            let group = if right { handles[0] } else { words[2] };
+            let message = match kind {
+                0 => {
+                    let (operation, datatype, index) = (bytes[0] % 20, bytes[1] % 16, bytes[2] % 2);
+                    let reduction = Reduction { operation, datatype, index, bytes: (words[3] % 40) as u32, target: None };
+                    Message::Request(Operand { group, child: small as u32, number: words[3] % 4, reduction, failure: None })
+                }
+                1 => Message::Result(Outcome { group, number: small, failure: None, bytes: (words[3] % 20) as u32 }),
+                2 => {
+                    let mut join = join_of(1, small as u32, bytes[0].into(), bytes[1].into(), &[bytes[2].into(), bytes[3].into()]);
+                    join.options = bytes[0] % 5;
+                    Message::Join(join)
+                }
+                _ => Message::Leave(selvedge_nic::aggregation::message::Child { job: 1, number: 9, handle: group }),
+            };
+            let request = message.encode(sender);
+            let mut wire = Wire { payload: &[1; 64], memory: &mut [], is_broken: bytes[3] % 5 == 0 };
+            let _: Result<(), Refusal> = world.nodes[1].node().receive(&mut wire, &request);
+            while world.pump(1) {}
+        }
+        world.links.clear();
+        world.nodes[1].node().forget(1, KEY);
+        world.nodes[1].assert_empty();
+    }
+}
