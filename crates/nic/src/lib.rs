@@ -35,6 +35,7 @@ mod atomics {
     pub use core::sync::atomic::{AtomicU64, Ordering};
 }
 
+pub mod arithmetic;
 pub mod atu;
 pub mod buddy;
 pub mod bus;

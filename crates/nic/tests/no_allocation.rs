@@ -12,13 +12,14 @@ use common::pair::{Pair, op};
 use common::watch::{self, transition};
 use common::{Home, MEMORY_AT, TINY, TestBus, rma as rma_home};
 use proptest::prelude::*;
+use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::{Output, Progress, Request as AtuRequest};
 use selvedge_nic::atu::{
     Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Pipeline, Rights, TranslationFault, Unit,
 };
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
+use selvedge_nic::portals::operation::apply_swap;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
