@@ -4,23 +4,54 @@
 use core::cmp::Ordering;
 
 use super::Operation;
-use super::element::{Element, each, select};
+use super::element::{Element, each, each_bits};
 use super::real::Real;
 
-pub(super) fn apply<R: Real>(op: Operation, target: &mut [u8], operand: &[u8]) {
+/// Complex numbers of two parts of type `R`. What goes part by part, goes as twice as many real numbers.
+pub(super) fn apply<R: Part>(op: Operation, target: &mut [u8], operand: &[u8]) {
+    let whole_bytes = target.len().min(operand.len()) & !(Complex::<R>::SLOT_BYTES - 1);
+    let (Some(target), Some(operand)) = (target.get_mut(..whole_bytes), operand.get(..whole_bytes)) else { return };
     match op {
-        Operation::Sum => each(target, operand, Complex::<R>::sum),
+        Operation::Sum => each(target, operand, R::sum),
         Operation::Prod => each(target, operand, Complex::<R>::product),
-        // The parts are swapped separately, so that the padding between them stays.
-        Operation::Swap => {
-            let whole_bytes = target.len().min(operand.len()) & !(2 * R::SLOT_BYTES - 1);
-            if let (Some(target), Some(operand)) = (target.get_mut(..whole_bytes), operand.get(..whole_bytes)) {
-                select::<R>(target, operand, |_, _| true);
-            }
-        }
+        Operation::Swap => each_bits::<R>(target, operand, |_, operand| operand),
         _ => {}
     }
 }
+
+/// A real type that complex numbers are made of.
+pub(super) trait Part: Real {
+    const INFINITY: Self;
+    fn difference(self, other: Self) -> Self;
+    fn is_infinite(self) -> bool;
+    /// 0 or 1, with the sign of `self`.
+    fn unit(self, one: bool) -> Self;
+}
+
+macro_rules! part {
+    ($($primitive:ty),*) => {$(
+        impl Part for $primitive {
+            const INFINITY: Self = Self::INFINITY;
+            #[inline]
+            fn difference(self, other: Self) -> Self {
+                self.sum(-other)
+            }
+            #[inline]
+            fn is_infinite(self) -> bool {
+                <$primitive>::is_infinite(self)
+            }
+            fn unit(self, one: bool) -> Self {
+                match (one, self.is_sign_negative()) {
+                    (false, false) => 0.0,
+                    (false, true) => -0.0,
+                    (true, false) => 1.0,
+                    (true, true) => -1.0,
+                }
+            }
+        }
+    )*};
+}
+part!(f32, f64);
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Complex<R> {
@@ -29,41 +60,53 @@ pub(super) struct Complex<R> {
 }
 
 /// Complex numbers have no order: they are equal or unordered.
-impl<R: Real> PartialOrd for Complex<R> {
+impl<R: Part> PartialOrd for Complex<R> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (self == other).then_some(Ordering::Equal)
     }
 }
 
-impl<R: Real> Element for Complex<R> {
+impl<R: Part> Element for Complex<R> {
+    type Bits = [R::Bits; 2];
     const SLOT_BYTES: usize = 2 * R::SLOT_BYTES;
-    const VALUE_BYTES: usize = R::SLOT_BYTES + R::VALUE_BYTES;
 
-    fn load(slot: &[u8]) -> Self {
+    #[inline]
+    fn read(slot: &[u8]) -> Self::Bits {
         let (real, imaginary) = slot.split_at_checked(R::SLOT_BYTES).unwrap_or((slot, &[]));
-        Self { real: R::load(real), imaginary: R::load(imaginary) }
+        [R::read(real), R::read(imaginary)]
     }
 
-    fn store(self, slot: &mut [u8]) {
-        if let Some((real, imaginary)) = slot.split_at_mut_checked(R::SLOT_BYTES) {
-            self.real.store(real);
-            self.imaginary.store(imaginary);
+    #[inline]
+    fn write([real, imaginary]: Self::Bits, slot: &mut [u8]) {
+        if let Some((slot_of_real, slot_of_imaginary)) = slot.split_at_mut_checked(R::SLOT_BYTES) {
+            R::write(real, slot_of_real);
+            R::write(imaginary, slot_of_imaginary);
         }
+    }
+
+    #[inline]
+    fn from_bits([real, imaginary]: Self::Bits) -> Self {
+        Self { real: R::from_bits(real), imaginary: R::from_bits(imaginary) }
+    }
+
+    #[inline]
+    fn to_bits(self) -> Self::Bits {
+        [self.real.to_bits(), self.imaginary.to_bits()]
     }
 }
 
-impl<R: Real> Complex<R> {
-    fn sum(self, other: Self) -> Self {
-        Self { real: self.real.sum(other.real), imaginary: self.imaginary.sum(other.imaginary) }
-    }
-
+impl<R: Part> Complex<R> {
     /// The product as C defines it (Annex G.5.1). If a factor is infinite, the product is infinite too, even if the
     /// plain formula gives NaN + NaN i.
+    #[inline]
     fn product(self, other: Self) -> Self {
         let plain = self.product_plain(other);
-        if !(plain.real.is_nan() && plain.imaginary.is_nan()) {
-            return plain;
-        }
+        if plain.real.is_nan() && plain.imaginary.is_nan() { self.product_of_infinities(other, plain) } else { plain }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn product_of_infinities(self, other: Self, plain: Self) -> Self {
         let (left, right) = match (self.is_infinite(), other.is_infinite()) {
             (true, true) => (self.direction(), other.direction()),
             (true, false) => (self.direction(), other.without_nan()),
@@ -75,6 +118,7 @@ impl<R: Real> Complex<R> {
         Self { real: R::INFINITY.product(turned.real), imaginary: R::INFINITY.product(turned.imaginary) }
     }
 
+    #[inline]
     fn product_plain(self, other: Self) -> Self {
         let real = self.real.product(other.real).difference(self.imaginary.product(other.imaginary));
         let imaginary = self.real.product(other.imaginary).sum(self.imaginary.product(other.real));

@@ -2,52 +2,87 @@
 //! Values in memory: how an element is loaded and stored, and the loops over elements.
 //!
 //! Memory is little-endian and may lie at any address. Only whole slots change, and of a slot only the value.
+//!
+//! Costs: a loop has no branch but its end, if its `function` has none. So the compiler vectorises it for values that the
+//! processor computes with. A branch on the data would stop it.
+
+use core::convert::identity;
 
 /// A value in memory, in a slot of `SLOT_BYTES`. Callers pass whole slots.
 pub(super) trait Element: Copy {
+    /// The value as it lies in memory, without padding.
+    type Bits: Copy;
     /// Size of the slot, with padding: a power of two.
     const SLOT_BYTES: usize;
-    /// The value is in this many bytes from the start of the slot.
-    const VALUE_BYTES: usize;
-    fn load(slot: &[u8]) -> Self;
-    fn store(self, slot: &mut [u8]);
+    fn read(slot: &[u8]) -> Self::Bits;
+    fn write(bits: Self::Bits, slot: &mut [u8]);
+    fn from_bits(bits: Self::Bits) -> Self;
+    fn to_bits(self) -> Self::Bits;
+
+    #[inline]
+    fn load(slot: &[u8]) -> Self {
+        Self::from_bits(Self::read(slot))
+    }
 }
 
+/// A value with an order, in which a NaN may be unordered.
+pub(super) trait Ordered: Element + PartialOrd {
+    #[inline]
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+/// Elements whose bits are a primitive integer.
 macro_rules! element {
-    ($($primitive:ty),*) => {$(
-        impl Element for $primitive {
-            const SLOT_BYTES: usize = size_of::<Self>();
-            const VALUE_BYTES: usize = size_of::<Self>();
+    ($($type:ty: $bits:ty, $from_bits:expr, $to_bits:expr;)*) => {$(
+        impl Element for $type {
+            type Bits = $bits;
+            const SLOT_BYTES: usize = size_of::<$bits>();
             #[inline]
-            fn load(slot: &[u8]) -> Self {
-                slot.first_chunk().copied().map_or(0 as Self, Self::from_le_bytes)
+            fn read(slot: &[u8]) -> $bits {
+                slot.first_chunk().copied().map_or(0, <$bits>::from_le_bytes)
             }
             #[inline]
-            fn store(self, slot: &mut [u8]) {
+            fn write(bits: $bits, slot: &mut [u8]) {
                 if let Some(bytes) = slot.first_chunk_mut() {
-                    *bytes = self.to_le_bytes();
+                    *bytes = bits.to_le_bytes();
                 }
+            }
+            #[inline]
+            fn from_bits(bits: $bits) -> Self {
+                $from_bits(bits)
+            }
+            #[inline]
+            fn to_bits(self) -> $bits {
+                $to_bits(self)
             }
         }
     )*};
 }
-element!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64);
+element! {
+    i8: i8, identity, identity;
+    u8: u8, identity, identity;
+    i16: i16, identity, identity;
+    u16: u16, identity, identity;
+    i32: i32, identity, identity;
+    u32: u32, identity, identity;
+    i64: i64, identity, identity;
+    u64: u64, identity, identity;
+    f32: u32, f32::from_bits, f32::to_bits;
+    f64: u64, f64::from_bits, f64::to_bits;
+}
 
 /// Computes `target = function(target, operand)` for each whole element.
 #[inline]
 pub(super) fn each<E: Element>(target: &mut [u8], operand: &[u8], function: impl Fn(E, E) -> E) {
-    for (target, operand) in target.chunks_exact_mut(E::SLOT_BYTES).zip(operand.chunks_exact(E::SLOT_BYTES)) {
-        function(E::load(target), E::load(operand)).store(target);
-    }
+    each_bits::<E>(target, operand, |target, operand| function(E::from_bits(target), E::from_bits(operand)).to_bits());
 }
 
-/// Copies the bits of the operand over each target element for which `takes(target, operand)` is true.
-pub(super) fn select<E: Element>(target: &mut [u8], operand: &[u8], takes: impl Fn(E, E) -> bool) {
+/// As [`each`], on the bits of the values: for results that are one of the two, to the bit.
+#[inline]
+pub(super) fn each_bits<E: Element>(target: &mut [u8], operand: &[u8], function: impl Fn(E::Bits, E::Bits) -> E::Bits) {
     for (target, operand) in target.chunks_exact_mut(E::SLOT_BYTES).zip(operand.chunks_exact(E::SLOT_BYTES)) {
-        if takes(E::load(target), E::load(operand)) {
-            for (target, operand) in target.iter_mut().zip(operand).take(E::VALUE_BYTES) {
-                *target = *operand;
-            }
-        }
+        E::write(function(E::read(target), E::read(operand)), target);
     }
 }

@@ -2,7 +2,7 @@
 //! The arithmetic of integers. They wrap; logical operations give 0 or 1.
 
 use super::Operation;
-use super::element::{Element, each, select};
+use super::element::{Ordered, each, each_bits};
 
 pub(super) fn apply<I: Integer>(op: Operation, target: &mut [u8], operand: &[u8]) {
     let truth = |value: I| value != I::FALSE;
@@ -18,12 +18,12 @@ pub(super) fn apply<I: Integer>(op: Operation, target: &mut [u8], operand: &[u8]
         Operation::Bor => each(target, operand, I::bitor),
         Operation::Band => each(target, operand, I::bitand),
         Operation::Bxor => each(target, operand, I::bitxor),
-        Operation::Swap => select::<I>(target, operand, |_, _| true),
+        Operation::Swap => each_bits::<I>(target, operand, |_, operand| operand),
         _ => {}
     }
 }
 
-pub(super) trait Integer: Element + Ord {
+pub(super) trait Integer: Ordered + Ord {
     const FALSE: Self;
     const TRUE: Self;
     fn sum(self, other: Self) -> Self;
@@ -35,6 +35,8 @@ pub(super) trait Integer: Element + Ord {
 
 macro_rules! integer {
     ($($primitive:ty),*) => {$(
+        impl Ordered for $primitive {}
+
         impl Integer for $primitive {
             const FALSE: Self = 0;
             const TRUE: Self = 1;

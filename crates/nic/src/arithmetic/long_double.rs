@@ -4,7 +4,8 @@
 use rustc_apfloat::Float as _;
 use rustc_apfloat::ieee::X87DoubleExtended;
 
-use super::element::Element;
+use super::complex::Part;
+use super::element::{Element, Ordered};
 use super::real::Real;
 
 /// The x87 80-bit format. The encodings that are invalid for an x87 (unnormal, pseudo-infinity, pseudo-NaN) are NaN.
@@ -21,42 +22,71 @@ impl LongDouble {
 }
 
 impl Element for LongDouble {
+    type Bits = [u8; Self::VALUE_BYTES];
     const SLOT_BYTES: usize = 16;
-    const VALUE_BYTES: usize = Self::VALUE_BYTES;
 
-    fn load(slot: &[u8]) -> Self {
-        let value = slot.iter().take(Self::VALUE_BYTES).rev().fold(0, |bits, &byte| bits << 8 | u128::from(byte));
+    fn read(slot: &[u8]) -> Self::Bits {
+        slot.first_chunk().copied().unwrap_or_default()
+    }
+
+    fn write(bits: Self::Bits, slot: &mut [u8]) {
+        if let Some(bytes) = slot.first_chunk_mut() {
+            *bytes = bits;
+        }
+    }
+
+    fn from_bits(bits: Self::Bits) -> Self {
+        let value = bits.iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte));
         Self(X87DoubleExtended::from_bits(value))
     }
 
-    fn store(self, slot: &mut [u8]) {
-        for (slot, byte) in slot.iter_mut().zip(self.0.to_bits().to_le_bytes()).take(Self::VALUE_BYTES) {
-            *slot = byte;
-        }
+    fn to_bits(self) -> Self::Bits {
+        self.0.to_bits().to_le_bytes().first_chunk().copied().unwrap_or_default()
+    }
+}
+
+impl Ordered for LongDouble {
+    fn is_nan(self) -> bool {
+        self.0.is_nan()
     }
 }
 
 impl Real for LongDouble {
-    const INFINITY: Self = Self(X87DoubleExtended::INFINITY);
-
     fn sum(self, other: Self) -> Self {
         Self::canonical((self.0 + other.0).value)
     }
-    fn difference(self, other: Self) -> Self {
-        Self::canonical((self.0 - other.0).value)
-    }
+
     fn product(self, other: Self) -> Self {
         Self::canonical((self.0 * other.0).value)
     }
-    fn is_nan(self) -> bool {
-        self.0.is_nan()
+
+    fn lesser(target_bits: Self::Bits, operand_bits: Self::Bits) -> Self::Bits {
+        let (target, operand) = (Self::from_bits(target_bits), Self::from_bits(operand_bits));
+        let takes = operand < target
+            || (target.is_nan() && !operand.is_nan())
+            || (operand == target && operand.0.is_negative());
+        if takes { operand_bits } else { target_bits }
     }
+
+    fn greater(target_bits: Self::Bits, operand_bits: Self::Bits) -> Self::Bits {
+        let (target, operand) = (Self::from_bits(target_bits), Self::from_bits(operand_bits));
+        let takes =
+            operand > target || (target.is_nan() && !operand.is_nan()) || (operand == target && target.0.is_negative());
+        if takes { operand_bits } else { target_bits }
+    }
+}
+
+impl Part for LongDouble {
+    const INFINITY: Self = Self(X87DoubleExtended::INFINITY);
+
+    fn difference(self, other: Self) -> Self {
+        Self::canonical((self.0 - other.0).value)
+    }
+
     fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }
-    fn is_negative(self) -> bool {
-        self.0.is_negative()
-    }
+
     fn unit(self, one: bool) -> Self {
         Self(X87DoubleExtended::from_u128(u128::from(one)).value.copy_sign(self.0))
     }

@@ -317,6 +317,52 @@ fn nan_and_zeros() {
     assert_eq!(pair, [0x7ff8_0000_0000_0000u64.to_le_bytes(); 2].concat());
 }
 
+/// Invariant 5, for every pair of values at an edge, among NaN of several bits and both zeros. So many pairs that the
+/// vectorised loop runs, at an odd address.
+#[test]
+fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
+    let mut doubles = EDGES.map(f64::to_bits).to_vec();
+    doubles.extend([0x7ff0_0000_0000_0001, 0xfff8_0000_0000_1234, 1.5f64.to_bits(), (-1.5f64).to_bits()]);
+    let less = |left: u64, right: u64| f64::from_bits(left) < f64::from_bits(right);
+    let nan = |bits: u64| f64::from_bits(bits).is_nan();
+    check_extremes(Datatype::Double, &doubles, less, nan);
+
+    let floats = [0x7f80_0001, 0xffc0_1234, 0x7fc0_0000, 0, 0x8000_0000, 1, 0x8000_0001, 0x7f7f_ffff, 0xff7f_ffff]
+        .into_iter()
+        .chain([f32::INFINITY, f32::NEG_INFINITY, 1.0, -1.0, 1.5, f32::MIN_POSITIVE].map(f32::to_bits))
+        .map(u64::from)
+        .collect::<Vec<u64>>();
+    let less = |left: u64, right: u64| f32::from_bits(left as u32) < f32::from_bits(right as u32);
+    let nan = |bits: u64| f32::from_bits(bits as u32).is_nan();
+    check_extremes(Datatype::Float, &floats, less, nan);
+}
+
+/// Checks the minimum and maximum of all pairs. `less` compares as C does. Bits are those of a value as an integer.
+fn check_extremes(datatype: Datatype, values: &[u64], less: impl Fn(u64, u64) -> bool, nan: impl Fn(u64) -> bool) {
+    let size = datatype.size_bytes();
+    let negative = |bits: u64| bits >> (8 * size - 1) == 1;
+    let pairs = || values.iter().flat_map(|target| values.iter().map(move |operand| (*target, *operand)));
+    let memory = |side: fn((u64, u64)) -> u64| -> Vec<u8> {
+        let bytes = pairs().map(side).flat_map(|bits| bits.to_le_bytes().into_iter().take(size));
+        std::iter::once(0).chain(bytes).collect()
+    };
+    let (targets, operands) = (memory(|pair| pair.0), memory(|pair| pair.1));
+    for op in [Operation::Min, Operation::Max] {
+        let results = applied(op, datatype, &targets[1..], &operands[1..]);
+        for ((target, operand), result) in pairs().zip(results.chunks_exact(size)) {
+            let takes = match (nan(target), nan(operand)) {
+                (_, true) => false,
+                (true, false) => true,
+                (false, false) if less(operand, target) => op == Operation::Min,
+                (false, false) if less(target, operand) => op == Operation::Max,
+                (false, false) => negative(operand) == (op == Operation::Min),
+            };
+            let expected = if takes { operand } else { target };
+            assert_eq!(result, &expected.to_le_bytes()[..size], "{op:?} {datatype:?} {target:#x} {operand:#x}");
+        }
+    }
+}
+
 #[test]
 fn complex_sums_and_swaps_go_part_by_part() {
     let pair = |real: f64, imaginary: f64| [real.to_le_bytes(), imaginary.to_le_bytes()].concat();
