@@ -80,7 +80,7 @@ proptest! {
 #[test]
 fn arithmetic() {
     let mut bytes = [0u8; 64];
-    for datatype in (0..14).filter_map(Datatype::from_u32) {
+    for datatype in (0..16).filter_map(Datatype::from_number) {
         for operation in (0..18).filter_map(Operation::from_u32) {
             for seed in [0u8, 1, 0x3f, 0x7f, 0xff] {
                 bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u8).wrapping_mul(37) ^ seed);

@@ -6,7 +6,8 @@
 //! III.F). The functions are not atomic. The caller holds the NIC's lock, or no other thread can reach the bytes.
 //!
 //! * [`Operation`] and [`Datatype`] have the numbers of Portals' header. [`reduces`] says which go together.
-//! * [`apply`] computes. `element`: values in memory. `integer`, `real`, `long_double`, `complex`: the kinds of values.
+//! * [`apply`] computes. `element`: values in memory. `integer`, `real`, `half`, `long_double`, `complex`: the
+//!   kinds of values.
 //!
 //! Invariants
 //! 1. Only bytes of `target` change, and only whole elements. A combination that [`reduces`] refuses changes nothing.
@@ -24,6 +25,7 @@
 
 mod complex;
 mod element;
+mod half;
 mod integer;
 mod long_double;
 mod real;
@@ -34,6 +36,7 @@ use core::cmp::Ordering;
 
 use complex::Complex;
 use element::{Element, each};
+use half::{Bfloat16, Half};
 use long_double::LongDouble;
 use real::Real;
 
@@ -110,7 +113,7 @@ impl Operation {
     }
 }
 
-/// The type of elements, with the number that it has in Portals' header (`ptl_datatype_t`).
+/// The type of elements, with the number that it has in Portals' header (`ptl_datatype_t`). The last two are not there.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datatype {
@@ -142,13 +145,17 @@ pub enum Datatype {
     LongDouble = 12,
     /// Two x87 slots: real, imaginary.
     LongDoubleComplex = 13,
+    /// IEEE 754 binary16.
+    Half = 14,
+    /// bfloat16: the upper 16 bits of a binary32.
+    Bfloat16 = 15,
 }
 
 impl Datatype {
     /// Size of the largest datatype.
     pub const SIZE_BYTES_MAX: usize = 32;
 
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Int8,
         Self::Uint8,
         Self::Int16,
@@ -163,10 +170,12 @@ impl Datatype {
         Self::DoubleComplex,
         Self::LongDouble,
         Self::LongDoubleComplex,
+        Self::Half,
+        Self::Bfloat16,
     ];
 
-    /// The datatype with this `ptl_datatype_t` value. None: there is no such datatype.
-    pub fn from_u32(value: u32) -> Option<Self> {
+    /// The datatype with this number, also one that Portals lacks. None: there is no such datatype.
+    pub fn from_number(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
     }
 
@@ -174,7 +183,7 @@ impl Datatype {
     pub const fn size_bytes(self) -> usize {
         match self {
             Self::Int8 | Self::Uint8 => 1,
-            Self::Int16 | Self::Uint16 => 2,
+            Self::Int16 | Self::Uint16 | Self::Half | Self::Bfloat16 => 2,
             Self::Int32 | Self::Uint32 | Self::Float => 4,
             Self::Int64 | Self::Uint64 | Self::Double | Self::FloatComplex => 8,
             Self::DoubleComplex | Self::LongDouble => 16,
@@ -186,7 +195,7 @@ impl Datatype {
         match self {
             Self::Int8 | Self::Uint8 | Self::Int16 | Self::Uint16 => Class::Integer,
             Self::Int32 | Self::Uint32 | Self::Int64 | Self::Uint64 => Class::Integer,
-            Self::Float | Self::Double | Self::LongDouble => Class::Real,
+            Self::Float | Self::Double | Self::LongDouble | Self::Half | Self::Bfloat16 => Class::Real,
             Self::FloatComplex | Self::DoubleComplex | Self::LongDoubleComplex => Class::Complex,
         }
     }
@@ -248,6 +257,8 @@ fn apply_any(op: Operation, datatype: Datatype, target: &mut [u8], operand: &[u8
         Datatype::Float => real::apply::<f32>(op, target, operand),
         Datatype::Double => real::apply::<f64>(op, target, operand),
         Datatype::LongDouble => real::apply::<LongDouble>(op, target, operand),
+        Datatype::Half => real::apply::<Half>(op, target, operand),
+        Datatype::Bfloat16 => real::apply::<Bfloat16>(op, target, operand),
         Datatype::FloatComplex => complex::apply::<f32>(op, target, operand),
         Datatype::DoubleComplex => complex::apply::<f64>(op, target, operand),
         Datatype::LongDoubleComplex => complex::apply::<LongDouble>(op, target, operand),
@@ -269,6 +280,8 @@ pub(crate) fn compare(datatype: Datatype, left: &[u8], right: &[u8]) -> Option<O
         Datatype::Float => order::<f32>(left, right),
         Datatype::Double => order::<f64>(left, right),
         Datatype::LongDouble => order::<LongDouble>(left, right),
+        Datatype::Half => order::<Half>(left, right),
+        Datatype::Bfloat16 => order::<Bfloat16>(left, right),
         Datatype::FloatComplex => order::<Complex<f32>>(left, right),
         Datatype::DoubleComplex => order::<Complex<f64>>(left, right),
         Datatype::LongDoubleComplex => order::<Complex<LongDouble>>(left, right),

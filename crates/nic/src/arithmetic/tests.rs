@@ -28,7 +28,9 @@ fn numbers_are_those_of_the_header() {
         let op = Operation::from_u32(value);
         assert_eq!(op.map(|op| op as u32), (value < 18).then_some(value));
         let datatype = Datatype::from_u32(value);
-        assert_eq!(datatype.map(|datatype| datatype as u32), (value < 14).then_some(value));
+        assert_eq!(datatype.map(|datatype| datatype as u32), (value < 14).then_some(value), "of Portals");
+        let datatype = Datatype::from_number(value);
+        assert_eq!(datatype.map(|datatype| datatype as u32), (value < 16).then_some(value));
     }
     assert_eq!(Operation::from_u32(u32::MAX), None);
     assert_eq!(Operation::from_u32(9), Some(Operation::Bxor));
@@ -38,25 +40,25 @@ fn numbers_are_those_of_the_header() {
     assert_eq!(Datatype::from_u32(9), Some(Datatype::Double));
     assert_eq!(Datatype::from_u32(13), Some(Datatype::LongDoubleComplex));
     let sizes: Vec<usize> = Datatype::ALL.iter().map(|datatype| datatype.size_bytes()).collect();
-    assert_eq!(sizes, [1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 16, 32]);
+    assert_eq!(sizes, [1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 16, 32, 2, 2]);
     assert_eq!(sizes.iter().max(), Some(&Datatype::SIZE_BYTES_MAX));
 }
 
-/// A row for each operation, a column for each datatype, in the order of the header.
+/// A row for each operation, a column for each datatype, in the order of their numbers.
 #[test]
 fn operations_go_with_the_datatypes_of_the_table() {
-    // i8 u8 i16 u16 i32 u32 float i64 u64 double float-complex double-complex long-double long-double-complex
+    // i8 u8 i16 u16 i32 u32 float i64 u64 double float-complex double-complex long-double long-double-complex half bf16
     let table = [
-        (Operation::Min, "xxxxxxxxxx..x."),
-        (Operation::Max, "xxxxxxxxxx..x."),
-        (Operation::Sum, "xxxxxxxxxxxxxx"),
-        (Operation::Prod, "xxxxxxxxxxxxxx"),
-        (Operation::Lor, "xxxxxx.xx....."),
-        (Operation::Land, "xxxxxx.xx....."),
-        (Operation::Bor, "xxxxxx.xx....."),
-        (Operation::Band, "xxxxxx.xx....."),
-        (Operation::Lxor, "xxxxxx.xx....."),
-        (Operation::Bxor, "xxxxxx.xx....."),
+        (Operation::Min, "xxxxxxxxxx..x.xx"),
+        (Operation::Max, "xxxxxxxxxx..x.xx"),
+        (Operation::Sum, "xxxxxxxxxxxxxxxx"),
+        (Operation::Prod, "xxxxxxxxxxxxxxxx"),
+        (Operation::Lor, "xxxxxx.xx......."),
+        (Operation::Land, "xxxxxx.xx......."),
+        (Operation::Bor, "xxxxxx.xx......."),
+        (Operation::Band, "xxxxxx.xx......."),
+        (Operation::Lxor, "xxxxxx.xx......."),
+        (Operation::Bxor, "xxxxxx.xx......."),
     ];
     for (op, row) in table {
         for (datatype, cell) in Datatype::ALL.into_iter().zip(row.bytes()) {
@@ -338,7 +340,12 @@ fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
 }
 
 /// Checks the minimum and maximum of all pairs. `less` compares as C does. Bits are those of a value as an integer.
-fn check_extremes(datatype: Datatype, values: &[u64], less: impl Fn(u64, u64) -> bool, nan: impl Fn(u64) -> bool) {
+pub(super) fn check_extremes(
+    datatype: Datatype,
+    values: &[u64],
+    less: impl Fn(u64, u64) -> bool,
+    nan: impl Fn(u64) -> bool,
+) {
     let size = datatype.size_bytes();
     let negative = |bits: u64| bits >> (8 * size - 1) == 1;
     let pairs = || values.iter().flat_map(|target| values.iter().map(move |operand| (*target, *operand)));

@@ -16,6 +16,17 @@ use core::cmp::Ordering;
 
 use crate::arithmetic::{Class, Datatype, Operation, apply, compare, reduces};
 
+impl Datatype {
+    /// The datatype with this `ptl_datatype_t` value. None: Portals has no such datatype.
+    pub fn from_u32(value: u32) -> Option<Self> {
+        Self::from_number(value).filter(|datatype| datatype.is_of_portals())
+    }
+
+    const fn is_of_portals(self) -> bool {
+        !matches!(self, Self::Half | Self::Bfloat16)
+    }
+}
+
 /// The function that a program called. A triggered variant belongs to the same family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
@@ -46,10 +57,11 @@ pub fn allowed(family: Family, op: Operation, datatype: Datatype) -> bool {
         CompareSwapLe | CompareSwapLt | CompareSwapGe | CompareSwapGt => class != Class::Complex,
         MaskedSwap => class == Class::Integer,
     };
-    match family {
+    let fits = match family {
         Family::Atomic | Family::FetchAtomic => reduces(op, datatype),
         Family::Swap => swaps,
-    }
+    };
+    fits && datatype.is_of_portals()
 }
 
 /// Swaps one element conditionally or by a mask. Returns whether the target was written.
