@@ -12,7 +12,7 @@ use common::pair::{Pair, op};
 use common::watch::{self, transition};
 use common::{Home, MEMORY_AT, TINY, TestBus, rma as rma_home};
 use proptest::prelude::*;
-use selvedge_nic::arithmetic::{Datatype, Operation, apply};
+use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::{Output, Progress, Request as AtuRequest};
 use selvedge_nic::atu::{
@@ -88,6 +88,9 @@ fn arithmetic() {
                 transition(|| {
                     apply(operation, datatype, target, operand);
                     apply_swap(operation, datatype, target, operand, &[seed; 32]);
+                    if let Some(pair) = Located::new(datatype, Datatype::Int32) {
+                        apply_located(operation, pair, target, operand);
+                    }
                 });
             }
         }
