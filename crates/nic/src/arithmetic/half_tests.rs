@@ -188,8 +188,8 @@ fn sums_and_products_match_binary64() {
 #[test]
 fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
     for format in [HALF, BFLOAT16] {
-        let value = |bits: u64| format.value(bits as u16);
-        let every = (0..=u16::MAX).step_by(251).chain(format.edges()).map(u64::from).collect::<Vec<u64>>();
+        let value = |bits: u128| format.value(bits as u16);
+        let every = (0..=u16::MAX).step_by(251).chain(format.edges()).map(u128::from).collect::<Vec<u128>>();
         let less = |left, right| value(left) < value(right);
         check_extremes(format.datatype, &every, less, |bits| value(bits).is_nan());
     }

@@ -323,33 +323,53 @@ fn nan_and_zeros() {
 /// vectorised loop runs, at an odd address.
 #[test]
 fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
-    let mut doubles = EDGES.map(f64::to_bits).to_vec();
-    doubles.extend([0x7ff0_0000_0000_0001, 0xfff8_0000_0000_1234, 1.5f64.to_bits(), (-1.5f64).to_bits()]);
-    let less = |left: u64, right: u64| f64::from_bits(left) < f64::from_bits(right);
-    let nan = |bits: u64| f64::from_bits(bits).is_nan();
-    check_extremes(Datatype::Double, &doubles, less, nan);
+    let doubles = [f64::from_bits(0x7ff0_0000_0000_0001), f64::from_bits(0xfff8_0000_0000_1234), 1.5, -1.5]
+        .into_iter()
+        .chain(EDGES)
+        .map(|value| value.to_bits().into())
+        .collect::<Vec<u128>>();
+    let double = |bits: u128| f64::from_bits(bits as u64);
+    check_extremes(
+        Datatype::Double,
+        &doubles,
+        |left, right| double(left) < double(right),
+        |bits| double(bits).is_nan(),
+    );
 
     let floats = [0x7f80_0001, 0xffc0_1234, 0x7fc0_0000, 0, 0x8000_0000, 1, 0x8000_0001, 0x7f7f_ffff, 0xff7f_ffff]
         .into_iter()
         .chain([f32::INFINITY, f32::NEG_INFINITY, 1.0, -1.0, 1.5, f32::MIN_POSITIVE].map(f32::to_bits))
-        .map(u64::from)
-        .collect::<Vec<u64>>();
-    let less = |left: u64, right: u64| f32::from_bits(left as u32) < f32::from_bits(right as u32);
-    let nan = |bits: u64| f32::from_bits(bits as u32).is_nan();
-    check_extremes(Datatype::Float, &floats, less, nan);
+        .map(u128::from)
+        .collect::<Vec<u128>>();
+    let float = |bits: u128| f32::from_bits(bits as u32);
+    check_extremes(Datatype::Float, &floats, |left, right| float(left) < float(right), |bits| float(bits).is_nan());
+
+    let long_doubles = [0, 1, 0x3fff_8000_0000_0000_0000, 0x7fff_8000_0000_0000_0000, 0x7fff_c000_0000_0000_0000]
+        .into_iter()
+        .chain([0x7fff_a000_0000_0000_0001, 0x3fff_4000_0000_0000_0000])
+        .flat_map(|bits| [bits, bits | 1 << 79])
+        .collect::<Vec<u128>>();
+    let long = X87DoubleExtended::from_bits;
+    check_extremes(
+        Datatype::LongDouble,
+        &long_doubles,
+        |left, right| long(left) < long(right),
+        |bits| long(bits).is_nan(),
+    );
 }
 
 /// Checks the minimum and maximum of all pairs. `less` compares as C does. Bits are those of a value as an integer.
 pub(super) fn check_extremes(
     datatype: Datatype,
-    values: &[u64],
-    less: impl Fn(u64, u64) -> bool,
-    nan: impl Fn(u64) -> bool,
+    values: &[u128],
+    less: impl Fn(u128, u128) -> bool,
+    nan: impl Fn(u128) -> bool,
 ) {
     let size = datatype.size_bytes();
-    let negative = |bits: u64| bits >> (8 * size - 1) == 1;
+    let value_bits = if datatype == Datatype::LongDouble { 80 } else { 8 * size };
+    let negative = |bits: u128| bits >> (value_bits - 1) == 1;
     let pairs = || values.iter().flat_map(|target| values.iter().map(move |operand| (*target, *operand)));
-    let memory = |side: fn((u64, u64)) -> u64| -> Vec<u8> {
+    let memory = |side: fn((u128, u128)) -> u128| -> Vec<u8> {
         let bytes = pairs().map(side).flat_map(|bits| bits.to_le_bytes().into_iter().take(size));
         std::iter::once(0).chain(bytes).collect()
     };
