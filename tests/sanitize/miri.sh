@@ -32,8 +32,9 @@ for crate in ${1:-selvedge-fabric selvedge-nic selvedge-fi}; do
     case $crate in
     selvedge-fabric) tests="path:: --skip every_ --skip 64x64 --skip likely_ --skip any_" ;;
     selvedge-nic)
-        tests="buddy:: packet:: portals::events:: operation::tests::allowed operation::tests::complex operation::tests::conditional
-            operation::tests::nan operation::tests::numbers operation::tests::slices
+        tests="buddy:: packet:: portals::events:: arithmetic::tests::complex arithmetic::tests::nan arithmetic::tests::numbers
+            arithmetic::tests::operations arithmetic::tests::slices arithmetic::tests::gcc operation::tests::allowed
+            operation::tests::conditional
             --skip every_ --skip largest --skip oracle --skip rebuild_ --skip corrupt_"
         ;;
     selvedge-fi) tests="core:: --skip plain_list" ;;

@@ -36,6 +36,7 @@ mod atomics {
 }
 
 pub mod aggregation;
+pub mod arithmetic;
 pub mod atu;
 pub mod buddy;
 pub mod bus;

@@ -12,13 +12,14 @@ use common::pair::{Pair, op};
 use common::watch::{self, transition};
 use common::{Home, MEMORY_AT, TINY, TestBus, rma as rma_home};
 use proptest::prelude::*;
+use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::{Output, Progress, Request as AtuRequest};
 use selvedge_nic::atu::{
     Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Pipeline, Rights, TranslationFault, Unit,
 };
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
+use selvedge_nic::portals::operation::apply_swap;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
@@ -79,7 +80,7 @@ proptest! {
 #[test]
 fn arithmetic() {
     let mut bytes = [0u8; 64];
-    for datatype in (0..14).filter_map(Datatype::from_u32) {
+    for datatype in (0..16).filter_map(Datatype::from_number) {
         for operation in (0..18).filter_map(Operation::from_u32) {
             for seed in [0u8, 1, 0x3f, 0x7f, 0xff] {
                 bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u8).wrapping_mul(37) ^ seed);
@@ -87,6 +88,9 @@ fn arithmetic() {
                 transition(|| {
                     apply(operation, datatype, target, operand);
                     apply_swap(operation, datatype, target, operand, &[seed; 32]);
+                    if let Some(pair) = Located::new(datatype, Datatype::Int32) {
+                        apply_located(operation, pair, target, operand);
+                    }
                 });
             }
         }

@@ -21,7 +21,7 @@ use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use selvedge_transport::nic::portals::operation::{Datatype, Operation};
+use selvedge_transport::nic::arithmetic::{Datatype, Operation};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;

@@ -19,8 +19,8 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_transport::StartError;
+use selvedge_transport::nic::arithmetic::{Datatype, Operation};
 use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 use selvedge_transport::nic::portals::{ack, options};
 use selvedge_transport::nic::tables::{Command, Request, Side, kind};
 

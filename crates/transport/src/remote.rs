@@ -8,7 +8,7 @@
 use std::ffi::c_int;
 
 use libc::iovec;
-use selvedge_nic::portals::operation::Operation as Arithmetic;
+use selvedge_nic::arithmetic::Operation as Arithmetic;
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::StartError;

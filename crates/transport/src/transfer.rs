@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use libc::iovec;
-use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
+use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
 
 use crate::pieces::{RemoteRange, total};
 use crate::ticket::Ticket;

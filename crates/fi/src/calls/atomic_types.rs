@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! libfabric's datatypes and operations of atomics, in the NIC's terms.
 
-use selvedge_nic::portals::operation::{Datatype, Family, Operation as Arithmetic, allowed};
+use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
+use selvedge_nic::portals::operation::{Family, allowed};
 use selvedge_transport::transfer::Effect;
 
 use crate::ffi::*;

@@ -237,7 +237,8 @@ impl Node<'_> {
         }
         children[at].has_left = 1;
         // Nobody waits for an operation that this child has not sent, and it waits for none.
-        let is_done = children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
+        let is_done =
+            children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
         self.tables.groups[index].left += 1;
         if record.status() != group::READY || !is_done {
             self.fail_group(index, Failure::Left);

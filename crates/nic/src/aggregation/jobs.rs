@@ -25,7 +25,8 @@ impl Node<'_> {
     /// Lets a job use the node. A job that is there gets another quota; what it has stays.
     pub fn admit(&mut self, number: u32, key: u64, quota: Quota) -> Result<(), Full> {
         let jobs = &mut *self.tables.jobs;
-        let known = |record: &Job| slot::status(record.slot) == job::OPEN && record.number == number && record.key == key;
+        let known =
+            |record: &Job| slot::status(record.slot) == job::OPEN && record.number == number && record.key == key;
         let free = |record: &Job| slot::status(record.slot) == slot::FREE;
         let Some(at) = jobs.iter().position(known).or_else(|| jobs.iter().position(free)) else { return Err(Full) };
         let record = &mut jobs[at];

@@ -136,7 +136,8 @@ impl Member<'_> {
         let number = membership.next;
         let bytes = if reduction.target.is_none() { reduction.bytes } else { 0 };
         let record = self.record(index, number).filter(|record| record.state == state::FREE);
-        *record.ok_or(StartError::Credit)? = Started { number, result, bytes, state: state::STARTED, ..Started::default() };
+        *record.ok_or(StartError::Credit)? =
+            Started { number, result, bytes, state: state::STARTED, ..Started::default() };
         self.memberships[index].next = number + 1;
         let (group, child) = (membership.handle, membership.child);
         Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
@@ -223,7 +224,8 @@ impl Member<'_> {
     /// Takes the outcome of an operation that is over. None: it is not, or was taken.
     pub fn take(&mut self, handle: u64, number: u64) -> Option<Result<(), Failure>> {
         let index = self.find(handle)?;
-        let record = self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
+        let record =
+            self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
         let failure = Failure::from_u8(record.failure as u8);
         *record = Started::default();
         Some(failure.map_or(Ok(()), Err))

@@ -320,8 +320,7 @@ impl Message {
                 let [_, sums, first, second] = request.operand;
                 let ((number, order), (members, total)) = (split(request.header_data), split(sums));
                 let at = |word: u64, place: u32| (word >> (16 * place)) as u16;
-                let expected =
-                    [at(first, 0), at(first, 1), at(first, 2), at(first, 3), at(second, 0), at(second, 1)];
+                let expected = [at(first, 0), at(first, 1), at(first, 2), at(first, 3), at(second, 0), at(second, 1)];
                 Message::Join(Join {
                     job: request.portal,
                     number,
@@ -354,7 +353,8 @@ impl Message {
             _ => return Err(MessageError::Malformed),
         };
         // The home sets what it needs on the way. All other fields are those of the message, or 0.
-        let carried = Request { uid: request.uid, lookups: request.lookups, ack: request.ack, ..message.encode(sender) };
+        let carried =
+            Request { uid: request.uid, lookups: request.lookups, ack: request.ack, ..message.encode(sender) };
         if carried == *request { Ok((sender, message)) } else { Err(MessageError::Malformed) }
     }
 }

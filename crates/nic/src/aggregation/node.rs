@@ -54,9 +54,8 @@ impl Node<'_> {
 
     /// The index of the job with this number and key, open or not.
     pub(super) fn find_job(&self, number: u32, key: u64) -> Result<usize, Failure> {
-        let is_it = |job: &super::records::Job| {
-            slot::status(job.slot) != slot::FREE && job.number == number && job.key == key
-        };
+        let is_it =
+            |job: &super::records::Job| slot::status(job.slot) != slot::FREE && job.number == number && job.key == key;
         self.tables.jobs.iter().position(is_it).ok_or(Failure::NoJob)
     }
 
@@ -81,9 +80,8 @@ impl Node<'_> {
 
     /// The index of the group that a job calls so.
     pub(super) fn numbered_group(&self, job: usize, number: u32) -> Option<usize> {
-        let is_it = |record: &Group| {
-            record.status() != slot::FREE && record.job as usize == job && record.number == number
-        };
+        let is_it =
+            |record: &Group| record.status() != slot::FREE && record.job as usize == job && record.number == number;
         self.tables.groups.iter().position(is_it)
     }
 

@@ -11,8 +11,8 @@ use super::failure::Failure;
 use super::groups::{operand_blocks, places};
 use super::message::{Operand, Outcome, Reduction, Sender, Target};
 use super::node::{Node, Refusal};
-use super::reduction::Kernel;
 use super::records::{Group, OPERAND_ALIGN, Operation, group, options};
+use super::reduction::Kernel;
 use crate::bus::Bus;
 use crate::handle::NONE;
 
@@ -157,7 +157,7 @@ impl Node<'_> {
         };
         let expects_bytes = outcome.failure.is_none() && operation.has_target == 0;
         let bytes = if expects_bytes { operation.bytes } else { 0 };
-        if number != record.resulted || number >= record.sent || outcome.bytes != bytes {
+        if number != record.resulted || number >= record.collected || outcome.bytes != bytes {
             self.fail_group(index, Failure::Credit);
             return Err(Failure::Credit.into());
         }
@@ -168,7 +168,9 @@ impl Node<'_> {
         if let Some(operation) = self.operation_mut(index, number) {
             operation.failure = outcome.failure.map_or(0, |failure| failure as u32);
         }
-        self.tables.groups[index].resulted = number + 1;
+        let record = &mut self.tables.groups[index];
+        // The result may come before the send of the request was reported.
+        (record.resulted, record.sent) = (number + 1, record.sent.max(number + 1));
         self.enqueue(index);
         Ok(())
     }

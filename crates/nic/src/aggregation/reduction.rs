@@ -1,36 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of an operation: which codes of a message mean what, and whether they fit together (seed 001, section III.F, and beyond it the
-//! product and all types of [`crate::portals::operation`]).
+//! The arithmetic of an operation: what the codes of a message mean, and whether they fit together (seed 001, section III.F; the product and
+//! all types of [`crate::arithmetic`] go beyond it).
+//!
+//! | field of [`Reduction`] | contents |
+//! |---|---|
+//! | `operation` | number of an [`Operation`] that reduces |
+//! | `datatype` | number of the values' [`Datatype`] |
+//! | `index` | 0: elements are values. Else 1 + number of the indices' [`Datatype`]: elements are pairs ([`Located`]) |
+//!
+//! Without payload, as in a barrier, they mean nothing, but members must agree on them.
 
 use super::failure::Failure;
 use super::message::Reduction;
-use crate::portals::operation::{Datatype, Family, Operation, allowed, apply};
+use crate::arithmetic::{Datatype, Located, Operation, apply, apply_located, reduces};
 
 /// What reduces one operand into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    operation: Operation,
-    datatype: Datatype,
+pub enum Kernel {
+    /// There is nothing to reduce.
+    Nothing,
+    Values(Operation, Datatype),
+    Pairs(Operation, Located),
+}
+
+impl Reduction {
+    /// A reduction of values whose result all members get.
+    pub fn of_values(operation: Operation, datatype: Datatype, bytes: u32) -> Reduction {
+        Reduction { operation: operation as u8, datatype: datatype as u8, index: 0, bytes, target: None }
+    }
+
+    /// A reduction of pairs whose result all members get.
+    pub fn of_pairs(operation: Operation, pair: Located, bytes: u32) -> Reduction {
+        let index = 1 + pair.index() as u8;
+        Reduction { operation: operation as u8, datatype: pair.value() as u8, index, bytes, target: None }
+    }
 }
 
 impl Kernel {
-    /// The arithmetic of a message. Without payload, as in a barrier, the codes mean nothing.
+    /// The arithmetic of a message.
     pub fn new(reduction: &Reduction) -> Result<Kernel, Failure> {
         let Reduction { operation, datatype, index, bytes, .. } = *reduction;
-        let codes = Operation::from_u32(operation.into()).zip(Datatype::from_u32(datatype.into()));
-        let kernel = codes.map(|(operation, datatype)| Kernel { operation, datatype });
         if bytes == 0 {
-            return Ok(kernel.unwrap_or(Kernel { operation: Operation::Sum, datatype: Datatype::Uint8 }));
+            return Ok(Kernel::Nothing);
         }
-        let fits = |kernel: &Kernel| {
-            let Kernel { operation, datatype } = *kernel;
-            allowed(Family::Atomic, operation, datatype) && index == 0 && bytes as usize % datatype.size_bytes() == 0
+        let datatype_of = |number: u8| Datatype::from_number(number.into()).ok_or(Failure::NoSuchOperation);
+        let operation = Operation::from_u32(operation.into()).ok_or(Failure::NoSuchOperation)?;
+        let value = datatype_of(datatype)?;
+        let (kernel, is_known, element_bytes) = match index.checked_sub(1) {
+            None => (Kernel::Values(operation, value), reduces(operation, value), value.size_bytes()),
+            Some(index) => {
+                let pair = Located::new(value, datatype_of(index)?).ok_or(Failure::NoSuchOperation)?;
+                (Kernel::Pairs(operation, pair), Located::reduces(operation), pair.size_bytes())
+            }
         };
-        kernel.filter(fits).ok_or(Failure::NoSuchOperation)
+        let is_whole = bytes as usize % element_bytes == 0;
+        if is_known && is_whole { Ok(kernel) } else { Err(Failure::NoSuchOperation) }
     }
 
     /// `into = into op from`, for each element.
     pub fn reduce(&self, into: &mut [u8], from: &[u8]) {
-        apply(self.operation, self.datatype, into, from);
+        match *self {
+            Kernel::Nothing => {}
+            Kernel::Values(operation, datatype) => apply(operation, datatype, into, from),
+            Kernel::Pairs(operation, pair) => apply_located(operation, pair, into, from),
+        }
     }
 }

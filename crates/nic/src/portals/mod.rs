@@ -20,7 +20,7 @@
 //! * [`errors`]: why a transition was refused.
 //! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`delivery`]: the result of a request.
 //! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
-//! * [`operation`]: the arithmetic of atomics. [`scatter`]: ranges of memory through I/O vectors.
+//! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 
 pub mod append;
 pub mod constants;

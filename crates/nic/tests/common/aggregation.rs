@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
 use selvedge_nic::aggregation::records::{Child, Control, Group, Job, LEVELS_MAX, Operation, Tree};
-use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, Node, Quota, Refusal, SendId, StartError, Tables};
+use selvedge_nic::aggregation::{
+    Failure, Limits, Member, Membership, Node, Quota, Refusal, SendId, StartError, Tables,
+};
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
@@ -199,7 +201,10 @@ impl World {
     fn group_below(&self, from: u64, above: u64) -> Option<u64> {
         let index = from as u32 as usize;
         if from >> 32 == 1 {
-            let at = self.nodes[index].groups.iter().position(|group| group.parent_handle == above && group.has_joined != 0)?;
+            let at = self.nodes[index]
+                .groups
+                .iter()
+                .position(|group| group.parent_handle == above && group.has_joined != 0)?;
             let group = &self.nodes[index].groups[at];
             return Some(u64::from(group.slot >> 8) << 32 | at as u64);
         }

@@ -4,14 +4,14 @@
 //! Invariants
 //! 1. Integers wrap.
 //! 2. Floating point rounds to nearest. Maximum and minimum return one of the two values unchanged: a NaN loses against
-//!    a number, and -0 is less than +0. So they agree with the NIC (`selvedge_nic::portals::operation`).
+//!    a number, and -0 is less than +0. So they agree with the NIC (`selvedge_nic::arithmetic`).
 //! 3. A complex product whose parts are both NaN is computed again by C's rules for infinities.
 //! 4. A long double is computed by the NIC's software arithmetic. The result has the padding of the left operand.
 //!
 //! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, for
 //! AVX2 where the processor has it.
 
-use selvedge_transport::nic::portals::operation::{Datatype, Operation, apply};
+use selvedge_transport::nic::arithmetic::{Datatype, Operation, apply};
 
 use crate::types::{Complex, Element, LongDouble};
 

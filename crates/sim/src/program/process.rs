@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::operation::{Datatype, Operation};
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, ack, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};

@@ -4,8 +4,8 @@
 use std::ffi::c_int;
 
 use libc::iovec;
+use selvedge_nic::arithmetic::Operation as Arithmetic;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::operation::Operation as Arithmetic;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, ack, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
