@@ -16,9 +16,10 @@
 //! 8 bytes for each port and each node, 4 for each router, and 2 for each router and dimension: under 6 MB for a 3-D
 //! torus of 65,536 routers with one node each. `peer`, `attachment` and `channel` are O(1).
 use crate::id::{NodeId, Peer, Port, RouterId};
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 
 mod dragonfly;
@@ -224,6 +225,29 @@ impl Topology {
             }
         }
         distances
+    }
+
+    /// The least cost of a path from one router to each router; `u64::MAX`: there is none. A link costs what `cost`
+    /// says of its output channel, which is the same in both directions, or is not used (None). O(links × log(routers)).
+    pub fn costs(&self, from: RouterId, cost: impl Fn(RouterId, Port) -> Option<u32>) -> Vec<u64> {
+        let mut costs = alloc::vec![u64::MAX; self.routers() as usize];
+        let mut queue = BinaryHeap::new();
+        costs[from.0 as usize] = 0;
+        queue.push(Reverse((0u64, from)));
+        while let Some(Reverse((so_far, at))) = queue.pop() {
+            if so_far > costs[at.0 as usize] {
+                continue;
+            }
+            for (port, next) in self.neighbours(at) {
+                let Some(link) = cost(at, port) else { continue };
+                let there = so_far + u64::from(link);
+                if there < costs[next.0 as usize] {
+                    costs[next.0 as usize] = there;
+                    queue.push(Reverse((there, next)));
+                }
+            }
+        }
+        costs
     }
 
     /// The most links on a shortest path between the routers of two nodes. O(routers × links) for dragonflies and
