@@ -160,7 +160,7 @@ fn columns(topology: &Topology, hosts: &[RouterId]) -> Vec<u32> {
 fn weighted_distances(topology: &Topology, to: RouterId) -> Vec<u64> {
     match topology.is_weighted() {
         false => topology.distances(to).into_iter().map(u64::from).collect(),
-        true => topology.costs(to, |router, port| Some(topology.weight(router, port))),
+        true => topology.costs(&[to], |router, port| Some(topology.weight(router, port))),
     }
 }
 
