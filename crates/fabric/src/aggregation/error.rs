@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a tree or a group cannot be made. Each message says what would fit.
+use super::TREES_MAX;
+use crate::id::NodeId;
+use alloc::string::String;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TreeError {
+    #[error("{is} trees: give 1 to {TREES_MAX}")]
+    Trees { is: u32 },
+    #[error("there is no {site} in a network of {routers} routers and {nodes} nodes: give numbers below these")]
+    NoSuchSite { site: String, routers: u32, nodes: u32 },
+    #[error("{site} is given twice: give each site of an aggregation node once")]
+    SiteTwice { site: String },
+    #[error("no node of the network can be used: there is nothing to aggregate")]
+    NoNodes,
+    #[error("no aggregation node can be reached: give a site at a router, or at a node, that can be used")]
+    NoSites,
+    #[error("{node} cannot reach {from}: leave out the nodes of one part of the network, or bring a link back")]
+    Unreachable { node: NodeId, from: NodeId },
+    #[error(
+        "{sites} aggregation nodes with at most {radix} children each do not span {nodes} nodes: \
+         give radix_max = {least}, or more sites"
+    )]
+    Radix { radix: u32, sites: u32, nodes: u32, least: u32 },
+    #[error(
+        "a tree of aggregation nodes with at most {radix} children each is {least} deep, not {depth}: \
+         give depth_max = {least}, or a larger radix_max"
+    )]
+    Depth { depth: u32, radix: u32, least: u32 },
+}
