@@ -4,7 +4,7 @@
 //! An aggregation node (AN) takes data of its children, reduces it and sends the result to its parent; the root has the
 //! result of all. ANs lie at routers or at hosts. A tree is logical: it can be laid over any topology, an edge may cross
 //! several links, and an AN need not be at every router on the way. A [`TreeSet`] has several trees, among which a
-//! manager spreads the load.
+//! manager spreads the load. A [`Group`] is the part of a tree that reduces for some end nodes.
 //!
 //! # How a tree is made
 //!
@@ -55,12 +55,14 @@ use core::fmt;
 
 mod attach;
 mod error;
+pub mod group;
 mod grow;
 mod links;
 mod network;
 mod roots;
 
-pub use error::TreeError;
+pub use error::{GroupError, TreeError};
+pub use group::{Child, Group, GroupNode};
 pub use links::{Direction, LinksUsed};
 
 /// The most trees of a set, the most that an aggregation node takes part in.

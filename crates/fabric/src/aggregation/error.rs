@@ -30,3 +30,16 @@ pub enum TreeError {
     )]
     Depth { depth: u32, radix: u32, least: u32 },
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    #[error("a group without members: give at least 1")]
+    Empty,
+    #[error("there is no {node} in a network of {nodes} nodes: give 0 to {}", nodes - 1)]
+    NoSuchNode { node: NodeId, nodes: u32 },
+    #[error("{node} is in the group twice, at {first} and at {second}: name each member once")]
+    Twice { node: NodeId, first: u32, second: u32 },
+    #[error("{node} is attached to no aggregation node, since it could not be used when the trees were made")]
+    Unattached { node: NodeId },
+}
