@@ -18,6 +18,10 @@ pub struct Port(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vc(pub u8);
 
+/// An aggregation node (AN; seed 001, section III.A), numbered from 0 in the order of the sites of a set of trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnId(pub u32);
+
 /// The other end of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
@@ -42,6 +46,12 @@ impl fmt::Display for RouterId {
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}", self.0)
+    }
+}
+
+impl fmt::Display for AnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "aggregation node {}", self.0)
     }
 }
 

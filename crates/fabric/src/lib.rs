@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Topologies, routing and paths of a machine's network.
+//! Topologies, routing, paths and aggregation trees of a machine's network.
 //!
 //! All types are plain values. A [`Topology`] has the two ends of each link, a [`Routing`] gives the next hops of a
-//! packet, a [`Path`] is a whole route in the form of seed 002, section 7.3, and [`Dependencies`] finds the cycles in
-//! which a routing can deadlock. Time, buffers and the contents of packets are not part of this crate.
+//! packet, a [`Path`] is a whole route in the form of seed 002, section 7.3, [`Dependencies`] finds the cycles in which a
+//! routing can deadlock, and a [`TreeSet`] has the trees over which a network reduces. Time, buffers and the contents of
+//! packets are not part of this crate.
 //!
 //! # Contract
 //!
@@ -22,6 +23,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod aggregation;
 pub mod dependency;
 pub mod id;
 pub mod path;
@@ -31,8 +33,9 @@ pub mod topology;
 #[cfg(test)]
 mod samples;
 
+pub use aggregation::{Tree, TreeError, TreeSet, TreeSpec};
 pub use dependency::Dependencies;
-pub use id::{Hop, NodeId, Peer, Port, RouterId, Vc};
+pub use id::{AnId, Hop, NodeId, Peer, Port, RouterId, Vc};
 pub use path::{Path, PathError};
 pub use routing::{Algorithm, Choices, RouteState, Routing, RoutingError};
 pub use topology::{Kind, Topology, TopologyError};

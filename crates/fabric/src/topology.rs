@@ -16,9 +16,10 @@
 //! 8 bytes for each port and each node, 4 for each router, and 2 for each router and dimension: under 6 MB for a 3-D
 //! torus of 65,536 routers with one node each. `peer`, `attachment` and `channel` are O(1).
 use crate::id::{NodeId, Peer, Port, RouterId};
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 
 mod dragonfly;
@@ -224,6 +225,51 @@ impl Topology {
             }
         }
         distances
+    }
+
+    /// The least cost of a path from the nearest of some routers to each router; `u64::MAX`: there is none. Costs as for
+    /// [`Topology::nearest_first`].
+    pub fn costs(&self, from: &[RouterId], cost: impl Fn(RouterId, Port) -> Option<u32>) -> Vec<u64> {
+        let mut costs = alloc::vec![u64::MAX; self.routers() as usize];
+        self.nearest_first(from, cost, |router, so_far| {
+            costs[router.0 as usize] = so_far;
+            true
+        });
+        costs
+    }
+
+    /// Visits routers in the order of the least cost of a path from the nearest of some routers, then of their numbers,
+    /// until `visit` returns false. A link costs what `cost` says of its output channel, at least 1 and the same in both
+    /// directions, or is not used (None). O(links × log(routers)) for all routers.
+    pub fn nearest_first(
+        &self,
+        from: &[RouterId],
+        cost: impl Fn(RouterId, Port) -> Option<u32>,
+        mut visit: impl FnMut(RouterId, u64) -> bool,
+    ) {
+        let mut costs = alloc::vec![u64::MAX; self.routers() as usize];
+        let mut queue = BinaryHeap::new();
+        for &router in from {
+            if core::mem::replace(&mut costs[router.0 as usize], 0) != 0 {
+                queue.push(Reverse((0u64, router)));
+            }
+        }
+        while let Some(Reverse((so_far, at))) = queue.pop() {
+            if so_far > costs[at.0 as usize] {
+                continue;
+            }
+            if !visit(at, so_far) {
+                return;
+            }
+            for (port, next) in self.neighbours(at) {
+                let Some(link) = cost(at, port) else { continue };
+                let there = so_far + u64::from(link);
+                if there < costs[next.0 as usize] {
+                    costs[next.0 as usize] = there;
+                    queue.push(Reverse((there, next)));
+                }
+            }
+        }
     }
 
     /// The most links on a shortest path between the routers of two nodes. O(routers × links) for dragonflies and

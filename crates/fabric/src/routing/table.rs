@@ -17,7 +17,7 @@
 use super::mix;
 use crate::id::{Peer, Port, RouterId};
 use crate::topology::Topology;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -158,26 +158,10 @@ fn columns(topology: &Topology, hosts: &[RouterId]) -> Vec<u32> {
 
 /// The least weight of a path from each router to one; the two directions of a link have the same weight.
 fn weighted_distances(topology: &Topology, to: RouterId) -> Vec<u64> {
-    if !topology.is_weighted() {
-        return topology.distances(to).into_iter().map(u64::from).collect();
+    match topology.is_weighted() {
+        false => topology.distances(to).into_iter().map(u64::from).collect(),
+        true => topology.costs(&[to], |router, port| Some(topology.weight(router, port))),
     }
-    let mut distances = alloc::vec![u64::MAX; topology.routers() as usize];
-    let mut queue = BinaryHeap::new();
-    distances[to.0 as usize] = 0;
-    queue.push(Reverse((0u64, to)));
-    while let Some(Reverse((distance, at))) = queue.pop() {
-        if distance > distances[at.0 as usize] {
-            continue;
-        }
-        for (port, next) in topology.neighbours(at) {
-            let over = distance + u64::from(topology.weight(at, port));
-            if over < distances[next.0 as usize] {
-                distances[next.0 as usize] = over;
-                queue.push(Reverse((over, next)));
-            }
-        }
-    }
-    distances
 }
 
 /// The links of the shortest path from each router to `to` that only goes down; `FAR`: there is none.
