@@ -13,7 +13,7 @@ use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_locate
 use crate::common::aggregation::*;
 
 const KEY: u64 = 0x5e1d;
-const SMALL: Limits = Limits { jobs: 2, trees: 2, groups: 2, children: 4, credits: 2, operand_blocks: 64 };
+const SMALL: Limits = Limits { jobs: 2, trees: 2, groups: 2, children: 4, credits: 2, operand_blocks: 16 };
 
 fn sum(datatype: Datatype, bytes: u32) -> Reduction {
     Reduction::of_values(Operation::Sum, datatype, bytes)
@@ -343,7 +343,7 @@ fn groups_that_do_not_fit_fail_everywhere() {
 /// With no room for operands the root grants fewer credits; with room for none the group fails.
 #[test]
 fn the_root_grants_what_fits() {
-    for (blocks, wanted) in [(64, 2), (8, 2), (4, 1), (2, 0)] {
+    for (blocks, wanted) in [(16, 2), (8, 2), (4, 1), (2, 0)] {
         let mut world = World::new(1, Limits { operand_blocks: blocks, ..SMALL }, 2, MemberHome::new(1, 4, 64));
         world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
         world.nodes[0].node().set_tree(0, None);
@@ -808,7 +808,7 @@ fn program_step(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn random_groups_reduce_as_one_process_does(seed: u64) {
