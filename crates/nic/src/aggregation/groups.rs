@@ -15,7 +15,7 @@
 use super::failure::Failure;
 use super::message::{self, Join, Joined, Sender};
 use super::node::{Node, handle_of};
-use super::records::{Child, Group, LEVELS_MAX, OPERAND_ALIGN, Operation, group, options, tree};
+use super::records::{Child, Group, OPERAND_ALIGN, Operation, group, options, tree};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
 use crate::tables::slot;
@@ -52,7 +52,7 @@ impl Node<'_> {
         record.bytes = record.bytes.max(join.bytes);
         record.members = record.members.saturating_add(members);
         record.order = record.order.min(order);
-        if record.joined == u32::from(record.expected[usize::from(record.level)]) {
+        if record.joined == u32::from(record.expected[0]) {
             self.all_have_joined(index);
         }
         Ok(())
@@ -60,8 +60,7 @@ impl Node<'_> {
 
     /// Makes the record of a group, without children.
     fn begin_group(&mut self, job: usize, join: &Join) -> Result<usize, Failure> {
-        let level = usize::from(join.level);
-        let children = join.expected.get(level).copied().unwrap_or(0);
+        let children = join.expected[0];
         let is_whole = children != 0 && join.members != 0 && join.options & !options::ALL == 0;
         if !is_whole || join.credits == 0 {
             return Err(Failure::GroupMismatch);
@@ -86,7 +85,6 @@ impl Node<'_> {
             number: join.number,
             tree: join.tree,
             options: join.options,
-            level: join.level,
             expected: join.expected,
             total: join.total,
             order: u32::MAX,
@@ -129,7 +127,7 @@ impl Node<'_> {
             self.tables.groups[index].is_root = 1;
             return self.complete_group(index, record.credits, record.bytes);
         }
-        if Self::level_above(&record).is_none() {
+        if record.expected[1] == 0 {
             return self.fail_group(index, Failure::GroupMismatch);
         }
         let record = &mut self.tables.groups[index];
@@ -285,12 +283,10 @@ impl Node<'_> {
 
 /// Whether a join says the same of the group as those before it.
 fn agrees(record: &Group, join: &Join) -> bool {
-    let level = usize::from(record.level).min(LEVELS_MAX);
     record.tree == join.tree
         && record.options == join.options
-        && record.level == join.level
         && record.total == join.total
-        && record.expected[level..] == join.expected[level..]
+        && record.expected == join.expected
         && join.members != 0
         && join.credits != 0
 }

@@ -107,7 +107,7 @@ impl Member<'_> {
         self.memberships[index] = Membership { slot, job, number, key, node, ..Membership::default() };
         self.records(index).fill(Started::default());
         let handle = handle_of(index, &self.memberships[index]);
-        Ok((handle, Message::Join(Join { handle, level: 0, credits: credits as u16, ..*join })))
+        Ok((handle, Message::Join(Join { handle, credits: credits as u16, ..*join })))
     }
 
     /// Waits for a result as the target of an operation of a job. Returns the handle for [`super::message::Target`].

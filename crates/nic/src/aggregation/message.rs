@@ -16,11 +16,11 @@
 //! | `operand[0]` 7:0 | [`VERSION`] | | | |
 //! | 15:8 | failure | failure | code | code |
 //! | 23:16 | type of the indices | 0 | `Join`: options; `Fail`: failure | failure |
-//! | 31:24 | 1: a target | 0 | `Join`: level | 0 |
+//! | 31:24 | 1: a target | 0 | 0 | 0 |
 //! | 47:32 | 0 | 0 | `Join`: tree | 0 |
 //! | 63:48 | 0 | 0 | `Join`: credits | 0 |
 //! | `operand[1]` | target | 0 | `Join`: members << 32 / total | the sender's handle |
-//! | `operand[2]` | target's handle | 0 | `Join`: children expected at four levels | 0 |
+//! | `operand[2]` | target's handle | 0 | `Join`: children expected at four nodes | 0 |
 //! | `operand[3]` | 0 | 0 | `Join`: at two more, then bytes << 32 | 0 |
 //!
 //! What a message does not use is 0, and a message that has something else there is refused.
@@ -104,8 +104,6 @@ pub struct Join {
     pub number: u32,
     pub tree: u16,
     pub options: u8,
-    /// The level of the receiver, from the leaves: 0.
-    pub level: u8,
     /// The sender's handle of the group.
     pub handle: u64,
     /// The lowest position of a member beneath the sender.
@@ -113,7 +111,7 @@ pub struct Join {
     /// Members beneath the sender, and of the whole group.
     pub members: u32,
     pub total: u32,
-    /// Children of the group at the node of each level that is above the sender.
+    /// Children of the group at the receiver, at the node above it, and so on to the root.
     pub expected: [u16; LEVELS_MAX],
     /// Operations under way, and the bytes of each, that the group would like to have.
     pub credits: u16,
@@ -249,9 +247,9 @@ impl Message {
                 ..request
             },
             Message::Join(join) => {
-                let Join { job, number, tree, options, level, handle, order, .. } = join;
+                let Join { job, number, tree, options, handle, order, .. } = join;
                 let Join { members, total, expected, credits, bytes, .. } = join;
-                let head = Head { third: level, low: tree, high: credits, ..Head::new(code::JOIN, options) };
+                let head = Head { low: tree, high: credits, ..Head::new(code::JOIN, options) };
                 let [a, b, c, d, e, f] = expected.map(u64::from);
                 let expected = [a | b << 16 | c << 32 | d << 48, e | f << 16 | u64::from(bytes) << 32];
                 Request {
@@ -326,7 +324,6 @@ impl Message {
                     number,
                     tree: head.low,
                     options: head.second,
-                    level: head.third,
                     handle: request.remote_offset,
                     order,
                     members,
@@ -391,7 +388,6 @@ mod tests {
                     number: number as u32,
                     tree: join.1,
                     options: operation,
-                    level: index,
                     handle,
                     order,
                     members: length,

@@ -3,7 +3,7 @@
 
 use super::failure::Failure;
 use super::message::{Message, MessageError};
-use super::records::{Child, Group, LEVELS_MAX, Operation, Tables, group, job};
+use super::records::{Child, Group, Operation, Tables, group, job};
 use crate::buddy::Buddy;
 use crate::bus::{Bus, Fault};
 use crate::handle::NONE;
@@ -150,12 +150,6 @@ impl Node<'_> {
     /// Whether the home is to send something ([`Node::next_send`]).
     pub fn has_sends(&self) -> bool {
         self.tables.control.due_head != NONE
-    }
-
-    /// The level above a group's, and how many children the group has there; None: there is none.
-    pub(super) fn level_above(record: &Group) -> Option<(u8, u16)> {
-        let level = record.level.checked_add(1).filter(|&level| usize::from(level) < LEVELS_MAX)?;
-        Some((level, record.expected[usize::from(level)])).filter(|&(_, expected)| expected != 0)
     }
 
     /// A group has failed here: those who have joined it are told, and the parent.

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::handle::NONE;
 use crate::tables::slot;
 
-/// The most levels of nodes in a tree.
+/// The most nodes on the way from a member to the root.
 pub const LEVELS_MAX: usize = 6;
 /// Operands lie on multiples of this many bytes.
 pub const OPERAND_ALIGN: u32 = 64;
@@ -124,8 +124,8 @@ pub struct Group {
     pub number: u32,
     pub tree: u16,
     pub options: u8,
-    pub level: u8,
-    /// Children of the group at the node of each level.
+    pub reserved_byte: u8,
+    /// Children of the group at this node, at the node above it, and so on to the root.
     pub expected: [u16; LEVELS_MAX],
     pub total: u32,
     /// Members beneath, and the lowest position of one.

@@ -12,7 +12,7 @@ use core::ops::Range;
 use super::failure::Failure;
 use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Sender};
 use super::node::{Node, handle_of};
-use super::records::{Group, group};
+use super::records::{Group, LEVELS_MAX, group};
 use crate::tables::slot;
 
 /// Whether the parent was asked ([`Group::has_joined`]): the join is being sent; it was sent.
@@ -190,7 +190,7 @@ impl Node<'_> {
             What::Join => {
                 // The answer may come before the send is reported.
                 self.tables.groups[index].has_joined = JOIN_LEAVES;
-                Message::Join(self.join_of(&record, job.number, group)?)
+                Message::Join(Self::join_of(&record, job.number, group))
             }
             What::Fail => Message::Fail(as_child, record.failure()?),
             What::Leave => Message::Leave(as_child),
@@ -227,11 +227,13 @@ impl Node<'_> {
     }
 
     /// How this node joins its parent.
-    fn join_of(&self, record: &Group, job: u32, handle: u64) -> Option<Join> {
-        let (level, _) = Self::level_above(record)?;
-        let Group { number, tree, options, order, members, total, expected, bytes, .. } = *record;
+    fn join_of(record: &Group, job: u32, handle: u64) -> Join {
+        let Group { number, tree, options, order, members, total, mut expected, bytes, .. } = *record;
         let credits = record.credits as u16;
-        Some(Join { job, number, tree, options, level, handle, order, members, total, expected, credits, bytes })
+        // The parent's entry comes first.
+        expected.rotate_left(1);
+        expected[LEVELS_MAX - 1] = 0;
+        Join { job, number, tree, options, handle, order, members, total, expected, credits, bytes }
     }
 }
 

@@ -305,7 +305,6 @@ pub fn join_of(job: u32, number: u32, order: u32, total: u32, expected: &[u16]) 
         number,
         tree: 0,
         options: 3,
-        level: 0,
         handle: 0,
         order,
         members: 1,

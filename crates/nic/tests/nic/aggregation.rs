@@ -530,10 +530,8 @@ impl Shape {
             let candidates: Vec<usize> = (0..node).filter(|&at| depth(&parents, at) < 3).collect();
             parents.push(Some(candidates[choices.below(candidates.len())]));
         }
-        // All leaves are at the same level: members are attached to nodes of the greatest depth.
-        let deepest = (0..nodes).map(|node| depth(&parents, node)).max().unwrap_or(1);
-        let leaves: Vec<usize> = (0..nodes).filter(|&node| depth(&parents, node) == deepest).collect();
-        let leaf_of = (0..members).map(|_| leaves[choices.below(leaves.len())]).collect();
+        // Members are attached to any nodes, so ways to the root differ in length.
+        let leaf_of = (0..members).map(|_| choices.below(nodes)).collect();
         Shape { parents, leaf_of }
     }
 
@@ -549,15 +547,16 @@ impl Shape {
     /// How many children of the group each node on a member's way has.
     fn expected(&self, members: &[usize], member: usize) -> Vec<u16> {
         let way = self.way(member);
-        let count = |level: usize| {
-            let beneath = members.iter().map(|&other| self.way(other)).zip(members);
-            let children: HashSet<usize> = beneath
-                .filter(|(other, _)| other.get(level) == Some(&way[level]))
-                .map(|(other, &other_member)| if level == 0 { other_member } else { other[level - 1] })
-                .collect();
+        let count = |&node: &usize| {
+            let ways = members.iter().map(|&other| (other, self.way(other)));
+            let beneath =
+                ways.filter_map(|(other, way)| way.iter().position(|&at| at == node).map(|at| (other, way, at)));
+            // A child is a member that is attached here, or a node.
+            let children: HashSet<(bool, usize)> =
+                beneath.map(|(other, way, at)| if at == 0 { (true, other) } else { (false, way[at - 1]) }).collect();
             children.len() as u16
         };
-        (0..way.len()).map(count).collect()
+        way.iter().map(count).collect()
     }
 
     /// The reduction of one node, computed one after the other.
@@ -670,7 +669,7 @@ fn random_run(seed: u64, trouble: Trouble) {
     let mut losses = if trouble == Trouble::Losses { 1 + choices.below(2) } else { 0 };
     let mut executor = 1;
     let mut idle = 0;
-    while idle < 200 {
+    while idle < 4000 {
         idle += 1;
         let links: Vec<_> = world.links.keys().copied().collect();
         let nodes = world.nodes_with_sends();
