@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Sender};
+use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
 use super::node::{Node, handle_of};
 use super::records::{Group, LEVELS_MAX, group};
 use crate::tables::slot;
@@ -200,7 +200,8 @@ impl Node<'_> {
                     payload = self.operand_range(index, number, 0, operation.bytes)?;
                 }
                 let (child, failure) = (record.child, operation.failure());
-                let reduction = operation.reduction();
+                // The length of a message is that of its payload.
+                let reduction = Reduction { bytes: payload.len() as u32, ..operation.reduction() };
                 Message::Request(Operand { group: record.parent_handle, child, number, reduction, failure })
             }
             What::Result(number, child) => {

@@ -115,7 +115,8 @@ impl Bus for Wire<'_> {
 
     fn put(&mut self, offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
         let from = self.payload.get(offset as usize..(offset + bytes) as usize).ok_or(Fault::Initiator)?;
-        let into = self.memory.get_mut(address as usize..(address + bytes) as usize).ok_or(Fault::Target)?;
+        let into =
+            self.memory.get_mut(address as usize..address.saturating_add(bytes) as usize).ok_or(Fault::Target)?;
         into.copy_from_slice(from);
         Ok(())
     }
@@ -152,6 +153,7 @@ impl World {
 
     /// Puts a message on its way.
     pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
+        assert_eq!(request.length, payload.len() as u64, "a home carries as many bytes as the message says");
         if !self.lost.contains(&to) && !self.lost.contains(&from) {
             self.links.entry((from, to)).or_default().push_back((request, payload));
         }
