@@ -42,7 +42,7 @@ impl Node<'_> {
         }
         let Join { handle, order, members, .. } = *join;
         let child = Child { address: sender.address, handle, order, members, ..Child::default() };
-        self.tables.groups[index].joined += 1;
+        self.tables.groups[index].joined = record.joined.saturating_add(1);
         if let Some(place) = self.children_mut(index).last_mut() {
             *place = child;
         }
@@ -164,7 +164,8 @@ impl Node<'_> {
         let mut map = Buddy::attach(self.tables.operand_map).ok()?;
         let mut credits = credits;
         loop {
-            let blocks = 2 * u64::from(credits) * places(record) * operand_blocks(bytes);
+            let operands = (2 * u64::from(credits)).checked_mul(places(record))?;
+            let blocks = operands.checked_mul(operand_blocks(bytes))?;
             let first = u32::try_from(blocks).ok().and_then(|blocks| map.alloc(blocks));
             match first {
                 Some(first) => return Some((first, credits)),
@@ -237,7 +238,7 @@ impl Node<'_> {
         // Nobody waits for an operation that this child has not sent, and it waits for none.
         let is_done =
             children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
-        self.tables.groups[index].left += 1;
+        self.tables.groups[index].left = record.left.saturating_add(1);
         if record.status() != group::READY || !is_done {
             self.fail_group(index, Failure::Left);
         }

@@ -102,7 +102,8 @@ impl Node<'_> {
             let children = self.children_mut(index).iter_mut();
             let ended = children.filter(|child| child.address == address && child.has_left == 0);
             let count = ended.map(|child| child.has_left = 1).count();
-            self.tables.groups[index].left += count as u32;
+            let record = &mut self.tables.groups[index];
+            record.left = record.left.saturating_add(count as u32);
             self.enqueue(index);
         }
     }
