@@ -41,8 +41,9 @@ pub struct SendId {
 /// What a group has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// To a child: the group is formed, or has failed.
-    State(u32),
+    /// To a child: the group is formed; it has failed.
+    Formed(u32),
+    Failed(u32),
     /// To the parent.
     Join,
     Fail,
@@ -95,7 +96,13 @@ impl Node<'_> {
         let record = &mut self.tables.groups[index];
         record.sender = 0;
         match id.what {
-            What::State(child) if record.informed == child => record.informed = child + 1,
+            // The group may have failed since it was taken: then the child is still to hear that.
+            What::Formed(child) if (record.status(), record.informed) == (group::READY, child) => {
+                record.informed = child + 1;
+            }
+            What::Failed(child) if (record.status(), record.informed) == (group::FAILED, child) => {
+                record.informed = child + 1;
+            }
             What::Fail => record.has_failed = 1,
             What::Request(number) if record.sent == number => record.sent = number + 1,
             What::Leave => record.has_joined = 0,
@@ -142,7 +149,8 @@ impl Node<'_> {
             let informed = next.unwrap_or(record.joined);
             self.tables.groups[index].informed = informed;
             if informed < record.joined {
-                return Some(What::State(informed));
+                let has_failed = record.status() == group::FAILED;
+                return Some(if has_failed { What::Failed(informed) } else { What::Formed(informed) });
             }
         }
         match record.status() {
@@ -173,26 +181,23 @@ impl Node<'_> {
         let as_child = Child { job: job.number, number: record.number, handle: group };
         let (mut to, mut payload) = (record.parent, 0..0);
         let message = match what {
-            What::State(child) => {
+            What::Formed(child) => {
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
-                match record.failure() {
-                    None => Message::Joined(Joined {
-                        group: handle,
-                        child,
-                        handle: group,
-                        credits: record.credits,
-                        bytes: record.bytes,
-                    }),
-                    Some(failure) => Message::Failed(Failed { group: handle, failure }),
-                }
+                let Group { credits, bytes, .. } = record;
+                Message::Joined(Joined { group: handle, child, handle: group, credits, bytes })
+            }
+            What::Failed(child) => {
+                let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
+                to = address;
+                Message::Failed(Failed { group: handle, failure: record.failure().unwrap_or(Failure::NoGroup) })
             }
             What::Join => {
                 // The answer may come before the send is reported.
                 self.tables.groups[index].has_joined = JOIN_LEAVES;
                 Message::Join(Self::join_of(&record, job.number, group))
             }
-            What::Fail => Message::Fail(as_child, record.failure()?),
+            What::Fail => Message::Fail(as_child, record.failure().unwrap_or(Failure::NoGroup)),
             What::Leave => Message::Leave(as_child),
             What::Request(number) => {
                 let operation = *self.operation_mut(index, number)?;

@@ -3,6 +3,7 @@
 //! not.
 
 use proptest::prelude::*;
+use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::message::{
     Child as ChildOf, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender, Target,
 };
@@ -350,5 +351,42 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// One node, and members that join a group there.
+fn joining(members: usize) -> (World, Vec<u64>) {
+    let limits = Limits { children: 4, ..LIMITS };
+    let mut world = World::new(1, limits, members, MemberHome::new(2, 4, 256));
+    world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
+    world.nodes[0].node().set_tree(0, None);
+    let total = members as u32;
+    let join = |member: usize| join_of(1, 9, member as u32, total, &[members as u16]);
+    let handles = (0..members).map(|member| world.join(member, 0, KEY, &join(member))).collect();
+    (world, handles)
+}
+
+/// A group fails while one of its children is being told that it is formed: that child hears of the failure, too.
+#[test]
+fn a_failure_overtakes_no_child() {
+    for told in 0..3 {
+        let (mut world, handles) = joining(3);
+        while !world.nodes[0].node().has_sends() {
+            let link = *world.links.keys().next().expect("joins are on their way");
+            world.deliver(link);
+        }
+        for _ in 0..told {
+            world.pump(0);
+        }
+        let (id, _) = world.pump_unfinished(0, 7).expect("a child is to be told");
+        world.nodes[0].node().revoke(1, KEY, Failure::Revoked);
+        world.nodes[0].node().finish_send(id);
+        world.settle();
+        for (member, &handle) in handles.iter().enumerate() {
+            assert_eq!(world.state(member, handle), GroupState::Failed(Failure::Revoked), "{told} told, {member}");
+            world.leave(member, handle, KEY);
+        }
+        world.settle();
+        world.nodes[0].assert_empty();
     }
 }
