@@ -23,6 +23,10 @@ use crate::tables::slot;
 impl Node<'_> {
     /// A child joins a group. The answer is sent when the group is formed.
     pub(super) fn join(&mut self, sender: Sender, join: &Join) -> Result<(), Failure> {
+        // A child that is there is told what becomes of the group: a refusal would say that it is not.
+        if self.find_child(sender, message::Child { job: join.job, number: join.number, handle: join.handle }).is_ok() {
+            return Ok(());
+        }
         let job = self.open_job(join.job, sender.key)?;
         let index = match self.numbered_group(job, join.number) {
             Some(index) => index,
@@ -31,10 +35,6 @@ impl Node<'_> {
         let record = self.tables.groups[index];
         if record.status() == group::FAILED {
             return Err(record.failure().unwrap_or(Failure::NoGroup));
-        }
-        let is_it = |child: &Child| (child.address, child.handle) == (sender.address, join.handle);
-        if self.children(index).iter().any(is_it) {
-            return Ok(());
         }
         if record.status() != group::JOINING || !agrees(&record, join) {
             self.fail_group(index, Failure::GroupMismatch);
@@ -206,10 +206,7 @@ impl Node<'_> {
     /// A message of this node was refused by the parent.
     pub fn refused(&mut self, handle: u64, key: u64, failure: Failure) {
         if let Ok(index) = self.find_group(handle, key) {
-            // A join that is refused leaves nothing there.
-            if self.tables.groups[index].status() == group::WAITING {
-                self.tables.groups[index].has_joined = 0;
-            }
+            // It still leaves the parent: of a join that was sent twice, one may have been taken.
             self.fail_group(index, failure);
         }
     }

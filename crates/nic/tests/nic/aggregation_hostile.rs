@@ -390,3 +390,61 @@ fn a_failure_overtakes_no_child() {
         world.nodes[0].assert_empty();
     }
 }
+
+/// A leaf joins the root, its sender dies before it reports, and the group fails at the root. The join that is sent again must not make the
+/// leaf forget that the root knows it: else the root waits for its leave for ever.
+#[test]
+fn a_join_that_comes_twice_to_a_failed_group_leaves_nothing() {
+    for is_revoked in [false, true] {
+        let mut world = World::new(2, LIMITS, 2, MemberHome::new(2, 4, 256));
+        for (index, home) in world.nodes.iter_mut().enumerate() {
+            home.node().admit(1, KEY, AMPLE).expect("there is room");
+            home.node().set_tree(0, (index != 0).then_some(node_at(0)));
+        }
+        let own = world.join(0, 1, KEY, &join_of(1, 9, 0, 2, &[1, 2]));
+        let (leaf, root) = ((member_at(0), node_at(1)), (node_at(1), node_at(0)));
+        world.deliver(leaf);
+        world.pump_unfinished(1, 5).expect("it joins the root");
+        world.deliver(root);
+        world.nodes[1].node().reclaim_sends(|_| false);
+        if is_revoked {
+            world.nodes[0].node().revoke(1, KEY, Failure::Revoked);
+        } else {
+            // The other member says another size.
+            world.join(1, 0, KEY, &join_of(1, 9, 1, 3, &[2]));
+            world.deliver((member_at(1), node_at(0)));
+        }
+        assert!(world.pump(1), "the join is sent again");
+        world.settle();
+        assert!(matches!(world.state(0, own), GroupState::Failed(_)));
+        world.leave(0, own, KEY);
+        world.settle();
+        world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+    }
+}
+
+/// A refusal of a join that was sent twice may come between the two, and the second be taken: the leaf still leaves the root.
+#[test]
+fn a_join_that_is_refused_and_then_taken_is_left() {
+    let mut world = World::new(2, LIMITS, 1, MemberHome::new(2, 4, 256));
+    for (index, home) in world.nodes.iter_mut().enumerate() {
+        home.node().set_tree(0, (index != 0).then_some(node_at(0)));
+    }
+    world.nodes[1].node().admit(1, KEY, AMPLE).expect("there is room");
+    // Not trimmed, so it is formed at the root.
+    let own = world.join(0, 1, KEY, &Join { options: 2, ..join_of(1, 9, 0, 1, &[1, 1]) });
+    world.deliver((member_at(0), node_at(1)));
+    world.pump_unfinished(1, 5).expect("it joins the root");
+    world.nodes[1].node().reclaim_sends(|_| false);
+    let again = world.nodes[1].node().next_send(6).expect("the join is sent again");
+    // The root does not know the job yet.
+    world.deliver((node_at(1), node_at(0)));
+    world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
+    world.post(node_at(1), again.to, again.request(node_at(1)), Vec::new());
+    world.nodes[1].node().finish_send(again.id);
+    world.settle();
+    assert_eq!(world.state(0, own), GroupState::Failed(Failure::NoJob));
+    world.leave(0, own, KEY);
+    world.settle();
+    world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+}
