@@ -448,3 +448,26 @@ fn a_join_that_is_refused_and_then_taken_is_left() {
     world.settle();
     world.nodes.iter_mut().for_each(NodeHome::assert_empty);
 }
+
+/// The manager may let a job in again whose resources it took back.
+#[test]
+fn a_job_may_be_admitted_again() {
+    for has_gap in [false, true] {
+        let mut home = NodeHome::new(LIMITS);
+        home.node().set_tree(0, None);
+        if has_gap {
+            home.node().admit(2, 77, AMPLE).expect("there is room");
+        }
+        home.node().admit(1, KEY, AMPLE).expect("there is room");
+        let join = Message::Join(join_of(1, 9, 0, 1, &[1])).encode(Sender { address: member_at(0), key: KEY });
+        home.node().receive(&mut wire(&[]), &join).expect("the job is known");
+        home.node().revoke(1, KEY, Failure::Revoked);
+        home.node().forget(2, 77);
+        home.node().admit(1, KEY, AMPLE).expect("there is room");
+        let again = Message::Join(join_of(1, 10, 0, 1, &[1])).encode(Sender { address: member_at(0), key: KEY });
+        assert_eq!(home.node().receive(&mut wire(&[]), &again), Ok(()), "{has_gap}");
+        assert_eq!(home.jobs.iter().filter(|job| job.number == 1).count(), 1, "{has_gap}: one record of a job");
+        home.node().forget(1, KEY);
+        home.assert_empty();
+    }
+}
