@@ -61,7 +61,11 @@ impl Node<'_> {
         if number < child.next {
             return Ok(());
         }
-        let has_credit = number == child.next && number < record.resulted.saturating_add(record.credits.into());
+        let credits = u64::from(record.credits);
+        // The second bound is for members that ignore the first: a record is not used again before all children have its result.
+        let has_credit = number == child.next
+            && number < record.resulted.saturating_add(credits)
+            && number < record.distributed.saturating_add(2 * credits);
         if !has_credit || record.left != 0 {
             let failure = if has_credit { Failure::Left } else { Failure::Credit };
             self.fail_group(index, failure);

@@ -471,3 +471,22 @@ fn a_job_may_be_admitted_again() {
         home.assert_empty();
     }
 }
+
+/// Members that all ignore their credits do not make the node write over operations that it has yet to send the results of.
+#[test]
+fn no_more_than_the_records_are_under_way() {
+    let (mut world, _) = joining(2);
+    world.settle();
+    let group = world.members[0].memberships[0].handle;
+    let reduction = Reduction::of_values(Operation::Sum, Datatype::Uint64, 8);
+    for number in 0..10 {
+        for child in 0..2 {
+            let operand = Operand { group, child: child as u32, number, reduction, failure: None };
+            let sender = Sender { address: member_at(child), key: KEY };
+            let _ = world.nodes[0].node().receive(&mut wire(&[1; 8]), &Message::Request(operand).encode(sender));
+        }
+        let record = &world.nodes[0].groups[0];
+        assert!(record.collected <= record.distributed + 2 * u64::from(record.credits), "{record:?}");
+    }
+    assert_eq!(world.nodes[0].groups[0].failure(), Some(Failure::Credit));
+}
