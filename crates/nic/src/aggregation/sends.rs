@@ -83,11 +83,7 @@ impl Node<'_> {
 
     /// A message has been sent, or its receiver is gone.
     pub fn finish_send(&mut self, id: SendId) {
-        let index = id.group as u32 as usize;
-        let known = self.tables.groups.get(index);
-        if !known.is_some_and(|record| record.status() != slot::FREE && handle_of(index, record) == id.group) {
-            return;
-        }
+        let Some(index) = self.sending_group(id) else { return };
         let joined = self.tables.groups[index].joined;
         let has_target = match id.what {
             What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.has_target != 0),
@@ -121,11 +117,17 @@ impl Node<'_> {
 
     /// A message could not be sent now.
     pub fn postpone_send(&mut self, id: SendId) {
-        let index = id.group as u32 as usize;
-        if let Some(record) = self.tables.groups.get_mut(index) {
-            record.sender = 0;
+        if let Some(index) = self.sending_group(id) {
+            self.tables.groups[index].sender = 0;
             self.enqueue(index);
         }
+    }
+
+    /// The index of the group that a message is of. None: it has ended.
+    fn sending_group(&self, id: SendId) -> Option<usize> {
+        let index = id.group as u32 as usize;
+        let record = self.tables.groups.get(index)?;
+        (record.status() != slot::FREE && handle_of(index, record) == id.group).then_some(index)
     }
 
     /// Processes have ended: what they were to send is sent again.

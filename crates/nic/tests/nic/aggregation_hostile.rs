@@ -490,3 +490,21 @@ fn no_more_than_the_records_are_under_way() {
     }
     assert_eq!(world.nodes[0].groups[0].failure(), Some(Failure::Credit));
 }
+
+/// A report that comes after its group has ended says nothing of the group that has the record now.
+#[test]
+fn a_late_report_is_of_no_other_group() {
+    let (mut world, _) = joining(1);
+    world.deliver((member_at(0), node_at(0)));
+    let (old, _) = world.pump_unfinished(0, 5).expect("a member is to be told");
+    world.nodes[0].node().forget(1, KEY);
+    world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
+    world.links.clear();
+    world.join(0, 0, KEY, &join_of(1, 10, 0, 1, &[1]));
+    world.deliver((member_at(0), node_at(0)));
+    world.pump_unfinished(0, 6).expect("a member is to be told");
+    world.nodes[0].node().postpone_send(old);
+    assert_eq!(world.nodes[0].groups[0].sender, 6);
+    world.nodes[0].node().finish_send(old);
+    assert_eq!(world.nodes[0].groups[0].sender, 6);
+}
