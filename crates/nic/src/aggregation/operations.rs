@@ -110,7 +110,7 @@ impl Node<'_> {
     fn reduce_in_order(&mut self, index: usize, number: u64, operation: &mut Operation) {
         loop {
             let next = operation.reduced as usize;
-            if !self.children(index).get(next).is_some_and(|child| child.next > number) {
+            if self.children(index).get(next).is_none_or(|child| child.next <= number) {
                 return;
             }
             // The first operand lies where the others are reduced to.

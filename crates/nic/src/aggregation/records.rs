@@ -260,5 +260,6 @@ const _: () = {
     assert!(size_of::<Child>() == 40);
     assert!(size_of::<Operation>() == 48);
     assert!(size_of::<Control>() == 8);
-    assert!(CREDITS_MAX <= u16::MAX as u32 && CHILDREN_MAX <= u16::MAX as u32);
+    assert!(CREDITS_MAX <= u16::MAX as u32);
+    assert!(CHILDREN_MAX <= u16::MAX as u32);
 };

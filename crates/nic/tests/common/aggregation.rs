@@ -130,13 +130,16 @@ pub const fn member_at(index: usize) -> u64 {
     2 << 32 | index as u64
 }
 
+/// What is on its way, by source and destination: messages and payloads.
+pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
+
 /// Nodes and members, and what is on its way between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     pub nodes: Vec<NodeHome>,
     pub members: Vec<MemberHome>,
     /// By source and destination. None is empty.
-    pub links: BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>,
+    pub links: Links,
     /// Ends that are lost: what is sent to them is dropped.
     pub lost: Vec<u64>,
 }

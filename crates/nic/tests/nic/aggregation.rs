@@ -296,8 +296,8 @@ fn a_member_that_leaves_ends_what_needs_it() {
         world.settle();
         world.leave(0, handles[0], KEY);
         world.settle();
-        for member in 1..3 {
-            let has_failed = world.state(member, handles[member]) == GroupState::Failed(Failure::Left);
+        for (member, &handle) in handles.iter().enumerate().skip(1) {
+            let has_failed = world.state(member, handle) == GroupState::Failed(Failure::Left);
             assert_eq!(has_failed, ends, "{starts:?}");
         }
         // Whoever reduces now hears that a member is gone.
@@ -305,8 +305,8 @@ fn a_member_that_leaves_ends_what_needs_it() {
             let leaf = leaf_of(&world, 1);
             world.start(1, (handles[1], KEY, leaf), &reduction, &[1; 8], 0).expect("it has credits");
             world.settle();
-            for member in 1..3 {
-                assert_eq!(world.state(member, handles[member]), GroupState::Failed(Failure::Left), "{starts:?}");
+            for (member, &handle) in handles.iter().enumerate().skip(1) {
+                assert_eq!(world.state(member, handle), GroupState::Failed(Failure::Left), "{starts:?}");
             }
         }
     }
@@ -315,7 +315,8 @@ fn a_member_that_leaves_ends_what_needs_it() {
 /// A group that does not fit fails at every member, and leaves nothing.
 #[test]
 fn groups_that_do_not_fit_fail_everywhere() {
-    let mutate: [(&str, fn(&mut World), Failure); 6] = [
+    type Change = fn(&mut World);
+    let mutate: [(&str, Change, Failure); 6] = [
         ("groups", |it| it.nodes[0].node().admit(1, KEY, Quota { groups: 0, ..AMPLE }).expect("known"), Failure::Quota),
         (
             "credits",

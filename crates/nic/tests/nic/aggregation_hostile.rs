@@ -26,6 +26,10 @@ impl Words {
         z ^ (z >> 31)
     }
 
+    fn one_in(&mut self, count: u64) -> bool {
+        self.random() % count == 0
+    }
+
     fn word(&mut self) -> u64 {
         match self.random() % 8 {
             0..4 => self.random() % 5,
@@ -46,7 +50,7 @@ impl Words {
 
     /// One in three: another value.
     fn spoil<T>(&mut self, field: &mut T, value: impl FnOnce(&mut Words) -> T) {
-        if self.random().is_multiple_of(3) {
+        if self.one_in(3) {
             *field = value(self);
         }
     }
@@ -60,15 +64,15 @@ impl Words {
     }
 
     fn key(&mut self) -> u64 {
-        if self.random().is_multiple_of(8) { self.word() } else { KEY }
+        if self.one_in(8) { self.word() } else { KEY }
     }
 
     fn handle(&mut self) -> u64 {
-        if self.random().is_multiple_of(4) { self.word() } else { (self.random() % 3) << 32 | self.random() % 3 }
+        if self.one_in(4) { self.word() } else { ((self.random() % 3) << 32) | (self.random() % 3) }
     }
 
     fn reduction(&mut self) -> Reduction {
-        let target = self.random().is_multiple_of(4).then(|| Target { address: self.address(), handle: self.handle() });
+        let target = self.one_in(4).then(|| Target { address: self.address(), handle: self.handle() });
         Reduction { target, ..Reduction::of_values(Operation::Sum, Datatype::Uint8, self.half() % 70) }
     }
 
@@ -80,7 +84,7 @@ impl Words {
     fn message(&mut self) -> Message {
         let (group, child, number) = (self.handle(), self.half(), self.word());
         let of = ChildOf { job: self.half() % 3, number: self.half() % 3, handle: self.handle() };
-        let failure = self.random().is_multiple_of(4).then(|| self.failure());
+        let failure = self.one_in(4).then(|| self.failure());
         match self.random() % 8 {
             0..2 => Message::Request(Operand { group, child, number, reduction: self.reduction(), failure }),
             2 => Message::Result(Outcome { group, number, failure, bytes: self.half() % 70 }),
@@ -186,7 +190,7 @@ impl Words {
             }
         }
         for word in &mut home.operand_map {
-            if self.random().is_multiple_of(16) {
+            if self.one_in(16) {
                 *word = self.word();
             }
         }
@@ -288,7 +292,7 @@ proptest! {
                     let (sender, message) = aimed(&mut words, &home);
                     let _ = home.node().receive(&mut wire(&[1; 70]), &message.encode(sender));
                 }
-                9 => home.node().reclaim_sends(|_| words.random().is_multiple_of(2)),
+                9 => home.node().reclaim_sends(|_| words.one_in(2)),
                 10 => {
                     let quota = Quota { groups: words.half(), credits: words.half(), bytes: words.half() };
                     let _ = home.node().admit(words.half() % 3, words.key(), quota);
@@ -297,7 +301,7 @@ proptest! {
                 12 => match words.random() % 3 {
                     0 => home.node().forget(words.half() % 3, words.key()),
                     1 => home.node().clear_tree(words.half() as u16, Failure::NoTree),
-                    _ => { home.node().set_tree(words.half() as u16, words.random().is_multiple_of(2).then_some(node_at(1))); }
+                    _ => { home.node().set_tree(words.half() as u16, words.one_in(2).then_some(node_at(1))); }
                 },
                 13 => home.node().lose(words.address()),
                 14 => home.node().refused(words.handle(), words.key(), words.failure()),
@@ -316,7 +320,7 @@ proptest! {
             }
             while ids.len() > 1 {
                 let id = ids.swap_remove((words.random() % ids.len() as u64) as usize);
-                if words.random().is_multiple_of(4) { home.node().postpone_send(id) } else { home.node().finish_send(id) }
+                if words.one_in(4) { home.node().postpone_send(id) } else { home.node().finish_send(id) }
             }
         }
     }
@@ -331,7 +335,7 @@ proptest! {
             }
             let at = (words.random() % 2) as usize;
             let record = home.memberships[at];
-            let own = if words.random().is_multiple_of(4) { words.handle() } else { u64::from(record.slot >> 8) << 32 | at as u64 };
+            let own = if words.one_in(4) { words.handle() } else { u64::from(record.slot >> 8) << 32 | at as u64 };
             match words.random() % 10 {
                 0 => { let _ = home.member().join(words.address(), words.key(), &join_of(1, words.half(), 0, 1, &[1])); }
                 1 => { let _ = home.member().expect(words.key(), words.word(), words.half()); }
