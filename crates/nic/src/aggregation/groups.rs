@@ -23,6 +23,10 @@ use crate::tables::slot;
 impl Node<'_> {
     /// A child joins a group. The answer is sent when the group is formed.
     pub(super) fn join(&mut self, sender: Sender, join: &Join) -> Result<(), Failure> {
+        // A child that is there is told what becomes of the group: a refusal would say that it is not.
+        if self.find_child(sender, message::Child { job: join.job, number: join.number, handle: join.handle }).is_ok() {
+            return Ok(());
+        }
         let job = self.open_job(join.job, sender.key)?;
         let index = match self.numbered_group(job, join.number) {
             Some(index) => index,
@@ -32,17 +36,13 @@ impl Node<'_> {
         if record.status() == group::FAILED {
             return Err(record.failure().unwrap_or(Failure::NoGroup));
         }
-        let is_it = |child: &Child| (child.address, child.handle) == (sender.address, join.handle);
-        if self.children(index).iter().any(is_it) {
-            return Ok(());
-        }
         if record.status() != group::JOINING || !agrees(&record, join) {
             self.fail_group(index, Failure::GroupMismatch);
             return Err(Failure::GroupMismatch);
         }
         let Join { handle, order, members, .. } = *join;
         let child = Child { address: sender.address, handle, order, members, ..Child::default() };
-        self.tables.groups[index].joined += 1;
+        self.tables.groups[index].joined = record.joined.saturating_add(1);
         if let Some(place) = self.children_mut(index).last_mut() {
             *place = child;
         }
@@ -150,8 +150,13 @@ impl Node<'_> {
         let first = index * 2 * self.tables.limits.credits as usize;
         let records = first..first + 2 * credits as usize;
         self.tables.operations.get_mut(records).unwrap_or_default().fill(Operation::default());
+        // The job has back what was not granted.
+        if let Some(job) = self.tables.jobs.get_mut(record.job as usize) {
+            job.credits = job.credits.saturating_sub(record.credits_counted.saturating_sub(credits));
+        }
         let record = &mut self.tables.groups[index];
         (record.operands, record.credits, record.bytes, record.informed) = (operands, credits, bytes, 0);
+        record.credits_counted = credits;
         record.slot = slot::word(slot::generation(record.slot), group::READY);
         self.enqueue(index);
     }
@@ -164,7 +169,8 @@ impl Node<'_> {
         let mut map = Buddy::attach(self.tables.operand_map).ok()?;
         let mut credits = credits;
         loop {
-            let blocks = 2 * u64::from(credits) * places(record) * operand_blocks(bytes);
+            let operands = (2 * u64::from(credits)).checked_mul(places(record))?;
+            let blocks = operands.checked_mul(operand_blocks(bytes))?;
             let first = u32::try_from(blocks).ok().and_then(|blocks| map.alloc(blocks));
             match first {
                 Some(first) => return Some((first, credits)),
@@ -205,10 +211,7 @@ impl Node<'_> {
     /// A message of this node was refused by the parent.
     pub fn refused(&mut self, handle: u64, key: u64, failure: Failure) {
         if let Ok(index) = self.find_group(handle, key) {
-            // A join that is refused leaves nothing there.
-            if self.tables.groups[index].status() == group::WAITING {
-                self.tables.groups[index].has_joined = 0;
-            }
+            // It still leaves the parent: of a join that was sent twice, one may have been taken.
             self.fail_group(index, failure);
         }
     }
@@ -237,7 +240,7 @@ impl Node<'_> {
         // Nobody waits for an operation that this child has not sent, and it waits for none.
         let is_done =
             children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
-        self.tables.groups[index].left += 1;
+        self.tables.groups[index].left = record.left.saturating_add(1);
         if record.status() != group::READY || !is_done {
             self.fail_group(index, Failure::Left);
         }

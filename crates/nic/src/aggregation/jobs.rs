@@ -22,11 +22,12 @@ pub struct Quota {
 }
 
 impl Node<'_> {
-    /// Lets a job use the node. A job that is there gets another quota; what it has stays.
+    /// Lets a job use the node. A job that is there gets another quota; what it has stays. One that was revoked may use the node again; its
+    /// groups of before have failed.
     pub fn admit(&mut self, number: u32, key: u64, quota: Quota) -> Result<(), Full> {
         let jobs = &mut *self.tables.jobs;
         let known =
-            |record: &Job| slot::status(record.slot) == job::OPEN && record.number == number && record.key == key;
+            |record: &Job| slot::status(record.slot) != slot::FREE && record.number == number && record.key == key;
         let free = |record: &Job| slot::status(record.slot) == slot::FREE;
         let Some(at) = jobs.iter().position(known).or_else(|| jobs.iter().position(free)) else { return Err(Full) };
         let record = &mut jobs[at];
@@ -34,7 +35,7 @@ impl Node<'_> {
             *record = Job { number, key, slot: record.slot, ..Job::default() };
         }
         (record.groups_max, record.credits_max, record.bytes_max) = (quota.groups, quota.credits, quota.bytes);
-        record.slot = slot::word(slot::generation(record.slot), job::OPEN);
+        (record.slot, record.failure) = (slot::word(slot::generation(record.slot), job::OPEN), 0);
         Ok(())
     }
 
@@ -102,7 +103,8 @@ impl Node<'_> {
             let children = self.children_mut(index).iter_mut();
             let ended = children.filter(|child| child.address == address && child.has_left == 0);
             let count = ended.map(|child| child.has_left = 1).count();
-            self.tables.groups[index].left += count as u32;
+            let record = &mut self.tables.groups[index];
+            record.left = record.left.saturating_add(count as u32);
             self.enqueue(index);
         }
     }

@@ -138,7 +138,7 @@ impl Member<'_> {
         let record = self.record(index, number).filter(|record| record.state == state::FREE);
         *record.ok_or(StartError::Credit)? =
             Started { number, result, bytes, state: state::STARTED, ..Started::default() };
-        self.memberships[index].next = number + 1;
+        self.memberships[index].next = number.wrapping_add(1);
         let (group, child) = (membership.handle, membership.child);
         Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
     }
@@ -204,7 +204,7 @@ impl Member<'_> {
         if let Some(record) = self.record(index, number) {
             (record.failure, record.state) = (failure.map_or(0, |failure| failure as u32), state::OVER);
         }
-        self.memberships[index].completed = number + 1;
+        self.memberships[index].completed = number.wrapping_add(1);
         Ok(())
     }
 

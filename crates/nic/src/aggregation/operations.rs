@@ -61,7 +61,11 @@ impl Node<'_> {
         if number < child.next {
             return Ok(());
         }
-        let has_credit = number == child.next && number < record.resulted + u64::from(record.credits);
+        let credits = u64::from(record.credits);
+        // The second bound is for members that ignore the first: a record is not used again before all children have its result.
+        let has_credit = number == child.next
+            && number < record.resulted.saturating_add(credits)
+            && number < record.distributed.saturating_add(2 * credits);
         if !has_credit || record.left != 0 {
             let failure = if has_credit { Failure::Left } else { Failure::Credit };
             self.fail_group(index, failure);
@@ -88,7 +92,7 @@ impl Node<'_> {
             let range = self.operand_range(index, number, lands_at, operation.bytes).ok_or(Failure::NoGroup)?;
             bus.payload(0, &mut self.tables.operands[range]).map_err(Refusal::Payload)?;
         }
-        operation.arrived += 1;
+        operation.arrived = operation.arrived.saturating_add(1);
         self.children_mut(index)[at].next = number + 1;
         if is_ordered {
             self.reduce_in_order(index, number, &mut operation);
@@ -183,9 +187,11 @@ impl Node<'_> {
         }
         let of_operation = number.checked_rem(2 * u64::from(record.credits))?;
         let blocks = operand_blocks(record.bytes);
-        let at = (of_operation * places(record) + u64::from(place)) * blocks + u64::from(record.operands);
-        let start = usize::try_from(at * u64::from(OPERAND_ALIGN)).ok()?;
-        let range = start..start + bytes as usize;
+        // Counts that another process has spoiled may be of any size.
+        let at = of_operation.checked_mul(places(record))?.checked_add(place.into())?.checked_mul(blocks)?;
+        let at = at.checked_add(record.operands.into())?.checked_mul(OPERAND_ALIGN.into())?;
+        let start = usize::try_from(at).ok()?;
+        let range = start..start.checked_add(bytes as usize)?;
         (range.end <= self.tables.operands.len()).then_some(range)
     }
 }

@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Sender};
+use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
 use super::node::{Node, handle_of};
 use super::records::{Group, LEVELS_MAX, group};
 use crate::tables::slot;
@@ -41,8 +41,9 @@ pub struct SendId {
 /// What a group has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// To a child: the group is formed, or has failed.
-    State(u32),
+    /// To a child: the group is formed; it has failed.
+    Formed(u32),
+    Failed(u32),
     /// To the parent.
     Join,
     Fail,
@@ -82,11 +83,7 @@ impl Node<'_> {
 
     /// A message has been sent, or its receiver is gone.
     pub fn finish_send(&mut self, id: SendId) {
-        let index = id.group as u32 as usize;
-        let known = self.tables.groups.get(index);
-        if !known.is_some_and(|record| record.status() != slot::FREE && handle_of(index, record) == id.group) {
-            return;
-        }
+        let Some(index) = self.sending_group(id) else { return };
         let joined = self.tables.groups[index].joined;
         let has_target = match id.what {
             What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.has_target != 0),
@@ -95,7 +92,13 @@ impl Node<'_> {
         let record = &mut self.tables.groups[index];
         record.sender = 0;
         match id.what {
-            What::State(child) if record.informed == child => record.informed = child + 1,
+            // The group may have failed since it was taken: then the child is still to hear that.
+            What::Formed(child) if (record.status(), record.informed) == (group::READY, child) => {
+                record.informed = child + 1;
+            }
+            What::Failed(child) if (record.status(), record.informed) == (group::FAILED, child) => {
+                record.informed = child + 1;
+            }
             What::Fail => record.has_failed = 1,
             What::Request(number) if record.sent == number => record.sent = number + 1,
             What::Leave => record.has_joined = 0,
@@ -114,11 +117,17 @@ impl Node<'_> {
 
     /// A message could not be sent now.
     pub fn postpone_send(&mut self, id: SendId) {
-        let index = id.group as u32 as usize;
-        if let Some(record) = self.tables.groups.get_mut(index) {
-            record.sender = 0;
+        if let Some(index) = self.sending_group(id) {
+            self.tables.groups[index].sender = 0;
             self.enqueue(index);
         }
+    }
+
+    /// The index of the group that a message is of. None: it has ended.
+    fn sending_group(&self, id: SendId) -> Option<usize> {
+        let index = id.group as u32 as usize;
+        let record = self.tables.groups.get(index)?;
+        (record.status() != slot::FREE && handle_of(index, record) == id.group).then_some(index)
     }
 
     /// Processes have ended: what they were to send is sent again.
@@ -142,7 +151,8 @@ impl Node<'_> {
             let informed = next.unwrap_or(record.joined);
             self.tables.groups[index].informed = informed;
             if informed < record.joined {
-                return Some(What::State(informed));
+                let has_failed = record.status() == group::FAILED;
+                return Some(if has_failed { What::Failed(informed) } else { What::Formed(informed) });
             }
         }
         match record.status() {
@@ -173,26 +183,23 @@ impl Node<'_> {
         let as_child = Child { job: job.number, number: record.number, handle: group };
         let (mut to, mut payload) = (record.parent, 0..0);
         let message = match what {
-            What::State(child) => {
+            What::Formed(child) => {
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
-                match record.failure() {
-                    None => Message::Joined(Joined {
-                        group: handle,
-                        child,
-                        handle: group,
-                        credits: record.credits,
-                        bytes: record.bytes,
-                    }),
-                    Some(failure) => Message::Failed(Failed { group: handle, failure }),
-                }
+                let Group { credits, bytes, .. } = record;
+                Message::Joined(Joined { group: handle, child, handle: group, credits, bytes })
+            }
+            What::Failed(child) => {
+                let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
+                to = address;
+                Message::Failed(Failed { group: handle, failure: record.failure().unwrap_or(Failure::NoGroup) })
             }
             What::Join => {
                 // The answer may come before the send is reported.
                 self.tables.groups[index].has_joined = JOIN_LEAVES;
                 Message::Join(Self::join_of(&record, job.number, group))
             }
-            What::Fail => Message::Fail(as_child, record.failure()?),
+            What::Fail => Message::Fail(as_child, record.failure().unwrap_or(Failure::NoGroup)),
             What::Leave => Message::Leave(as_child),
             What::Request(number) => {
                 let operation = *self.operation_mut(index, number)?;
@@ -200,7 +207,8 @@ impl Node<'_> {
                     payload = self.operand_range(index, number, 0, operation.bytes)?;
                 }
                 let (child, failure) = (record.child, operation.failure());
-                let reduction = operation.reduction();
+                // The length of a message is that of its payload.
+                let reduction = Reduction { bytes: payload.len() as u32, ..operation.reduction() };
                 Message::Request(Operand { group: record.parent_handle, child, number, reduction, failure })
             }
             What::Result(number, child) => {

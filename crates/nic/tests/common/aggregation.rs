@@ -115,7 +115,8 @@ impl Bus for Wire<'_> {
 
     fn put(&mut self, offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
         let from = self.payload.get(offset as usize..(offset + bytes) as usize).ok_or(Fault::Initiator)?;
-        let into = self.memory.get_mut(address as usize..(address + bytes) as usize).ok_or(Fault::Target)?;
+        let into =
+            self.memory.get_mut(address as usize..address.saturating_add(bytes) as usize).ok_or(Fault::Target)?;
         into.copy_from_slice(from);
         Ok(())
     }
@@ -129,8 +130,8 @@ pub const fn member_at(index: usize) -> u64 {
     2 << 32 | index as u64
 }
 
-/// A message and its payload.
-pub type OnItsWay = (Request, Vec<u8>);
+/// What is on its way, by source and destination: messages and payloads.
+pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
 
 /// Nodes and members, and what is on its way between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +139,7 @@ pub struct World {
     pub nodes: Vec<NodeHome>,
     pub members: Vec<MemberHome>,
     /// By source and destination. None is empty.
-    pub links: BTreeMap<(u64, u64), VecDeque<OnItsWay>>,
+    pub links: Links,
     /// Ends that are lost: what is sent to them is dropped.
     pub lost: Vec<u64>,
 }
@@ -155,6 +156,7 @@ impl World {
 
     /// Puts a message on its way.
     pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
+        assert_eq!(request.length, payload.len() as u64, "a home carries as many bytes as the message says");
         if !self.lost.contains(&to) && !self.lost.contains(&from) {
             self.links.entry((from, to)).or_default().push_back((request, payload));
         }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::message::{Message, Operand, Outcome, Reduction, Sender, Target};
-use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, StartError};
+use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, SendId, StartError};
 use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 
 use crate::common::aggregation::*;
@@ -356,6 +356,9 @@ fn the_root_grants_what_fits() {
             credits => GroupState::Ready { credits, bytes: 16 },
         };
         assert_eq!([world.state(0, handles[0]), world.state(1, handles[1])], [state; 2], "{blocks} blocks");
+        if wanted != 0 {
+            assert_eq!(world.nodes[0].jobs[0].credits, wanted, "the quota counts what was granted");
+        }
     }
 }
 
@@ -641,6 +644,8 @@ enum Trouble {
     Senders,
     /// A member, a node or a job is lost.
     Losses,
+    /// Both.
+    All,
 }
 
 /// Runs random groups over a random tree in a random order, and checks every result to the bit.
@@ -667,14 +672,23 @@ fn random_run(seed: u64, trouble: Trouble) {
     }
     world.members.iter_mut().for_each(|member| member.memory = vec![0; 4 * 5 * 64]);
     let place = |number: usize, operation: usize| (number * 5 + operation) as u64 * 64;
-    let mut losses = if trouble == Trouble::Losses { 1 + choices.below(2) } else { 0 };
+    let has_losses = matches!(trouble, Trouble::Losses | Trouble::All);
+    let mut losses = if has_losses { 1 + choices.below(2) } else { 0 };
     let mut executor = 1;
+    // Messages that have left, and whose sends are to be reported.
+    let mut unreported: Vec<(usize, SendId)> = Vec::new();
     let mut idle = 0;
     while idle < 4000 {
         idle += 1;
         let links: Vec<_> = world.links.keys().copied().collect();
         let nodes = world.nodes_with_sends();
-        match choices.below(4) {
+        match choices.below(5) {
+            4 if !unreported.is_empty() => {
+                let at = choices.below(unreported.len());
+                let (node, id) = unreported.swap_remove(at);
+                world.nodes[node].node().finish_send(id);
+                idle = 0;
+            }
             0 if !links.is_empty() => {
                 world.deliver(links[choices.below(links.len())]);
                 idle = 0;
@@ -683,7 +697,7 @@ fn random_run(seed: u64, trouble: Trouble) {
                 let node = nodes[choices.below(nodes.len())];
                 executor += 1;
                 idle = 0;
-                if trouble == Trouble::Senders && choices.one_in(3) {
+                if matches!(trouble, Trouble::Senders | Trouble::All) && choices.one_in(3) {
                     // The message may have left, or not.
                     if choices.one_in(2) {
                         world.nodes[node].node().next_send(executor);
@@ -691,8 +705,8 @@ fn random_run(seed: u64, trouble: Trouble) {
                         world.pump_unfinished(node, executor);
                     }
                     world.nodes[node].node().reclaim_sends(|process| process != executor);
-                } else {
-                    world.pump(node);
+                } else if let Some((id, _)) = world.pump_unfinished(node, executor) {
+                    unreported.push((node, id));
                 }
             }
             2 if losses != 0 && choices.one_in(60) => {
@@ -737,7 +751,7 @@ fn random_run(seed: u64, trouble: Trouble) {
             }
         }
     }
-    if trouble != Trouble::Losses {
+    if !has_losses {
         assert!(groups.iter().all(|group| !group.has_failed), "seed {seed}: a group failed");
     }
     for (at, group) in groups.iter().enumerate() {
@@ -823,6 +837,11 @@ proptest! {
     #[test]
     fn losses_reach_every_survivor_and_leave_nothing(seed: u64) {
         random_run(seed, Trouble::Losses);
+    }
+
+    #[test]
+    fn losses_among_senders_that_die_leave_nothing(seed: u64) {
+        random_run(seed, Trouble::All);
     }
 
     /// Any message, of a stranger or of a member, gives an error or is taken; the tables stay such that a job can be forgotten.

@@ -5,6 +5,7 @@
 mod common;
 
 mod aggregation;
+mod aggregation_hostile;
 mod atu;
 mod flow_control;
 mod grants;
