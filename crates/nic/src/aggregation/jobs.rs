@@ -6,8 +6,9 @@
 
 use super::failure::Failure;
 use super::node::Node;
-use super::records::{Job, Tree, job, tree};
+use super::records::{Job, Tree, group, job, tree};
 use crate::errors::Full;
+use crate::handle::NONE;
 use crate::tables::slot;
 
 /// A job's share of a node.
@@ -52,14 +53,24 @@ impl Node<'_> {
         }
     }
 
-    /// Forgets a job that has ended, with what is left of it. Nobody is told.
+    /// Forgets a job that has ended, with what is left of it. Nobody is told. A group for which a process is sending stays until that is
+    /// reported, because the process reads the group's operands.
     pub fn forget(&mut self, number: u32, key: u64) {
         let Ok(at) = self.find_job(number, key) else { return };
         for index in 0..self.tables.groups.len() {
-            let record = &self.tables.groups[index];
-            if record.status() != slot::FREE && record.job as usize == at {
-                self.free_group(index);
+            let record = &mut self.tables.groups[index];
+            if record.status() == slot::FREE || record.job as usize != at {
+                continue;
             }
+            if record.sender == 0 {
+                self.free_group(index);
+                continue;
+            }
+            // It is nobody's, and over when the send is.
+            record.slot = slot::word(slot::generation(record.slot), group::FAILED);
+            (record.job, record.failure) = (NONE, Failure::Revoked as u32);
+            (record.left, record.has_joined) = (record.joined, 0);
+            self.children_mut(index).iter_mut().for_each(|child| child.has_left = 1);
         }
         let generation = slot::generation(self.tables.jobs[at].slot).wrapping_add(1);
         self.tables.jobs[at] = Job { slot: slot::word(generation, slot::FREE), ..Job::default() };

@@ -341,6 +341,32 @@ fn groups_that_do_not_fit_fail_everywhere() {
     }
 }
 
+/// A job is forgotten while a process sends for it: the operands that it reads stay reserved until it has reported that.
+#[test]
+fn operands_stay_while_a_process_sends_them() {
+    for reports in [true, false] {
+        let (mut world, handles) = two_leaves(1, 1);
+        world.settle();
+        let reduction = sum(Datatype::Uint64, 8);
+        world.start(0, (handles[0], KEY, 1), &reduction, &[7; 8], 0).expect("it has credits");
+        world.deliver((member_at(0), node_at(1)));
+        let mut node = world.nodes[1].node();
+        let send = node.next_send(5).expect("a request for the parent");
+        node.forget(1, KEY);
+        assert_eq!(node.tables.operands[send.payload.clone()], [7; 8]);
+        assert!(node.next_send(6).is_none(), "one process at a time sends for a group");
+        node.admit(1, KEY, AMPLE).expect("the job's record is free");
+        let occupied = node.tables.operand_map.to_vec();
+        match reports {
+            true => node.finish_send(send.id),
+            false => node.reclaim_sends(|_| false),
+        }
+        assert!(node.next_send(7).is_none(), "there is nobody to tell");
+        assert_ne!(node.tables.operand_map.to_vec(), occupied, "the operands are free");
+        world.nodes[1].assert_empty();
+    }
+}
+
 /// With no room for operands the root grants fewer credits; with room for none the group fails.
 #[test]
 fn the_root_grants_what_fits() {
