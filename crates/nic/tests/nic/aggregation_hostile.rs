@@ -502,6 +502,9 @@ fn a_late_report_is_of_no_other_group() {
     world.deliver((member_at(0), node_at(0)));
     let (old, _) = world.pump_unfinished(0, 5).expect("a member is to be told");
     world.nodes[0].node().forget(1, KEY);
+    // The process is taken for dead, so the group ends without its report.
+    world.nodes[0].node().reclaim_sends(|process| process != 5);
+    assert!(world.nodes[0].node().next_send(6).is_none());
     world.nodes[0].node().admit(1, KEY, AMPLE).expect("there is room");
     world.links.clear();
     world.join(0, 0, KEY, &join_of(1, 10, 0, 1, &[1]));
