@@ -9,8 +9,8 @@
 //! 3. Each action may be carried out twice.
 
 use selvedge_fabric::AnId;
-use selvedge_nic::aggregation::{Failure, Node, Quota};
 use selvedge_nic::Full;
+use selvedge_nic::aggregation::{Failure, Node, Quota};
 
 /// One action. The caller carries out the actions of a change in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -223,9 +223,7 @@ impl Manager {
         }
         match quota {
             None => Err(why.unwrap_or(JobError::NoTree)),
-            Some(_) if trees.len() < wanted as usize => {
-                Err(JobError::TooFewTrees { wanted, fit: trees.len() as u32 })
-            }
+            Some(_) if trees.len() < wanted as usize => Err(JobError::TooFewTrees { wanted, fit: trees.len() as u32 }),
             Some(quota) => Ok((trees, nodes, quota)),
         }
     }

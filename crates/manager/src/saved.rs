@@ -36,13 +36,17 @@ pub const VERSION: u32 = 1;
 pub enum SavedError {
     #[error("this is not the state of an aggregation manager: give a file that one has saved")]
     NotOne,
-    #[error("version {is} of the state, but {VERSION} is known: start without a state, or with the manager that saved it")]
+    #[error(
+        "version {is} of the state, but {VERSION} is known: start without a state, or with the manager that saved it"
+    )]
     Version { is: u32 },
     #[error("the state is damaged: start without it")]
     Damaged,
     #[error("the state says what cannot be: {0}")]
     Impossible(&'static str),
-    #[error("the trees over this network are not those of the state: start with the network, sites and limits that it was saved with")]
+    #[error(
+        "the trees over this network are not those of the state: start with the network, sites and limits that it was saved with"
+    )]
     OtherTrees,
     #[error("the trees of the state cannot be made over this network: {0}")]
     Trees(#[from] TreeError),
@@ -189,7 +193,12 @@ impl Manager {
         }
     }
 
-    fn restore_trees(&mut self, trees: Vec<(u16, u32, u32)>, current: Option<u32>, next: u32) -> Result<(), SavedError> {
+    fn restore_trees(
+        &mut self,
+        trees: Vec<(u16, u32, u32)>,
+        current: Option<u32>,
+        next: u32,
+    ) -> Result<(), SavedError> {
         for (number, set, index) in trees {
             let place = self.known_place(set, index)?;
             let is_new = !self.forest.numbers.values().any(|known| *known == place);
@@ -308,9 +317,7 @@ fn saved_action(action: &Action) -> Option<SavedAction> {
         Action::Node { an, step, .. } => match step {
             Step::Lose { address } => SavedAction::Lose { an: an.0, address },
             Step::Forget { job, key } => SavedAction::Forget { an: an.0, job, key },
-            Step::ClearTree { number, failure } => {
-                SavedAction::ClearTree { an: an.0, number, failure: failure as u8 }
-            }
+            Step::ClearTree { number, failure } => SavedAction::ClearTree { an: an.0, number, failure: failure as u8 },
             // The state has them.
             Step::Revoke { .. } | Step::SetTree { .. } | Step::Admit { .. } => return None,
         },

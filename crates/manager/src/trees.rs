@@ -90,8 +90,9 @@ impl Forest {
                 renewed.begun.push((number, place));
             }
         }
-        let is_needed =
-            |set: &u32| Some(*set) == self.current || held.contains(set) || self.numbers.values().any(|p| p.set == *set);
+        let is_needed = |set: &u32| {
+            Some(*set) == self.current || held.contains(set) || self.numbers.values().any(|p| p.set == *set)
+        };
         // Trees that have just ended are still looked at, so their sets go with the next change.
         let ended: BTreeSet<u32> = renewed.ended.iter().map(|(_, place)| place.set).collect();
         self.sets.retain(|set, _| is_needed(set) || ended.contains(set));

@@ -9,8 +9,9 @@ use selvedge_fabric::{AnId, NodeId, Topology, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobRequest, Manager, Member, Step};
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::records::{self, Control, Group, Job, Operation, Tree, options};
+use selvedge_nic::aggregation::records::{self, Control, Group, Job, Tree, options};
 use selvedge_nic::aggregation::{self as nic, Failure, Limits, Membership, Quota, Refusal, Tables};
+use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
@@ -59,7 +60,7 @@ pub struct NodeHome {
     pub trees: Vec<Tree>,
     pub groups: Vec<Group>,
     children: Vec<records::Child>,
-    operations: Vec<Operation>,
+    operations: Vec<records::Operation>,
     operand_map: Vec<u64>,
     operands: Vec<u8>,
 }
@@ -74,7 +75,7 @@ impl NodeHome {
             trees: vec![Tree::default(); trees as usize],
             groups: vec![Group::default(); groups as usize],
             children: vec![records::Child::default(); (groups * children) as usize],
-            operations: vec![Operation::default(); (groups * 2 * credits) as usize],
+            operations: vec![records::Operation::default(); (groups * 2 * credits) as usize],
             operand_map: vec![0; Buddy::words_needed(operand_blocks)],
             operands: vec![0; operand_blocks as usize * 64],
         };
@@ -237,7 +238,14 @@ impl World {
     }
 
     /// Members of a job join a group over one of its trees: as many processes as there are on each end node.
-    pub fn join(&mut self, granted: &Granted, tree: &GrantedTree, number: u32, members: &[Member], wish: (u16, u32)) -> Joined {
+    pub fn join(
+        &mut self,
+        granted: &Granted,
+        tree: &GrantedTree,
+        number: u32,
+        members: &[Member],
+        wish: (u16, u32),
+    ) -> Joined {
         let ends: Vec<NodeId> = members.iter().map(|member| member.node).collect();
         let children = tree.group(&ends).expect("members of the job");
         let mut joined = Vec::new();
@@ -283,7 +291,7 @@ impl World {
     pub fn assert_reduces(&mut self, group: &Joined) {
         let states = self.states(group);
         assert!(states.iter().all(|state| matches!(state, Some(GroupState::Ready { .. }))), "{states:?}");
-        let reduction = Reduction { operation: SUM, datatype: UINT64, index: 0, bytes: 8, target: None };
+        let reduction = Reduction::of_values(Operation::Sum, Datatype::Uint64, 8);
         let mut numbers = Vec::new();
         for (at, &(process, handle, leaf)) in group.members.iter().enumerate() {
             let Process { memberships, started, .. } = self.processes.get_mut(&process).expect("a process");
