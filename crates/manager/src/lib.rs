@@ -217,12 +217,10 @@ impl Manager {
         }
     }
 
-    /// The end of a change.
+    /// The end of a change. The actions of the one before are carried out.
     fn finish(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let actions = actions::in_order(actions);
-        if !actions.is_empty() {
-            self.kept = actions.iter().copied().filter(Action::is_kept).collect();
-        }
+        self.kept = actions.iter().copied().filter(Action::is_kept).collect();
         actions
     }
 }

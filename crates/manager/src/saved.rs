@@ -62,7 +62,6 @@ struct State {
     /// Number, set and index of each tree.
     trees: Vec<(u16, u32, u32)>,
     current: Option<u32>,
-    next_set: u32,
     next_job: u32,
     jobs: Vec<SavedJob>,
     owed: Vec<(u32, Vec<(u32, u64)>)>,
@@ -135,7 +134,9 @@ impl Manager {
             if checksum(&trees) != saved.checksum {
                 return Err(SavedError::OtherTrees);
             }
-            manager.forest.sets.insert(saved.number, Set { lost, trees });
+            if manager.forest.sets.insert(saved.number, Set { lost, trees }).is_some() {
+                return Err(SavedError::Impossible("two sets of trees with one number"));
+            }
         }
         if manager.forest.sets.is_empty() {
             return Err(SavedError::Impossible("it has no trees"));
@@ -146,7 +147,7 @@ impl Manager {
         if !manager.lost.iter().chain(of_sets).all(|&part| manager.has_part(part)) {
             return Err(SavedError::Impossible("a part of the network that does not exist is lost"));
         }
-        manager.restore_trees(state.trees, state.current, state.next_set)?;
+        manager.restore_trees(state.trees, state.current)?;
         for saved in state.jobs {
             manager.restore_job(saved)?;
         }
@@ -185,7 +186,6 @@ impl Manager {
             sets: sets.collect(),
             trees: self.forest.numbers.iter().map(flat).collect(),
             current: self.forest.current,
-            next_set: self.forest.next_set,
             next_job: self.next_job,
             jobs: jobs.collect(),
             owed: self.owed.iter().map(|(an, jobs)| (an.0, jobs.iter().copied().collect())).collect(),
@@ -193,12 +193,7 @@ impl Manager {
         }
     }
 
-    fn restore_trees(
-        &mut self,
-        trees: Vec<(u16, u32, u32)>,
-        current: Option<u32>,
-        next: u32,
-    ) -> Result<(), SavedError> {
+    fn restore_trees(&mut self, trees: Vec<(u16, u32, u32)>, current: Option<u32>) -> Result<(), SavedError> {
         for (number, set, index) in trees {
             let place = self.known_place(set, index)?;
             let is_new = !self.forest.numbers.values().any(|known| *known == place);
@@ -208,11 +203,10 @@ impl Manager {
             }
             self.forest.numbers.insert(number, place);
         }
-        let is_known = current.is_none_or(|set| self.forest.sets.contains_key(&set));
-        if !is_known || self.forest.sets.last_key_value().is_some_and(|last| *last.0 >= next) {
-            return Err(SavedError::Impossible("the number of a set of trees"));
+        if current.is_some_and(|set| !self.forest.sets.contains_key(&set)) {
+            return Err(SavedError::Impossible("a set of trees that it does not have"));
         }
-        (self.forest.current, self.forest.next_set) = (current, next);
+        self.forest.current = current;
         Ok(())
     }
 

@@ -43,7 +43,6 @@ pub(crate) struct Forest {
     pub numbers: BTreeMap<u16, Place>,
     /// The set that new jobs get trees of. None: no trees can be made over what is left.
     pub current: Option<u32>,
-    pub next_set: u32,
 }
 
 /// What [`Forest::renew`] did.
@@ -66,9 +65,8 @@ impl Forest {
             self.current = Some(known);
             return Ok(());
         }
-        self.sets.insert(self.next_set, Set { lost: lost.clone(), trees });
-        self.current = Some(self.next_set);
-        self.next_set += 1;
+        self.current = (0..).find(|number| !self.sets.contains_key(number));
+        self.sets.extend(self.current.map(|number| (number, Set { lost: lost.clone(), trees })));
         Ok(())
     }
 
