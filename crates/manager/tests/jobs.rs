@@ -203,3 +203,30 @@ fn trees_fit_the_nodes() {
         .is_err()
     );
 }
+
+/// A job is charged at each node for the children that it has there, in the tree with most of them.
+#[test]
+fn charges_are_those_of_the_fabrics_groups() {
+    let topology = selvedge_fabric::Topology::mesh(&[4, 3], 1).expect("a mesh");
+    let mut manager = Manager::new(topology, &common::config(3), node_address).expect("trees");
+    let ends = [0, 2, 3, 5, 8, 10, 11];
+    let quota = Quota { groups: 1, credits: 2, bytes: 128 };
+    let request = JobRequest { trees: 3, quota, ..request(1, &ends) };
+    let granted = manager.begin_job(&request, 5).expect("room").0;
+    let members: Vec<NodeId> = ends.iter().map(|&end| NodeId(end)).collect();
+    let mut blocks = std::collections::BTreeMap::new();
+    let mut differ = false;
+    for tree in &granted.trees {
+        let tree = manager.trees().find(|it| it.0 == tree.number).expect("it has it").1;
+        for node in tree.group(&members, false).expect("a group").nodes() {
+            let charge = 4 * 2 * 2 * node.children.len().max(2) as u64;
+            let most = blocks.entry(node.an).or_insert(charge);
+            differ |= *most != charge;
+            *most = charge.max(*most);
+        }
+    }
+    assert!(differ, "a node has the same children in all trees: the test shows nothing");
+    let uses = manager.uses();
+    assert_eq!(uses.iter().map(|(&an, it)| (an, it.blocks)).collect::<std::collections::BTreeMap<_, _>>(), blocks);
+    assert!(uses.values().all(|it| (it.jobs, it.groups) == (1, 1)));
+}

@@ -10,7 +10,7 @@ use common::{LIMITS, NodeHome, World, config, fat_tree, node_address, process_ad
 use proptest::prelude::*;
 use selvedge_fabric::aggregation::Sites;
 use selvedge_fabric::{AnId, NodeId, RouterId, Topology, TreeSpec};
-use selvedge_manager::{Action, Config, Granted, JobRequest, Manager, Member};
+use selvedge_manager::{Action, Config, Granted, JobRequest, Manager, Member, Step};
 use selvedge_nic::aggregation::{Quota, records};
 
 #[derive(Clone, Debug)]
@@ -157,6 +157,13 @@ impl Model {
         let restored = Manager::restore(&saved, self.topology.clone(), &self.config, node_address);
         prop_assert_eq!(restored.as_ref(), Ok(&self.manager));
         let restored = restored.expect("just compared");
+        let start = restored.start();
+        for action in &start {
+            // It would end groups that have formed since.
+            let Action::Node { an, step: Step::ClearTree { number, .. }, .. } = *action else { continue };
+            let sets = |action: &Action| matches!(*action, Action::Node { an: at, step: Step::SetTree { number: it, .. }, .. } if (at, it) == (an, number));
+            prop_assert!(!start.iter().any(sets), "a tree that is set is cleared again after a restart");
+        }
         let mut other = self.world.clone();
         other.carry_out(&actions[..cut % (actions.len() + 1)]);
         other.carry_out(&restored.start());
