@@ -112,6 +112,8 @@ pub enum Part {
     Node(NodeId),
     /// By the numbers of [`Topology::channel`] and [`Topology::injection_channel`].
     Channel(u32),
+    /// An aggregation node alone: its router or host goes on.
+    An(AnId),
 }
 
 /// Aggregation trees over one topology.

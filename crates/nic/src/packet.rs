@@ -206,7 +206,7 @@ impl From<&Packet> for Request {
 }
 
 /// CRC-32C (Castagnoli), bit by bit: headers are short.
-fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for &byte in bytes {
         crc ^= u32::from(byte);

@@ -68,9 +68,12 @@ impl<'a> Network<'a> {
         if let Some(&node) = network.nodes.iter().find(|&&node| !reached(topology.attachment(node).0)) {
             return Err(TreeError::Unreachable { node, from });
         }
-        let site_usable = |an: u32| match network.sites[an as usize] {
-            Site::Router(router) => reached(router),
-            Site::Host(node) => network.nodes.binary_search(&node).is_ok(),
+        let site_usable = |an: u32| {
+            let is_reached = match network.sites[an as usize] {
+                Site::Router(router) => reached(router),
+                Site::Host(node) => network.nodes.binary_search(&node).is_ok(),
+            };
+            is_reached && usable(Part::An(AnId(an)))
         };
         let mut at: Vec<AnId> = (0..network.sites.len() as u32).filter(|&an| site_usable(an)).map(AnId).collect();
         if at.is_empty() {

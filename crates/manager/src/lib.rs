@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The aggregation manager as a value (seed 001, sections III.E and III.F): it knows the network, makes its aggregation trees, hands each
+//! job trees and a share of their nodes, and takes that back when a part of the network or a process is lost.
+//!
+//! ```text
+//! begin_job, end_job, ..._lost, ..._back ──> Manager ──> Vec<Action>: at aggregation nodes, for processes
+//!                                              │
+//!                                        save, restore
+//! ```
+//!
+//! There is no I/O, no clock, no thread and no randomness here. The caller does three things for each change, in this order, and all before
+//! the next change:
+//!
+//! 1. It stores [`Manager::save`].
+//! 2. It carries out the actions, in order.
+//! 3. It answers who has asked.
+//!
+//! If the manager dies in between, [`Manager::restore`] takes what was stored, and [`Manager::start`] gives the actions that bring every
+//! node to that state, those of the last change among them. An action may be carried out twice.
+//!
+//! Invariants
+//! 1. A node never serves a job that the manager does not know: a job is stored before a node hears of it, and what ends it is repeated
+//!    after a restart until the next change.
+//! 2. The quotas of the jobs at a node are never more than the node has ([`quota`]).
+//! 3. A job that a loss does not concern goes on ([`losses`]).
+//! 4. The same calls give the same actions, and the same bytes.
+//!
+//! Costs: a table of the topology; trees as in `selvedge_fabric::aggregation`; for each job 16 bytes a member and 32 a node.
+
+#![forbid(unsafe_code)]
+
+pub mod actions;
+mod footprint;
+pub mod grant;
+pub mod jobs;
+pub mod losses;
+pub mod quota;
+pub mod saved;
+mod trees;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::aggregation::{Part, Site};
+use selvedge_fabric::{AnId, Topology, Tree, TreeError, TreeSet, TreeSpec};
+use selvedge_nic::aggregation::{Failure, Limits};
+
+pub use actions::{Action, Step};
+pub use grant::{Granted, GrantedNode, GrantedTree, GroupChildren};
+pub use jobs::{JobError, JobRequest, Member};
+pub use quota::{BYTES_DEFAULT, SHARE_DEFAULT, Use};
+pub use saved::SavedError;
+
+use jobs::Job;
+use trees::{Forest, Place};
+
+/// What a manager manages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// No more trees are made than nodes have tables for, and no tree that needs more children or levels than a node supports.
+    pub spec: TreeSpec,
+    /// Of each aggregation node.
+    pub limits: Limits,
+    /// What a job gets of a node if it asks for no other quota, in percent.
+    pub share: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { spec: TreeSpec::default(), limits: Limits::DEFAULT, share: SHARE_DEFAULT }
+    }
+}
+
+/// The state of the aggregation manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manager {
+    topology: Topology,
+    spec: TreeSpec,
+    limits: Limits,
+    share: u32,
+    /// Where each aggregation node is, and its address: nid << 32 | pid.
+    sites: Vec<Site>,
+    addresses: Vec<u64>,
+    lost: BTreeSet<Part>,
+    forest: Forest,
+    jobs: BTreeMap<u32, Job>,
+    next_job: u32,
+    /// Jobs, with their keys, that a lost node may know though they have ended.
+    owed: BTreeMap<AnId, BTreeSet<(u32, u64)>>,
+    /// Actions of the last change that may not have been carried out and that the state does not tell.
+    kept: Vec<Action>,
+}
+
+impl Manager {
+    /// Makes the trees. `address` is where an aggregation node is found: nid << 32 | pid, one of its own for each.
+    pub fn new(topology: Topology, config: &Config, address: impl Fn(AnId) -> u64) -> Result<Manager, TreeError> {
+        let mut manager = Manager::empty(topology, config);
+        manager.forest.rebuild(&manager.topology, &manager.spec, &manager.lost)?;
+        manager.find_sites(address);
+        manager.renew(&mut Vec::new());
+        Ok(manager)
+    }
+
+    fn empty(topology: Topology, config: &Config) -> Manager {
+        let limits = config.limits.clamped();
+        Manager {
+            topology,
+            spec: trees::fitted(&config.spec, &limits),
+            limits,
+            share: config.share.min(100),
+            sites: Vec::new(),
+            addresses: Vec::new(),
+            lost: BTreeSet::new(),
+            forest: Forest::default(),
+            jobs: BTreeMap::new(),
+            next_job: 1,
+            owed: BTreeMap::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    fn find_sites(&mut self, address: impl Fn(AnId) -> u64) {
+        let set = self.forest.sets.values().next();
+        self.sites = set.map_or(Vec::new(), |set| set.trees.sites().to_vec());
+        self.addresses = (0..self.sites.len() as u32).map(|an| address(AnId(an))).collect();
+    }
+
+    /// The actions that bring every node that is not lost to the state, from the tables of a new node or those that it had when the manager
+    /// died.
+    pub fn start(&self) -> Vec<Action> {
+        let mut actions = self.kept.clone();
+        actions.extend(self.state_of(|_| true));
+        actions::in_order(actions)
+    }
+
+    /// The trees that jobs may get or have, by number.
+    pub fn trees(&self) -> impl Iterator<Item = (u16, Tree<'_>)> {
+        self.forest.numbers.iter().filter_map(|(&number, &place)| Some((number, self.forest.tree(place)?)))
+    }
+
+    /// The set that new jobs get trees of. None: no trees can be made over what is left.
+    pub fn tree_set(&self) -> Option<&TreeSet> {
+        self.forest.current.and_then(|current| self.forest.sets.get(&current)).map(|set| &set.trees)
+    }
+
+    /// What jobs have of each node.
+    pub fn uses(&self) -> BTreeMap<AnId, Use> {
+        quota::uses(self.jobs.values())
+    }
+
+    /// The jobs that have not ended, and why some have lost their resources.
+    pub fn jobs(&self) -> impl Iterator<Item = (u32, Option<Failure>)> {
+        self.jobs.iter().map(|(&number, job)| (number, job.revoked))
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Address of an aggregation node; 0 for one that does not exist.
+    pub fn address(&self, an: AnId) -> u64 {
+        self.addresses.get(an.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Trees and jobs of some nodes.
+    fn state_of(&self, of: impl Fn(AnId) -> bool) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (&number, &place) in &self.forest.numbers {
+            self.set_tree(number, place, &of, &mut actions);
+        }
+        for (&number, job) in &self.jobs {
+            let key = job.key;
+            let step = match job.revoked {
+                None => Step::Admit { job: number, key, quota: job.quota },
+                Some(failure) => Step::Revoke { job: number, key, failure },
+            };
+            self.top_down(number).into_iter().filter(|&an| of(an)).for_each(|an| self.push(&mut actions, an, step));
+        }
+        actions
+    }
+
+    /// The root first.
+    fn set_tree(&self, number: u16, place: Place, of: impl Fn(AnId) -> bool, actions: &mut Vec<Action>) {
+        let Some(tree) = self.forest.tree(place) else { return };
+        for an in top_down(tree).into_iter().filter(|&an| of(an)) {
+            let parent = tree.parent(an).map(|parent| self.address(parent));
+            self.push(actions, an, Step::SetTree { number, parent });
+        }
+    }
+
+    /// Ends trees that nobody needs, and gives numbers to new ones.
+    fn renew(&mut self, actions: &mut Vec<Action>) {
+        let open = self.jobs.values().filter(|job| job.revoked.is_none());
+        let used = open.flat_map(|job| job.trees.iter().map(|tree| tree.0)).collect();
+        let held = self.jobs.values().flat_map(|job| job.trees.iter().map(|tree| tree.1.set)).collect();
+        let renewed = self.forest.renew(&self.limits, &used, &held);
+        for (number, place) in renewed.ended {
+            let next = renewed.begun.iter().find(|begun| begun.0 == number).and_then(|begun| self.forest.tree(begun.1));
+            let stays = |an: &AnId| next.is_some_and(|next| next.level(*an).is_some());
+            let nodes = self.forest.tree(place).map(top_down).unwrap_or_default();
+            for an in nodes.into_iter().rev().filter(|an| !stays(an)) {
+                self.push(actions, an, Step::ClearTree { number, failure: Failure::NoTree });
+            }
+        }
+        for (number, place) in renewed.begun {
+            self.set_tree(number, place, |_| true, actions);
+        }
+    }
+
+    /// Adds an action for a node, unless that is lost.
+    fn push(&self, actions: &mut Vec<Action>, an: AnId, step: Step) {
+        if !self.is_lost(an) {
+            actions.push(Action::Node { an, address: self.address(an), step });
+        }
+    }
+
+    /// The end of a change. The actions of the one before are carried out.
+    fn finish(&mut self, actions: Vec<Action>) -> Vec<Action> {
+        let actions = actions::in_order(actions);
+        self.kept = actions.iter().copied().filter(Action::is_kept).collect();
+        actions
+    }
+}
+
+/// The nodes of a tree, the root first.
+fn top_down(tree: Tree) -> Vec<AnId> {
+    let mut nodes: Vec<AnId> = tree.nodes().collect();
+    nodes.sort_by_key(|&an| tree.level(an));
+    nodes
+}
