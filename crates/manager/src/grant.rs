@@ -57,8 +57,10 @@ impl GrantedTree {
             ends.push((member.node, home));
             nodes.extend(way(tree, home).map(|an| (tree.level(an).unwrap_or(0), an)));
         }
-        (nodes.sort_unstable(), nodes.dedup());
-        (ends.sort_unstable(), ends.dedup());
+        nodes.sort_unstable();
+        nodes.dedup();
+        ends.sort_unstable();
+        ends.dedup();
         let position = |an: AnId| nodes.iter().position(|node| node.1 == an);
         let node = |&(_, an): &(u32, AnId)| GrantedNode {
             an,

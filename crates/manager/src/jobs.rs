@@ -118,6 +118,9 @@ pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, 
     }
 }
 
+/// What a job is to have: trees, what it has at their nodes, its quota.
+type Choice = (Vec<(u16, Place)>, BTreeMap<AnId, Presence>, Quota);
+
 impl Manager {
     /// Begins a job, whose messages have a key of 64 random bits. The job may be told what it has once the actions are carried out.
     pub fn begin_job(&mut self, request: &JobRequest, key: u64) -> Result<(Granted, Vec<Action>), JobError> {
@@ -194,8 +197,8 @@ impl Manager {
         }
     }
 
-    /// The trees for a job, those with the fewest jobs first; what it has at their nodes; and its quota.
-    fn choose(&self, request: &JobRequest) -> Result<(Vec<(u16, Place)>, BTreeMap<AnId, Presence>, Quota), JobError> {
+    /// Chooses for a job: the trees with the fewest jobs first.
+    fn choose(&self, request: &JobRequest) -> Result<Choice, JobError> {
         let uses = quota::uses(self.jobs.values());
         let mut candidates: Vec<(bool, usize, u16, Place)> = Vec::new();
         for (&number, &place) in &self.forest.numbers {

@@ -81,7 +81,8 @@ impl Model {
         let actions = match *change {
             Change::Begin(ref members, (groups, credits, bytes), trees) => {
                 let mut members = members.clone();
-                (members.sort_unstable(), members.dedup());
+                members.sort_unstable();
+                members.dedup();
                 let end = |end: u32| end % self.topology.nodes();
                 let member = |&(at, number): &(u32, u32)| Member {
                     process: process_address(end(at), number),

@@ -16,6 +16,11 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
+/// A job as a node has it: number, key, status, groups, credits and bytes of its quota.
+pub type JobState = (u32, u64, u32, u32, u32, u32);
+/// A message and its payload.
+type OnItsWay = (Request, Vec<u8>);
+
 /// Small nodes, so that quotas and table sizes are met often.
 pub const LIMITS: Limits = Limits { jobs: 4, trees: 4, groups: 8, children: 8, credits: 4, operand_blocks: 1 << 10 };
 
@@ -99,7 +104,7 @@ impl NodeHome {
     }
 
     /// What the manager has set: jobs with status and quota, trees with parents.
-    pub fn state(&self) -> (BTreeSet<(u32, u64, u32, u32, u32, u32)>, Vec<Tree>) {
+    pub fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>) {
         let used = self.jobs.iter().filter(|job| job.slot & 0xff != 0);
         let job = |job: &Job| (job.number, job.key, job.slot & 0xff, job.groups_max, job.credits_max, job.bytes_max);
         (used.map(job).collect(), self.trees.clone())
@@ -151,7 +156,7 @@ pub struct Joined {
 pub struct World {
     pub nodes: BTreeMap<u64, NodeHome>,
     pub processes: BTreeMap<u64, Process>,
-    links: BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>,
+    links: BTreeMap<(u64, u64), VecDeque<OnItsWay>>,
     /// What each process was told, with the job.
     pub told: BTreeSet<(u64, u32)>,
 }
