@@ -396,6 +396,18 @@ fn lost_parts_are_not_used() {
     assert_eq!(set.leaves(AnId(0)), [NodeId(1), NodeId(2), NodeId(3)]);
 }
 
+/// The router of a lost aggregation node still forwards: its hosts are attached elsewhere.
+#[test]
+fn a_lost_aggregation_node_leaves_its_router() {
+    let topology = Topology::fat_tree(2, 8, (1, 1), None).unwrap();
+    for lost in [AnId(0), AnId(8)] {
+        let set = made("", &topology, &spec(9, 16, None), |part| part != Part::An(lost)).unwrap();
+        assert!(set.leaves(lost).is_empty());
+        assert!(set.trees().all(|tree| tree.level(lost).is_none()));
+        assert!((0..topology.nodes()).all(|node| set.attached(NodeId(node)).is_some()));
+    }
+}
+
 /// What the least depth is over all trees with these homes, by trying all parents of all nodes.
 fn least_depth(counts: &[u32], radix: u32) -> Option<u32> {
     let sites = counts.len() as u32;
