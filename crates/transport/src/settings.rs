@@ -244,7 +244,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SELVEDGE_NET_FAULTS",
-        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,delay=2ms,seed=7, or some of these",
+        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these",
         default: "none",
         text: "Several hosts, for tests: what happens to frames before a process takes them: shares from 0 to 1, a delay up to this one, and \
                the seed of the random numbers. Any other value is an error.",
