@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a job is told: its number, its quota, and of each of its trees as much as it needs to make groups (seed 001, section III.C).
+//! The grant of a job: its number, its quota, and the parts of its trees that it needs to make groups (seed 001, section III.C).
 //!
 //! A member of a group says how many children each node on its way to the root is to expect. [`GrantedTree::group`] counts them for any
 //! members of the job, so nobody asks the manager to make a group.

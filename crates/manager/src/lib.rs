@@ -13,7 +13,7 @@
 //!
 //! 1. It stores [`Manager::save`].
 //! 2. It carries out the actions, in order.
-//! 3. It answers who has asked.
+//! 3. It answers the request.
 //!
 //! If the manager dies in between, [`Manager::restore`] takes what was stored, and [`Manager::start`] gives the actions that bring every
 //! node to that state, those of the last change among them. An action may be carried out twice.
@@ -137,7 +137,7 @@ impl Manager {
         self.forest.numbers.iter().filter_map(|(&number, &place)| Some((number, self.forest.tree(place)?)))
     }
 
-    /// The set that new jobs get trees of. None: no trees can be made over what is left.
+    /// The set whose trees new jobs get. None: the rest of the network has no trees.
     pub fn tree_set(&self) -> Option<&TreeSet> {
         self.forest.current.and_then(|current| self.forest.sets.get(&current)).map(|set| &set.trees)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is lost, and what is back (seed 001, section III.E): the processes of the jobs that it concerns are told, these jobs lose their
-//! resources, and trees are made over what is left. All other jobs go on. There are no time-outs: whoever sees a loss reports it.
+//! resources, and trees are made over the parts that are not lost. All other jobs go on. There are no time-outs: whoever sees a loss reports it.
 //!
 //! Invariants
 //! 1. A loss concerns the jobs whose footprint has the part, and no other.
@@ -158,10 +158,10 @@ impl Manager {
         })
     }
 
-    /// Makes trees over what is left.
+    /// Makes trees over the parts that are not lost.
     fn rebuild(&mut self) {
         if let Err(error) = self.forest.rebuild(&self.topology, &self.spec, &self.lost) {
-            warn!("no trees can be made over what is left: {error}");
+            warn!("no trees can be made over the parts that are not lost: {error}");
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct Set {
 pub(crate) struct Forest {
     pub sets: BTreeMap<u32, Set>,
     pub numbers: BTreeMap<u16, Place>,
-    /// The set that new jobs get trees of. None: no trees can be made over what is left.
+    /// The set whose trees new jobs get. None: the rest of the network has no trees.
     pub current: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Forest {
         self.sets.get(&place.set)?.trees.tree(place.index as usize)
     }
 
-    /// Makes trees over what is left. Those that are there stay.
+    /// Makes trees over the parts that are not lost. Trees of before stay.
     pub fn rebuild(&mut self, topology: &Topology, spec: &TreeSpec, lost: &BTreeSet<Part>) -> Result<(), TreeError> {
         self.current = None;
         let trees = build(topology, spec, lost)?;
@@ -109,7 +109,7 @@ pub(crate) fn fitted(spec: &TreeSpec, limits: &Limits) -> TreeSpec {
     }
 }
 
-/// Trees over what is left of the network: over the part with most end nodes, if it has come apart.
+/// Trees over the parts that are not lost. If the network has come apart, they are over the piece with most end nodes.
 pub(crate) fn build(topology: &Topology, spec: &TreeSpec, lost: &BTreeSet<Part>) -> Result<TreeSet, TreeError> {
     let apart = apart(topology, lost);
     let is_apart = |part: Part| matches!(part, Part::Node(node) if apart.contains(&node));

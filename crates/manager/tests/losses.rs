@@ -129,7 +129,7 @@ fn a_loss_reaches_those_who_depend_on_it_and_nobody_else() {
                 }
             }
             assert_eq!(world.told, told, "{part:?}");
-            // Jobs that had resources end. A new job over what is left works.
+            // Jobs that had resources end. A new job over the other parts works.
             for job in &jobs[..2] {
                 world.leave(&job.group);
                 world.carry_out(&manager.end_job(job.granted.job).expect("it is there"));

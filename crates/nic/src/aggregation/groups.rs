@@ -14,8 +14,8 @@
 
 use super::failure::Failure;
 use super::message::{self, Join, Joined, Sender};
-use super::node::{Node, handle_of};
-use super::records::{Child, Group, OPERAND_ALIGN, Operation, group, options, tree};
+use super::node::Node;
+use super::records::{Child, Group, OPERAND_ALIGN, Operation, group, handle, options, tree};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
 use crate::tables::slot;
@@ -23,7 +23,7 @@ use crate::tables::slot;
 impl Node<'_> {
     /// A child joins a group. The answer is sent when the group is formed.
     pub(super) fn join(&mut self, sender: Sender, join: &Join) -> Result<(), Failure> {
-        // A child that is there is told what becomes of the group: a refusal would say that it is not.
+        // A child that has joined hears of the group by a message. A refusal would tell it that it has not joined.
         if self.find_child(sender, message::Child { job: join.job, number: join.number, handle: join.handle }).is_ok() {
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl Node<'_> {
     /// The handle of a group that is formed or forms.
     pub fn handle(&self, index: usize) -> Option<u64> {
         let record = self.tables.groups.get(index).filter(|record| record.status() != slot::FREE)?;
-        Some(handle_of(index, record))
+        Some(handle(index, record.slot))
     }
 }
 

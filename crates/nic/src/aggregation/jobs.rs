@@ -6,7 +6,7 @@
 
 use super::failure::Failure;
 use super::node::Node;
-use super::records::{Job, Tree, group, job, tree};
+use super::records::{Group, Job, Tree, group, job, tree};
 use crate::errors::Full;
 use crate::handle::NONE;
 use crate::tables::slot;
@@ -26,13 +26,11 @@ impl Node<'_> {
     /// Lets a job use the node. A job that is there gets another quota; what it has stays. One that was revoked may use the node again; its
     /// groups of before have failed.
     pub fn admit(&mut self, number: u32, key: u64, quota: Quota) -> Result<(), Full> {
-        let jobs = &mut *self.tables.jobs;
-        let known =
-            |record: &Job| slot::status(record.slot) != slot::FREE && record.number == number && record.key == key;
-        let free = |record: &Job| slot::status(record.slot) == slot::FREE;
-        let Some(at) = jobs.iter().position(known).or_else(|| jobs.iter().position(free)) else { return Err(Full) };
-        let record = &mut jobs[at];
-        if free(record) {
+        let known = self.find_job(number, key).ok();
+        let is_free = |record: &Job| slot::status(record.slot) == slot::FREE;
+        let at = known.or_else(|| self.tables.jobs.iter().position(is_free)).ok_or(Full)?;
+        let record = &mut self.tables.jobs[at];
+        if is_free(record) {
             *record = Job { number, key, slot: record.slot, ..Job::default() };
         }
         (record.groups_max, record.credits_max, record.bytes_max) = (quota.groups, quota.credits, quota.bytes);
@@ -46,15 +44,11 @@ impl Node<'_> {
         let record = &mut self.tables.jobs[at];
         record.slot = slot::word(slot::generation(record.slot), job::REVOKED);
         record.failure = failure as u32;
-        for index in 0..self.tables.groups.len() {
-            if self.tables.groups[index].job as usize == at {
-                self.fail_group(index, failure);
-            }
-        }
+        self.fail_groups(failure, |group| group.job as usize == at);
     }
 
-    /// Forgets a job that has ended, with what is left of it. Nobody is told. A group for which a process is sending stays until that is
-    /// reported, because the process reads the group's operands.
+    /// Forgets a job that has ended, and frees its groups. No child is told. A group for which a process is sending stays until the process has
+    /// reported that, because it reads the group's operands.
     pub fn forget(&mut self, number: u32, key: u64) {
         let Ok(at) = self.find_job(number, key) else { return };
         for index in 0..self.tables.groups.len() {
@@ -87,8 +81,12 @@ impl Node<'_> {
     pub fn clear_tree(&mut self, number: u16, failure: Failure) {
         let Some(record) = self.tables.trees.get_mut(usize::from(number)) else { return };
         *record = Tree::default();
+        self.fail_groups(failure, |group| group.tree == number);
+    }
+
+    fn fail_groups(&mut self, failure: Failure, fails: impl Fn(&Group) -> bool) {
         for index in 0..self.tables.groups.len() {
-            if self.tables.groups[index].tree == number {
+            if fails(&self.tables.groups[index]) {
                 self.fail_group(index, failure);
             }
         }

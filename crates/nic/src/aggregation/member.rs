@@ -11,6 +11,7 @@
 use super::failure::Failure;
 use super::message::{Child, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
 use super::node::Refusal;
+use super::records;
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::tables::{Request, slot};
@@ -106,7 +107,7 @@ impl Member<'_> {
         let slot = slot::word(generation, status::JOINING);
         self.memberships[index] = Membership { slot, job, number, key, node, ..Membership::default() };
         self.records(index).fill(Started::default());
-        let handle = handle_of(index, &self.memberships[index]);
+        let handle = records::handle(index, self.memberships[index].slot);
         Ok((handle, Message::Join(Join { handle, credits: credits as u16, ..*join })))
     }
 
@@ -120,7 +121,7 @@ impl Member<'_> {
         if let Some(record) = records.first_mut() {
             *record = Started { result, bytes, state: state::STARTED, ..Started::default() };
         }
-        Ok(handle_of(index, &self.memberships[index]))
+        Ok(records::handle(index, self.memberships[index].slot))
     }
 
     /// Starts an operation whose result goes to `result`. Returns its number, and the message to the node, whose payload is the operand.
@@ -276,7 +277,7 @@ impl Member<'_> {
     fn find(&self, handle: u64) -> Option<usize> {
         let index = handle as u32 as usize;
         let record = self.memberships.get(index)?;
-        let is_it = slot::status(record.slot) != slot::FREE && handle_of(index, record) == handle;
+        let is_it = slot::status(record.slot) != slot::FREE && records::handle(index, record.slot) == handle;
         is_it.then_some(index)
     }
 
@@ -293,10 +294,6 @@ impl Membership {
     fn failure(&self) -> Failure {
         Failure::from_u8(self.failure as u8).unwrap_or(Failure::NoGroup)
     }
-}
-
-fn handle_of(index: usize, record: &Membership) -> u64 {
-    u64::from(slot::generation(record.slot)) << 32 | index as u64
 }
 
 const _: () = {

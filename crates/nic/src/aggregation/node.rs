@@ -3,7 +3,7 @@
 
 use super::failure::Failure;
 use super::message::{Message, MessageError};
-use super::records::{Child, Group, Operation, Tables, group, job};
+use super::records::{self, Child, Group, Job, Operation, Tables, group, job};
 use crate::buddy::Buddy;
 use crate::bus::{Bus, Fault};
 use crate::handle::NONE;
@@ -54,8 +54,7 @@ impl Node<'_> {
 
     /// The index of the job with this number and key, open or not.
     pub(super) fn find_job(&self, number: u32, key: u64) -> Result<usize, Failure> {
-        let is_it =
-            |job: &super::records::Job| slot::status(job.slot) != slot::FREE && job.number == number && job.key == key;
+        let is_it = |job: &Job| slot::status(job.slot) != slot::FREE && job.number == number && job.key == key;
         self.tables.jobs.iter().position(is_it).ok_or(Failure::NoJob)
     }
 
@@ -73,7 +72,7 @@ impl Node<'_> {
     pub(super) fn find_group(&self, handle: u64, key: u64) -> Result<usize, Failure> {
         let index = handle as u32 as usize;
         let record = self.tables.groups.get(index).ok_or(Failure::NoGroup)?;
-        let is_it = record.status() != slot::FREE && handle_of(index, record) == handle;
+        let is_it = record.status() != slot::FREE && records::handle(index, record.slot) == handle;
         let its_key = self.tables.jobs.get(record.job as usize).map(|job| job.key);
         if is_it && its_key == Some(key) { Ok(index) } else { Err(Failure::NoGroup) }
     }
@@ -162,9 +161,4 @@ impl Node<'_> {
         (record.failure, record.informed) = (failure as u32, 0);
         self.enqueue(index);
     }
-}
-
-/// The handle of a group.
-pub(super) fn handle_of(index: usize, record: &Group) -> u64 {
-    u64::from(slot::generation(record.slot)) << 32 | index as u64
 }

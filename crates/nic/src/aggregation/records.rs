@@ -54,6 +54,11 @@ impl Limits {
     }
 }
 
+/// The handle of a record: generation << 32 | index.
+pub(super) fn handle(index: usize, slot: u32) -> u64 {
+    u64::from(slot::generation(slot)) << 32 | index as u64
+}
+
 /// Status of jobs.
 pub mod job {
     pub const OPEN: u32 = 1;

@@ -11,8 +11,8 @@ use core::ops::Range;
 
 use super::failure::Failure;
 use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
-use super::node::{Node, handle_of};
-use super::records::{Group, LEVELS_MAX, group};
+use super::node::Node;
+use super::records::{Group, LEVELS_MAX, Operation, group, handle};
 use crate::tables::slot;
 
 /// Whether the parent was asked ([`Group::has_joined`]): the join is being sent; it was sent.
@@ -127,7 +127,7 @@ impl Node<'_> {
     fn sending_group(&self, id: SendId) -> Option<usize> {
         let index = id.group as u32 as usize;
         let record = self.tables.groups.get(index)?;
-        (record.status() != slot::FREE && handle_of(index, record) == id.group).then_some(index)
+        (record.status() != slot::FREE && handle(index, record.slot) == id.group).then_some(index)
     }
 
     /// Processes have ended: what they were to send is sent again.
@@ -179,7 +179,7 @@ impl Node<'_> {
     fn send_of(&mut self, index: usize, what: What) -> Option<Send> {
         let record = self.tables.groups[index];
         let job = *self.tables.jobs.get(record.job as usize)?;
-        let group = handle_of(index, &record);
+        let group = handle(index, record.slot);
         let as_child = Child { job: job.number, number: record.number, handle: group };
         let (mut to, mut payload) = (record.parent, 0..0);
         let message = match what {
@@ -203,9 +203,7 @@ impl Node<'_> {
             What::Leave => Message::Leave(as_child),
             What::Request(number) => {
                 let operation = *self.operation_mut(index, number)?;
-                if operation.failure == 0 && operation.bytes != 0 {
-                    payload = self.operand_range(index, number, 0, operation.bytes)?;
-                }
+                payload = self.reduced(index, number, &operation)?;
                 let (child, failure) = (record.child, operation.failure());
                 // The length of a message is that of its payload.
                 let reduction = Reduction { bytes: payload.len() as u32, ..operation.reduction() };
@@ -215,8 +213,8 @@ impl Node<'_> {
                 let operation = *self.operation_mut(index, number)?;
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
-                if operation.failure == 0 && operation.has_target == 0 && operation.bytes != 0 {
-                    payload = self.operand_range(index, number, 0, operation.bytes)?;
+                if operation.has_target == 0 {
+                    payload = self.reduced(index, number, &operation)?;
                 }
                 let (failure, bytes) = (operation.failure(), payload.len() as u32);
                 Message::Result(Outcome { group: handle, number, failure, bytes })
@@ -224,14 +222,20 @@ impl Node<'_> {
             What::ToTarget(number) => {
                 let operation = *self.operation_mut(index, number)?;
                 to = operation.target;
-                if operation.failure == 0 && operation.bytes != 0 {
-                    payload = self.operand_range(index, number, 0, operation.bytes)?;
-                }
+                payload = self.reduced(index, number, &operation)?;
                 let (failure, bytes) = (operation.failure(), payload.len() as u32);
                 Message::Result(Outcome { group: operation.target_handle, number, failure, bytes })
             }
         };
         Some(Send { id: SendId { group, what }, to, key: job.key, message, payload })
+    }
+
+    /// Where the reduced operand of an operation lies, or its result; nowhere, if it has failed. None: the tables do not fit together.
+    fn reduced(&self, index: usize, number: u64, operation: &Operation) -> Option<Range<usize>> {
+        match operation.failure == 0 && operation.bytes != 0 {
+            true => self.operand_range(index, number, 0, operation.bytes),
+            false => Some(0..0),
+        }
     }
 
     /// How this node joins its parent.
