@@ -296,6 +296,7 @@ fn agrees(record: &Group, join: &Join) -> bool {
 
 /// Operands of one operation that may lie at the node: with an order one for each child, of which the first is where they are reduced;
 /// else the reduced ones, and one that has just come.
+#[inline]
 pub(super) fn places(record: &Group) -> u64 {
     match record.options & options::ORDERED {
         0 => 2,
@@ -304,6 +305,7 @@ pub(super) fn places(record: &Group) -> u64 {
 }
 
 /// Blocks of one operand.
+#[inline]
 pub(super) fn operand_blocks(bytes: u32) -> u64 {
     u64::from(bytes.div_ceil(OPERAND_ALIGN))
 }

@@ -2,7 +2,7 @@
 //! A node: what arrives, and the look-ups that all transitions share.
 
 use super::failure::Failure;
-use super::message::{Message, MessageError};
+use super::message::{Message, MessageError, Sender};
 use super::records::{self, Child, Group, Job, Operation, Tables, group, job};
 use crate::buddy::Buddy;
 use crate::bus::{Bus, Fault};
@@ -41,6 +41,12 @@ impl Node<'_> {
     /// Takes a message. The bus has its payload.
     pub fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Result<(), Refusal> {
         let (sender, message) = Message::decode(request).map_err(Refusal::Message)?;
+        self.take(bus, sender, message)
+    }
+
+    /// As [`Node::receive`], for a home whose members need no packets.
+    #[inline]
+    pub fn take<B: Bus>(&mut self, bus: &mut B, sender: Sender, message: Message) -> Result<(), Refusal> {
         match message {
             Message::Request(operand) => self.request(bus, sender, &operand),
             Message::Result(outcome) => self.result(bus, sender, &outcome),
@@ -69,6 +75,7 @@ impl Node<'_> {
     }
 
     /// The index of the group with this handle, which belongs to the job with this key.
+    #[inline]
     pub(super) fn find_group(&self, handle: u64, key: u64) -> Result<usize, Failure> {
         let index = handle as u32 as usize;
         let record = self.tables.groups.get(index).ok_or(Failure::NoGroup)?;
@@ -85,26 +92,29 @@ impl Node<'_> {
     }
 
     /// The children that have joined a group.
+    #[inline]
     pub(super) fn children(&self, index: usize) -> &[Child] {
         let (first, joined) = self.child_range(index);
         self.tables.children.get(first..first + joined).unwrap_or_default()
     }
 
+    #[inline]
     pub(super) fn children_mut(&mut self, index: usize) -> &mut [Child] {
         let (first, joined) = self.child_range(index);
         self.tables.children.get_mut(first..first + joined).unwrap_or_default()
     }
 
+    #[inline]
     fn child_range(&self, index: usize) -> (usize, usize) {
         let most = self.tables.limits.children as usize;
         (index * most, (self.tables.groups[index].joined as usize).min(most))
     }
 
     /// The record of an operation of a group. None: the group has no credits.
+    #[inline]
     pub(super) fn operation_at(&self, index: usize, number: u64) -> Option<usize> {
         let credits = self.tables.groups[index].credits.min(self.tables.limits.credits);
-        let records = 2 * u64::from(credits);
-        let place = number.checked_rem(records)?;
+        let place = record_of(number, credits)?;
         let at = index * 2 * self.tables.limits.credits as usize + place as usize;
         (at < self.tables.operations.len()).then_some(at)
     }
@@ -115,6 +125,7 @@ impl Node<'_> {
     }
 
     /// Puts a group into the queue of those for which something is to be sent.
+    #[inline]
     pub(super) fn enqueue(&mut self, index: usize) {
         let groups = &mut *self.tables.groups;
         let record = &mut groups[index];
@@ -160,5 +171,16 @@ impl Node<'_> {
         record.slot = slot::word(slot::generation(record.slot), group::FAILED);
         (record.failure, record.informed) = (failure as u32, 0);
         self.enqueue(index);
+    }
+}
+
+/// Which of a group's records of operations is that of an operation. None: the group has no credits.
+#[inline]
+pub(super) fn record_of(number: u64, credits: u32) -> Option<u64> {
+    let records = 2 * u64::from(credits);
+    match records.is_power_of_two() {
+        // A division takes longer than all else here.
+        true => Some(number & (records - 1)),
+        false => number.checked_rem(records),
     }
 }

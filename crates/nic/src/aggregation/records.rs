@@ -105,7 +105,9 @@ pub mod options {
     pub const TRIM: u8 = 1;
     /// Operands are reduced in the order of the children.
     pub const ORDERED: u8 = 2;
-    pub const ALL: u8 = TRIM | ORDERED;
+    /// The children of this node read in its memory how their group stands, and the results. Nothing is sent to them.
+    pub const SHARED: u8 = 4;
+    pub const ALL: u8 = TRIM | ORDERED | SHARED;
 }
 
 /// Status of groups.

@@ -38,6 +38,7 @@ impl Reduction {
 
 impl Kernel {
     /// The arithmetic of a message.
+    #[inline]
     pub fn new(reduction: &Reduction) -> Result<Kernel, Failure> {
         let Reduction { operation, datatype, index, bytes, .. } = *reduction;
         if bytes == 0 {
@@ -53,11 +54,13 @@ impl Kernel {
                 (Kernel::Pairs(operation, pair), Located::reduces(operation), pair.size_bytes())
             }
         };
-        let is_whole = bytes as usize % element_bytes == 0;
+        // Sizes are powers of two.
+        let is_whole = bytes as usize & (element_bytes - 1) == 0;
         if is_known && is_whole { Ok(kernel) } else { Err(Failure::NoSuchOperation) }
     }
 
     /// `into = into op from`, for each element.
+    #[inline]
     pub fn reduce(&self, into: &mut [u8], from: &[u8]) {
         match *self {
             Kernel::Nothing => {}

@@ -12,7 +12,7 @@ use core::ops::Range;
 use super::failure::Failure;
 use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
 use super::node::Node;
-use super::records::{Group, LEVELS_MAX, Operation, group, handle};
+use super::records::{Group, LEVELS_MAX, Operation, group, handle, options};
 use crate::tables::slot;
 
 /// Whether the parent was asked ([`Group::has_joined`]): the join is being sent; it was sent.
@@ -108,6 +108,7 @@ impl Node<'_> {
             }
             What::ToTarget(number) if record.distributed == number => {
                 (record.distributed, record.told) = (number + 1, 0);
+                self.distribute_shared(index);
             }
             What::Join if record.has_joined == JOIN_LEAVES => record.has_joined = JOIN_SENT,
             _ => {}
@@ -145,7 +146,7 @@ impl Node<'_> {
     fn what(&mut self, index: usize) -> Option<What> {
         let record = self.tables.groups[index];
         let is_answered = matches!(record.status(), group::READY | group::FAILED);
-        if is_answered {
+        if is_answered && record.options & options::SHARED == 0 {
             let children = self.children(index).iter().enumerate().skip(record.informed as usize);
             let next = children.filter(|(_, child)| child.has_left == 0).map(|(at, _)| at as u32).next();
             let informed = next.unwrap_or(record.joined);
@@ -241,7 +242,8 @@ impl Node<'_> {
     /// How this node joins its parent.
     fn join_of(record: &Group, job: u32, handle: u64) -> Join {
         let Group { number, tree, options, order, members, total, mut expected, bytes, .. } = *record;
-        let credits = record.credits as u16;
+        // How this node's children hear of it is nothing to its parent.
+        let (credits, options) = (record.credits as u16, options & !options::SHARED);
         // The parent's entry comes first.
         expected.rotate_left(1);
         expected[LEVELS_MAX - 1] = 0;

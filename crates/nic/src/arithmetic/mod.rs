@@ -112,6 +112,7 @@ impl Operation {
     ];
 
     /// The operation with this `ptl_op_t` value. None: there is no such operation.
+    #[inline]
     pub fn from_u32(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
     }
@@ -179,6 +180,7 @@ impl Datatype {
     ];
 
     /// The datatype with this number, also one that Portals lacks. None: there is no such datatype.
+    #[inline]
     pub fn from_number(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
     }

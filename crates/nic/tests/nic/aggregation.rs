@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
-use selvedge_nic::aggregation::message::{Message, Operand, Outcome, Reduction, Sender, Target};
+use selvedge_nic::aggregation::message::{Join, Message, Operand, Outcome, Reduction, Sender, Target};
 use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, SendId, StartError};
 use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 
@@ -307,6 +307,169 @@ fn a_member_that_leaves_ends_what_needs_it() {
             world.settle();
             for (member, &handle) in handles.iter().enumerate().skip(1) {
                 assert_eq!(world.state(member, handle), GroupState::Failed(Failure::Left), "{starts:?}");
+            }
+        }
+    }
+}
+
+/// Node 0 above node 1, whose two children read its memory; and a member beneath node 0 alone, so that the group's root is above.
+fn shared_leaf() -> (World, Vec<u64>) {
+    let mut world = world(2, 3);
+    let handles =
+        [(0, 1, 6, &[2, 2][..]), (1, 1, 6, &[2, 2]), (2, 0, 2, &[2])].map(|(member, node, options, expected)| {
+            let join = Join { options, ..join_of(1, 9, member as u32, 3, expected) };
+            world.join(member, node, KEY, &join)
+        });
+    world.settle();
+    (world, handles.to_vec())
+}
+
+/// A child that reads its node's memory sends its request. It knows its place and the group from there.
+fn send_shared(world: &mut World, node: usize, member: usize, number: u64, reduction: Reduction, operand: &[u8]) {
+    let home = &world.nodes[node];
+    let group = u64::from(home.groups[0].slot >> 8) << 32;
+    let child = home.children.iter().position(|child| child.address == member_at(member)).expect("it joined") as u32;
+    let request = Operand { group, child, number, reduction, failure: None };
+    let sender = Sender { address: member_at(member), key: KEY };
+    world.post(sender.address, node_at(node), Message::Request(request).encode(sender), operand.to_vec());
+}
+
+fn shared_result(world: &World, node: usize, number: u64, bytes: u32) -> &[u8] {
+    let home = &world.nodes[node];
+    &home.operands[home.groups[0].place(number, 0, bytes).expect("a place")]
+}
+
+fn nothing_for(world: &World, members: &[usize]) {
+    for &member in members {
+        assert!(world.links.keys().all(|&(_, to)| to != member_at(member)), "nothing is sent to member {member}");
+    }
+}
+
+/// All ways in which messages can arrive and nodes can send, from a world on.
+fn all_ends(start: World, shared: &[usize]) -> Vec<World> {
+    let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], Vec::new());
+    while let Some(world) = open.pop() {
+        if !seen.insert(format!("{world:?}")) {
+            continue;
+        }
+        nothing_for(&world, shared);
+        let mut is_end = true;
+        for &link in world.links.keys() {
+            let mut other = world.clone();
+            other.deliver(link);
+            open.push(other);
+            is_end = false;
+        }
+        let mut idle = world.clone();
+        for node in idle.nodes_with_sends() {
+            let mut other = world.clone();
+            if other.pump(node) {
+                is_end = false;
+            }
+            if other != world {
+                open.push(other);
+            }
+        }
+        if is_end {
+            ends.push(world);
+        }
+    }
+    ends
+}
+
+/// In every order a leaf whose children read its memory has the root's result, sends them nothing, and counts it as distributed.
+#[test]
+fn children_that_share_memory_read_their_results() {
+    let reduction = sum(Datatype::Uint64, 8);
+    let (mut world, handles) = shared_leaf();
+    assert_eq!((world.nodes[1].groups[0].status(), world.nodes[0].groups[0].status()), (3, 3), "ready");
+    for number in 0..2u64 {
+        for member in 0..2u64 {
+            send_shared(&mut world, 1, member as usize, number, reduction, &(member + 10 * number + 1).to_le_bytes());
+        }
+        let operand = (100 + number).to_le_bytes();
+        world.start(2, (handles[2], KEY, 0), &reduction, &operand, 8 * number).expect("it has credits");
+    }
+    let ends = all_ends(world, &[0, 1]);
+    assert!(!ends.is_empty());
+    for world in ends {
+        let group = &world.nodes[1].groups[0];
+        assert_eq!([group.collected, group.sent, group.resulted, group.distributed], [2; 4]);
+        assert_eq!(shared_result(&world, 1, 0, 8), 103u64.to_le_bytes());
+        assert_eq!(shared_result(&world, 1, 1, 8), 124u64.to_le_bytes());
+        assert_eq!(world.members[2].memory[..8], 103u64.to_le_bytes());
+        assert_eq!(world.members[2].memory[8..16], 124u64.to_le_bytes());
+    }
+}
+
+/// Records are used again: many more operations than credits.
+#[test]
+fn children_that_share_memory_get_their_credits() {
+    let reduction = sum(Datatype::Uint64, 8);
+    let (mut world, handles) = shared_leaf();
+    for number in 0..20u64 {
+        for member in 0..2 {
+            send_shared(&mut world, 1, member, number, reduction, &number.to_le_bytes());
+        }
+        world.start(2, (handles[2], KEY, 0), &reduction, &number.to_le_bytes(), 0).expect("it has credits");
+        world.settle();
+        assert_eq!(shared_result(&world, 1, number, 8), (3 * number).to_le_bytes());
+        assert_eq!(world.members[2].member().take(handles[2], number), Some(Ok(())));
+    }
+}
+
+/// A child that disagrees: the record says so, for those who read it.
+#[test]
+fn children_that_share_memory_read_failures() {
+    for odd in 0..2 {
+        let (mut world, handles) = shared_leaf();
+        let base = sum(Datatype::Uint64, 8);
+        for member in 0..2 {
+            let reduction = if member == odd { sum(Datatype::Int64, 8) } else { base };
+            send_shared(&mut world, 1, member, 0, reduction, &[1; 8]);
+        }
+        world.start(2, (handles[2], KEY, 0), &base, &[1; 8], 0).expect("it has credits");
+        for mut world in all_ends(world.clone(), &[0, 1]) {
+            assert_eq!(world.nodes[1].operations[0].failure(), Some(Failure::OperationMismatch));
+            assert_eq!(world.members[2].member().take(handles[2], 0), Some(Err(Failure::OperationMismatch)));
+            assert_eq!(world.nodes[1].groups[0].distributed, 1);
+        }
+        // The end of the group is read, too.
+        world.revoke(1, KEY);
+        for world in all_ends(world, &[0, 1]) {
+            assert_eq!(world.nodes[1].groups[0].failure(), Some(Failure::Revoked));
+        }
+    }
+}
+
+/// A root whose children read its memory still sends the result to a target elsewhere, and to the right one of several in a row.
+#[test]
+fn a_root_that_shares_memory_sends_to_its_target() {
+    for with_target in [[true, true], [true, false], [false, true], [false, false]] {
+        let mut world = world(1, 3);
+        for member in 0..2 {
+            let join = Join { options: 6, ..join_of(1, 9, member as u32, 2, &[2]) };
+            world.join(member, 0, KEY, &join);
+        }
+        world.settle();
+        let expected = world.members[2].member().expect(KEY, 64, 8).expect("there is room");
+        let to = Target { address: member_at(2), handle: expected };
+        for (number, has_target) in with_target.into_iter().enumerate() {
+            let reduction = Reduction { target: has_target.then_some(to), ..sum(Datatype::Uint64, 8) };
+            for member in 0..2 {
+                send_shared(&mut world, 0, member, number as u64, reduction, &(number as u64 + 5).to_le_bytes());
+            }
+        }
+        let count = with_target.iter().filter(|it| **it).count();
+        for world in all_ends(world, &[0, 1]) {
+            let group = &world.nodes[0].groups[0];
+            assert_eq!([group.collected, group.resulted, group.distributed], [2; 3], "{with_target:?}");
+            assert_eq!(shared_result(&world, 0, 1, 8), 12u64.to_le_bytes());
+            let found = &world.members[2].memory[64..72];
+            match (count, with_target[0]) {
+                (0, _) => assert_eq!(found, [0; 8]),
+                (_, true) => assert!(found == 10u64.to_le_bytes() || count == 2 && found == 12u64.to_le_bytes()),
+                _ => assert_eq!(found, 12u64.to_le_bytes()),
             }
         }
     }
