@@ -21,10 +21,10 @@ use crate::os::cma;
 use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
-use crate::os::shared::RANGES_MAX;
 use crate::packet_queue::Queue;
+use crate::peer_files::{PeerFiles, within};
 use crate::routes::Routes;
-use crate::segment::{Segment, SharedFile, state};
+use crate::segment::{Segment, state};
 
 /// The ranges of our own memory that were found usable.
 static OWN_MEMORY: Checked = Checked::new();
@@ -61,8 +61,8 @@ pub struct Endpoint {
     arena: OnceLock<Mapping>,
     /// Bytes of the arena's file that are known to exist.
     arena_bytes: AtomicU64,
-    /// The owner's large blocks of `malloc` and its static data, mapped at first use. None: they cannot be mapped.
-    shared: [OnceLock<Option<Mapping>>; RANGES_MAX],
+    /// The owner's large blocks of `malloc` and its static data.
+    files: PeerFiles,
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
     /// Number of puts that still skip the short path ([`crate::plain_put`]), after one that could not use it.
@@ -84,7 +84,7 @@ impl Endpoint {
             directory: directory.into(),
             arena: OnceLock::new(),
             arena_bytes: AtomicU64::new(0),
-            shared: Default::default(),
+            files: PeerFiles::default(),
             attach: AtomicU8::new(0),
             retry_after: AtomicU32::new(0),
             routes: Routes::default(),
@@ -168,29 +168,7 @@ impl Endpoint {
     /// A range of a peer's large blocks of `malloc` or of its static data. The first use maps the file.
     #[inline]
     fn in_shared(&self, address: u64, bytes: u64) -> Option<*mut u8> {
-        let mut files = self.segment.header().hot.shared.iter().zip(&self.shared);
-        files.find_map(|(file, mapping)| {
-            let offset = address.wrapping_sub(file.base.load(Relaxed));
-            if !within(offset, bytes, file.bytes.load(Relaxed)) {
-                return None;
-            }
-            let mapping = mapping.get_or_init(|| self.map_shared(file)).as_ref()?;
-            // If the segment was overwritten, the owner's present values may differ from the mapping. So check the
-            // mapping.
-            within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
-        })
-    }
-
-    #[cold]
-    fn map_shared(&self, file: &SharedFile) -> Option<Mapping> {
-        let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
-        let (pid, bytes) = (self.identity.pid, file.bytes.load(Acquire));
-        check_room(FilePath::new("a peer's memory file"), bytes)
-            .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes))
-            .inspect_err(|error| {
-                log::debug!("shared memory of process {} stays out of reach: {error}", self.identity.pid)
-            })
-            .ok()
+        self.files.find(&self.segment.header().hot.shared, self.identity.pid, address, bytes)
     }
 
     /// Whether cross-memory attach works with the owner.
@@ -268,9 +246,4 @@ pub(crate) fn own_is_writable(address: u64, bytes: u64) -> bool {
 /// Forgets which of our memory was found usable, because something was unmapped.
 pub fn forget_own_memory() {
     OWN_MEMORY.forget();
-}
-
-#[inline(always)]
-fn within(offset: u64, bytes: u64, size: u64) -> bool {
-    offset <= size && bytes <= size - offset
 }

@@ -26,10 +26,10 @@ use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
 use crate::lock::Guard;
 use crate::os::cma;
-use crate::os::mapping::sealed_inode;
 use crate::os::process::Identity;
-use crate::os::{asymmetric, shared, thread};
+use crate::os::{asymmetric, thread};
 use crate::packet_queue::{Outgoing, Turn};
+use crate::peer_files;
 use crate::rings::Rings;
 use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
@@ -288,13 +288,7 @@ impl Interface {
 
     /// Publishes which of the program's own memory is in files.
     pub(crate) fn publish_shared(&self) {
-        for (file, range) in self.own.segment.header().hot.shared.iter().zip(shared::ranges()) {
-            let Ok(inode) = sealed_inode(range.descriptor) else { continue };
-            file.base.store(range.base, SeqCst);
-            file.inode.store(inode, SeqCst);
-            file.descriptor.store(range.descriptor as u32, SeqCst);
-            file.bytes.store(range.bytes, SeqCst);
-        }
+        peer_files::publish(&self.own.segment.header().hot.shared);
     }
 
     /// Grows the heap so that `blocks` more may fit. False: there is no room.

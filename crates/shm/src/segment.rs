@@ -37,6 +37,7 @@ use crate::os::futex;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
+use crate::peer_files::SharedFile;
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
@@ -122,17 +123,6 @@ pub struct Hot {
     pub arena_bytes: AtomicU64,
     /// The owner's large blocks of `malloc` and its static data, if it shares them.
     pub shared: [SharedFile; RANGES_MAX],
-}
-
-/// A file that the owner has mapped as a whole: its address in the owner, its size, and the owner's descriptor and
-/// inode of the file. None of it changes once `bytes` is set.
-#[repr(C)]
-#[derive(Default)]
-pub struct SharedFile {
-    pub base: AtomicU64,
-    pub bytes: AtomicU64,
-    pub inode: AtomicU64,
-    pub descriptor: AtomicU32,
 }
 
 /// The lock is on a cache line of its own.

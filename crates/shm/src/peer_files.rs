@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory files of a process (large blocks of `malloc`, static data: [`crate::os::shared`]): published by it, mapped by its peers.
+//!
+//! Invariants
+//! 1. A record does not change once its `bytes` is set.
+//! 2. A file is mapped at its first use, and stays mapped. What a peer's record says is checked against the mapping.
+//!
+//! Cost of a look-up: two comparisons for each file.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+
+use crate::address_space::check_room;
+use crate::os::mapping::{Mapping, sealed_inode};
+use crate::os::shared::{self, RANGES_MAX};
+
+/// A file that its owner has mapped as a whole: its address in the owner, its size, and the owner's descriptor and inode of the file.
+#[repr(C)]
+#[derive(Default)]
+pub struct SharedFile {
+    pub base: AtomicU64,
+    pub bytes: AtomicU64,
+    pub inode: AtomicU64,
+    pub descriptor: AtomicU32,
+}
+
+/// Publishes the files of this process.
+pub(crate) fn publish(files: &[SharedFile; RANGES_MAX]) {
+    for (file, range) in files.iter().zip(shared::ranges()) {
+        let Ok(inode) = sealed_inode(range.descriptor) else { continue };
+        file.base.store(range.base, SeqCst);
+        file.inode.store(inode, SeqCst);
+        file.descriptor.store(range.descriptor as u32, SeqCst);
+        file.bytes.store(range.bytes, SeqCst);
+    }
+}
+
+/// The files of one peer, as this process maps them.
+#[derive(Default)]
+pub(crate) struct PeerFiles {
+    /// None: the file cannot be mapped.
+    mappings: [OnceLock<Option<Mapping>>; RANGES_MAX],
+}
+
+impl PeerFiles {
+    /// Where a range of memory of process `pid` is in this process. None: it is in no file that can be mapped.
+    #[inline]
+    pub(crate) fn find(&self, files: &[SharedFile; RANGES_MAX], pid: u32, address: u64, bytes: u64) -> Option<*mut u8> {
+        files.iter().zip(&self.mappings).find_map(|(file, mapping)| {
+            let offset = address.wrapping_sub(file.base.load(Relaxed));
+            if !within(offset, bytes, file.bytes.load(Relaxed)) {
+                return None;
+            }
+            let mapping = mapping.get_or_init(|| map(file, pid)).as_ref()?;
+            // If the record was overwritten, the owner's present values may differ from the mapping. So check the mapping.
+            within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
+        })
+    }
+}
+
+#[cold]
+fn map(file: &SharedFile, pid: u32) -> Option<Mapping> {
+    let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
+    let bytes = file.bytes.load(Acquire);
+    check_room(Path::new("a peer's memory file"), bytes)
+        .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes))
+        .inspect_err(|error| log::debug!("shared memory of process {pid} stays out of reach: {error}"))
+        .ok()
+}
+
+/// Whether `bytes` at `offset` lie within `size` bytes.
+#[inline(always)]
+pub(crate) fn within(offset: u64, bytes: u64, size: u64) -> bool {
+    offset <= size && bytes <= size - offset
+}
