@@ -7,6 +7,7 @@
 //! - [`Identity`]: an operating system process, told apart from a later process with the same pid;
 //! - [`JobDirectory`]: where the files of a job are, what they are called, and who may access them;
 //! - [`Claim`]: the exclusive right of a process to one Portals process id in a job;
+//! - [`own_place`]: a number of this host, which its processes have in common;
 //! - [`Service`]: a number under which other processes find a process, as they would by a port;
 //! - [`Job`]: rank, size, barrier and exchange, through PMI-1 (`selvedge run`, `mpiexec.hydra`, `srun --mpi=pmi1`),
 //!   PMIx (`prterun`, `mpirun`, `srun --mpi=pmix`) or without a launcher.
@@ -23,6 +24,7 @@ mod directory;
 mod identity;
 mod job;
 mod names;
+mod place;
 mod service;
 mod sweep;
 #[cfg(test)]
@@ -33,5 +35,6 @@ pub use directory::{DirectoryError, JobDirectory, JobRecord, Tombstone, parent};
 pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};
+pub use place::own_place;
 pub use service::{Service, ServiceError};
 pub use sweep::{clear_dead_ids, sweep_stale, write_missing_tombstones};

@@ -1,24 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where this process is: the host, as processes that share memory know it.
+//! Where this process is: its host, and whether the job has others.
 
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
-
-/// A number for this host: the boot of its kernel, its PID and IPC namespaces, and the directory in which its processes find each
-/// other. Processes with the same number reach each other through shared memory. Names of hosts do not count.
-pub fn own_place() -> u64 {
-    static PLACE: OnceLock<u64> = OnceLock::new();
-    *PLACE.get_or_init(|| {
-        let mut hasher = DefaultHasher::new();
-        fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-        for namespace in ["pid", "ipc"] {
-            fs::read_link(format!("/proc/self/ns/{namespace}")).unwrap_or_default().hash(&mut hasher);
-        }
-        selvedge_job::parent().hash(&mut hasher);
-        hasher.finish()
-    })
-}
+pub use selvedge_job::own_place;
 
 /// Whether the launcher has started the job on several hosts, as its variables say; None: there is no launcher, it does not say, or other
 /// jobs matter, too.

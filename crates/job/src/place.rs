@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which host this is, as processes that share memory know it.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use crate::directory::parent;
+
+/// A number for this host: the boot of its kernel, its PID and IPC namespaces, and the directory in which its processes find each
+/// other. Processes with the same number reach each other through shared memory. Names of hosts do not count.
+pub fn own_place() -> u64 {
+    static PLACE: OnceLock<u64> = OnceLock::new();
+    *PLACE.get_or_init(|| {
+        let mut hasher = DefaultHasher::new();
+        fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
+        for namespace in ["pid", "ipc"] {
+            fs::read_link(format!("/proc/self/ns/{namespace}")).unwrap_or_default().hash(&mut hasher);
+        }
+        parent().hash(&mut hasher);
+        hasher.finish()
+    })
+}
