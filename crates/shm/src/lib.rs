@@ -23,11 +23,13 @@
 //! | `backend`, `home` | what a home offers to a NIC; the choice of a home |
 //! | `shared_memory` | the live home, whose code is in most files here |
 //! | [`config`], [`errors`] | how a process runs its NICs; why something was not done |
+//! | `peer_files` | memory files of a process, as its peers map them |
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
 //! | [`address_space`] | what of a limited address space may be taken |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
+//! | [`aggregation`] | an aggregation node that the members of a group share and run |
 //! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
 //! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
 //! | [`os`] | the interfaces of Linux that this crate needs |
@@ -39,6 +41,7 @@
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
 pub mod address_space;
+pub mod aggregation;
 pub mod arena;
 mod backend;
 pub mod config;
@@ -60,6 +63,7 @@ pub mod os;
 mod owner;
 mod packet_queue;
 pub mod packets;
+mod peer_files;
 pub mod plain_put;
 pub mod rings;
 mod routes;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What front doors of groups say on standard error, as `SELVEDGE_LOG` asks: their processes may have no logger, or one of their own.
+
+use std::sync::OnceLock;
+
+/// Prints with `SELVEDGE_LOG=info`, `debug` or `trace`.
+pub fn info(text: impl FnOnce() -> String) {
+    if level() >= 3 {
+        eprintln!("selvedge: {}", text());
+    }
+}
+
+/// Prints unless `SELVEDGE_LOG` is `off` or `error`.
+pub fn warn(text: impl FnOnce() -> String) {
+    if level() >= 2 {
+        eprintln!("selvedge: {}", text());
+    }
+}
+
+/// Prints unless `SELVEDGE_LOG` is `off`.
+pub fn error(text: impl FnOnce() -> String) {
+    if level() >= 1 {
+        eprintln!("selvedge: {}", text());
+    }
+}
+
+fn level() -> u8 {
+    static LEVEL: OnceLock<u8> = OnceLock::new();
+    *LEVEL.get_or_init(|| match std::env::var("SELVEDGE_LOG").as_deref() {
+        Ok("info" | "debug" | "trace") => 3,
+        Ok("error") => 1,
+        Ok("off") => 0,
+        _ => 2,
+    })
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations of a group that are under way at once, for front doors whose calls do not wait.
+//!
+//! Invariant: operations are carried on in the order in which they were added, and one only after the one before has started all its operations
+//! of the node ([`Pending::has_started_all`]). So all members start the same operations of the node in the same order.
+
+use std::collections::VecDeque;
+
+use selvedge_nic::aggregation::Failure;
+
+use super::collectives::Pending;
+use super::member::Member;
+
+/// A member and its operations under way.
+pub struct Queue {
+    member: Member,
+    entries: VecDeque<Entry>,
+    /// The number of the first entry.
+    first: u64,
+}
+
+struct Entry {
+    pending: Pending,
+    outcome: Option<Result<(), Failure>>,
+    is_taken: bool,
+}
+
+impl Queue {
+    pub fn new(member: Member) -> Queue {
+        Queue { member, entries: VecDeque::new(), first: 0 }
+    }
+
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Adds an operation. Returns its number.
+    pub fn add(&mut self, pending: Pending) -> u64 {
+        self.entries.push_back(Entry { pending, outcome: None, is_taken: false });
+        self.advance();
+        self.first + self.entries.len() as u64 - 1
+    }
+
+    /// Carries on what can be. If the group has ended, all operations are over.
+    pub fn advance(&mut self) {
+        let mut may_start = true;
+        for entry in &mut self.entries {
+            if entry.outcome.is_none() {
+                if !may_start {
+                    break;
+                }
+                entry.outcome = self.member.advance(&mut entry.pending);
+            }
+            may_start = entry.pending.has_started_all(&self.member);
+        }
+        if let Some(failure) = self.member.failure().filter(|_| self.member.others_are_out()) {
+            let left = self.entries.iter_mut().filter(|entry| entry.outcome.is_none());
+            left.for_each(|entry| entry.outcome = Some(Err(failure)));
+        }
+    }
+
+    /// The outcome of an operation, once it is over. None: it is not.
+    pub fn outcome(&self, number: u64) -> Option<Result<(), Failure>> {
+        self.entry(number).map_or(Some(Ok(())), |at| self.entries[at].outcome)
+    }
+
+    /// Forgets an operation that is over.
+    pub fn take(&mut self, number: u64) {
+        if let Some(at) = self.entry(number) {
+            self.entries[at].is_taken = true;
+        }
+        while self.entries.front().is_some_and(|entry| entry.is_taken && entry.outcome.is_some()) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Looks whether the other members are alive. Call it now and then while an operation lasts.
+    pub fn check_members(&self) {
+        self.member.check_members();
+    }
+
+    fn entry(&self, number: u64) -> Option<usize> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        (at < self.entries.len()).then_some(at)
+    }
+}
