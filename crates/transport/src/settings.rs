@@ -131,6 +131,13 @@ pub const VARIABLES: &[Variable] = &[
         text: "libselvedge_mpi_preload.so: one in this many calls of sched_yield enters the kernel.",
     },
     Variable {
+        name: "SELVEDGE_MPI_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "libselvedge_mpi_collectives.so, which mpirun and env load before the MPI: collective operations of processes of one host go \
+               through aggregation nodes. 0 at one process of a communicator: none of its do. SELVEDGE_LOG=info says why.",
+    },
+    Variable {
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
         default: "4G, or a sixteenth of ulimit -v",

@@ -17,6 +17,8 @@
 //! windows of shared memory all the same. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a
 //! warning.
 //!
+//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host.
+//!
 //! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that it names
 //! already. In a simulated machine the simulator sets `LD_PRELOAD`.
 
@@ -111,8 +113,11 @@ fn providers(target: Target, of_links: Option<&str>) -> String {
 /// The libraries that are loaded before the C library and before the MPI.
 fn preloaded_files(target: Target) -> &'static [&'static str] {
     match target {
-        Target::Mpich => &["libselvedge_mpi_preload.so", "libselvedge_mpich_preload.so"],
-        Target::Openmpi | Target::Ofi => &["libselvedge_mpi_preload.so"],
+        Target::Mpich => {
+            &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so", "libselvedge_mpich_preload.so"]
+        }
+        Target::Openmpi => &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so"],
+        Target::Ofi => &["libselvedge_mpi_preload.so"],
     }
 }
 

@@ -106,6 +106,10 @@ fn the_library_for_ranks_is_preloaded() {
             && said(&["env", whom]).contains("libselvedge_mpich_preload.so:/nowhere/libother.so");
         assert_eq!(found, both, "{whom}");
     }
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_collectives.so"), "").unwrap();
+    for (whom, is_mpi) in [("openmpi", true), ("mpich", true), ("ofi", false)] {
+        assert_eq!(said(&["env", whom]).contains("libselvedge_mpi_collectives.so:"), is_mpi, "{whom}");
+    }
 }
 
 #[test]

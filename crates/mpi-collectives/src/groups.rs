@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Communicators as groups of aggregation nodes.
+//!
+//! A communicator gets its group at the first collective operation that a node can carry out. All its processes come to that operation, so they
+//! agree there, by the MPI's own operations, on whether there is a group: if one process cannot take part, none does. An attribute of the
+//! communicator ends the group with it.
+//!
+//! Costs: some 100 us and a memory file for a communicator's first operation; a comparison for each later one.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use selvedge_job::own_place;
+use selvedge_shm::aggregation::{Exchange, Member, Process, Shape, log};
+
+use crate::mpi::{Handle, Mpi, SUCCESS};
+
+/// Operations of a group under way, and the longest that its node carries out by itself.
+const CREDITS: u32 = 4;
+const BYTES: u32 = 16 << 10;
+/// The most groups of a process: each takes a mapping and a descriptor.
+const GROUPS_MAX: usize = 256;
+
+/// What is known of a communicator. None: its operations are the MPI's.
+type Group = Option<Mutex<Member>>;
+
+/// All communicators that had an operation, by handle.
+static KNOWN: Mutex<Option<HashMap<Handle, &'static Group>>> = Mutex::new(None);
+
+/// The communicators of recent operations.
+static RECENT: [Recent; 32] =
+    [const { Recent { comm: AtomicUsize::new(0), group: AtomicPtr::new(ptr::null_mut()) } }; 32];
+
+struct Recent {
+    comm: AtomicUsize,
+    group: AtomicPtr<Group>,
+}
+
+fn recent(comm: Handle) -> &'static Recent {
+    &RECENT[(comm as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - RECENT.len().ilog2())]
+}
+
+/// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
+/// under one, so nobody else uses what this returns.
+#[inline]
+pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Member>> {
+    let recent = recent(comm);
+    let group = recent.group.load(Acquire);
+    let group = match recent.comm.load(Acquire) == comm && !group.is_null() {
+        // SAFETY: the group lives until the communicator is freed, and this is an operation on it.
+        true => unsafe { &*group },
+        false => look_up(mpi, comm)?,
+    };
+    lock(group.as_ref()?)
+}
+
+fn lock(member: &'static Mutex<Member>) -> Option<MutexGuard<'static, Member>> {
+    member.lock().ok()
+}
+
+#[cold]
+fn look_up(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
+    let found = known(|all| all.get(&comm).copied());
+    let group = match found {
+        Some(group) => group,
+        None => remember(mpi, comm)?,
+    };
+    let recent = recent(comm);
+    // A reader that finds the new communicator finds its group.
+    recent.comm.store(0, Release);
+    recent.group.store(ptr::from_ref(group).cast_mut(), Release);
+    recent.comm.store(comm, Release);
+    Some(group)
+}
+
+fn known<T>(with: impl FnOnce(&mut HashMap<Handle, &'static Group>) -> T) -> T {
+    let mut all = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    with(all.get_or_insert_default())
+}
+
+/// Makes the group of a communicator. None: MPI does not know the communicator.
+fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
+    let place = mpi.place(comm).ok()?;
+    let group = match place {
+        None => Err("it is an intercommunicator".to_owned()),
+        Some((_, 1)) => Err("it has one process".to_owned()),
+        Some((rank, size)) => establish(mpi, comm, rank, size),
+    };
+    if let Some((rank, size)) = place.filter(|&(_, size)| size > 1) {
+        let name = || format!("communicator {comm:#x}, process {rank} of {size}");
+        match &group {
+            Ok(_) if rank != 0 => {}
+            Ok(_) => log::info(|| format!("{}: its collective operations go through an aggregation node", name())),
+            Err(reason) => log::info(|| format!("{}: its collective operations are the MPI's: {reason}", name())),
+        }
+    }
+    let group: &'static Group = Box::leak(Box::new(group.ok().map(Mutex::new)));
+    known(|all| all.insert(comm, group));
+    // Without the attribute a later communicator with this handle would find this group.
+    let key = key(mpi);
+    let is_set = key.is_some_and(|key| mpi.set_attribute(comm, key, ptr::from_ref(group).cast_mut().cast()).is_ok());
+    if !is_set {
+        log::warn(|| format!("communicator {comm:#x} has no attribute for its group"));
+    }
+    Some(group)
+}
+
+/// The key of the attribute that ends groups.
+fn key(mpi: &'static Mpi) -> Option<c_int> {
+    static KEY: OnceLock<Option<c_int>> = OnceLock::new();
+    // SAFETY: `forget` takes what `remember` gives.
+    *KEY.get_or_init(|| unsafe { mpi.key(forget) }.ok())
+}
+
+/// A communicator ends.
+///
+/// # Safety
+/// MPI calls it with a communicator and what `remember` has set there.
+unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
+    let comm = crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm));
+    let recent = recent(comm);
+    if recent.comm.load(Acquire) == comm {
+        recent.comm.store(0, Relaxed);
+        recent.group.store(ptr::null_mut(), Release);
+    }
+    if let Some(group) = known(|all| all.remove(&comm)) {
+        // SAFETY: `remember` has leaked it, it is in no table any more, and the communicator has no operation under way.
+        drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
+    }
+    SUCCESS
+}
+
+/// The processes of a communicator talk to each other by the MPI's own operations.
+struct ByMpi {
+    mpi: &'static Mpi,
+    comm: Handle,
+    size: usize,
+}
+
+impl Exchange for ByMpi {
+    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+        self.mpi.gather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
+    }
+
+    fn progress(&mut self) {
+        self.mpi.progress();
+    }
+}
+
+/// Agrees with the other processes on a group. The error says why there is none.
+fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Member, String> {
+    let has_room = || known(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
+    let refuses = reason_to_refuse().or_else(|| (!has_room()).then_some("this process has as many groups as it may"));
+    let process = Process { rank, size, place: own_place(), refuses };
+    let shape = Shape { members: size as u32, credits: CREDITS, bytes: BYTES };
+    Member::form(&process, shape, &mut ByMpi { mpi, comm, size })
+}
+
+/// Why this process takes no part. In a simulated machine time and memory are the simulator's.
+fn reason_to_refuse() -> Option<&'static str> {
+    let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
+    let is_simulated = std::env::var_os("SELVEDGE_SIM").is_some();
+    let reasons = [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (is_simulated, "the machine is simulated")];
+    reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
+}
