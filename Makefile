@@ -27,20 +27,20 @@ OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib'
 # libfabric loads every *-fi.so of the directory that FI_PROVIDER_PATH names, so the provider has a directory of its own.
 PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 
-# The virtual clocks of simulated ranks: `selvedge sim` loads this library before the ranks' other libraries.
-SIM_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_sim_preload.so
-
-# `selvedge mpirun` and `selvedge env` load this library before the C library: a malloc with shared large blocks, cheaper yields.
-MPI_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpi_preload.so
-
-# `selvedge mpirun` and `selvedge env mpich` load this library before MPICH: communicators and windows of shared memory.
-MPICH_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpich_preload.so
-
-# PMIx for simulated ranks of Open MPI.
-SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
+# Libraries that `selvedge` loads into other programs' processes.
+#   sim_preload       virtual clocks of simulated ranks: before the ranks' other libraries
+#   sim_pmix          PMIx for simulated ranks of Open MPI
+#   mpi_preload       a malloc with shared large blocks, cheaper yields: before the C library of MPI ranks
+#   mpi_collectives   collective operations in aggregation nodes: before the MPI
+#   mpich_preload     communicators and windows of shared memory: before MPICH
+PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload)
 
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
+
+# The interface of SHARP's library, and the names of others that UCC's transport for it wants to be there.
+SHARP := $(TREE)/lib/sharp/libsharp_coll.so.5
+SHARP_NAMES := libsharp_coll.so libsharp.so.6 libalog.so.1 libsmx-3.8.so libsharprdmacm-3.8.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
@@ -53,25 +53,24 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll
-	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp
+	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
-	@cmp -s $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD)
-	@cmp -s $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD)
-	@cmp -s $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD)
-	@cmp -s $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX) || install -m 755 $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX)
-	@cmp -s $(TARGET)/release/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(TARGET)/release/libselvedge_extoll.so $(EXTOLL)
+	@for file in $(PRELOADED) $(EXTOLL); do \
+		cmp -s $(TARGET)/release/$$(basename $$file) $$file || install -m 755 $(TARGET)/release/$$(basename $$file) $$file; done
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libatoll.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
+	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
+	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
@@ -86,6 +85,7 @@ $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
 headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/*.h $(TREE)/include/
 	@install -m 644 include/mpp/*.h $(TREE)/include/mpp/
+	@install -m 644 include/sharp/api/*.h $(TREE)/include/sharp/api/
 
 # $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
 define package
@@ -189,17 +189,20 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem $(PREFIX)/libexec/selvedge/extoll
+	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/sharp $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/include/sharp/api $(PREFIX)/libexec/selvedge/shmem $(PREFIX)/libexec/selvedge/extoll
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(PREFIX)/lib/libselvedge/
+	install -m 755 $(PROVIDER) $(PRELOADED) $(EXTOLL) $(PREFIX)/lib/libselvedge/
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libatoll.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libgasnet-selvedge.so
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
+	install -m 644 $(TREE)/include/sharp/api/*.h $(PREFIX)/include/sharp/api/
+	install -m 755 $(SHARP) $(PREFIX)/lib/sharp/
+	for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(PREFIX)/lib/sharp/$$name; done
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
 	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
 	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/

@@ -38,6 +38,8 @@ has_oshmem() {
 }
 
 command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
+# What UCC's transport for SHARP is linked with (tests/ucc).
+ldconfig -p | grep -q 'libibumad\.so\.3' || from_debian libibumad libibumad3 ibverbs-providers librdmacm1
 command -v fi_pingpong >/dev/null || from_debian fi_pingpong libfabric-bin
 has_oshmem || from_debian "Open MPI's OpenSHMEM" openmpi-bin libopenmpi-dev
 

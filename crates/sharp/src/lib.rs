@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The front door `libsharp_coll.so.5`: the interface that UCC, NCCL's plugin and MVAPICH call for SHARP (`include/sharp/api/sharp_coll.h`), over
+//! aggregation nodes. No hardware is needed: processes of one host share a live group ([`selvedge_shm::aggregation`]).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`interface`] | the structures and numbers of the header |
+//! | [`context`] | a process, its communicators |
+//! | [`operations`] | what callers ask for, as operations of a group |
+//! | [`requests`] | operations under way |
+//! | [`exports`] | the functions |
+//!
+//! Invariants
+//! 1. A function never unwinds into C, and gives an error for a null pointer.
+//! 2. Callers leave fields that an operation does not need unset (UCC, NCCL's plugin): those are not read.
+//!
+//! Not here: memory of devices, and vectors of buffers, which give `SHARP_COLL_ENOT_SUPP`.
+
+mod context;
+mod exports;
+mod interface;
+mod operations;
+mod requests;
