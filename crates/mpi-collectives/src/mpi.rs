@@ -7,6 +7,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+use selvedge_shm::os::library::{self, address, loaded, symbol};
+
 /// A handle of a communicator, type or operation.
 pub type Handle = usize;
 
@@ -94,42 +96,16 @@ fn find() -> Option<Mpi> {
     }
 }
 
-/// The library with this name, if the process has loaded it.
-fn loaded(file: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name is a C string. With RTLD_NOLOAD no code of a library runs.
-    let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    (!handle.is_null()).then_some(handle)
-}
-
 /// The address of an object of the MPI, as the program knows it: a program that names the object may have it in its own memory.
 fn object(library: *mut c_void, name: &CStr) -> Option<Handle> {
-    address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name))
+    let found = address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name));
+    found.map(|address| address as Handle)
 }
 
-/// The address of a symbol of a library.
-fn address(library: *mut c_void, name: &CStr) -> Option<Handle> {
-    // SAFETY: the name is a C string.
-    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!found.is_null()).then_some(found as usize)
-}
-
-/// A function of a library.
-///
-/// # Safety
-/// The library stays loaded, and `F` is the type of the function.
-unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<usize>()) };
-    let found = address(library, name)?;
-    // SAFETY: the address is that of the function, whose type `F` is.
-    Some(unsafe { std::mem::transmute_copy(&found) })
-}
-
-/// The function of this name that the process would have without this library. A library that was loaded for one module of a program alone
-/// (Python's mpi4py) is found by its name.
+/// The function of this name that the process would have without this library.
 pub fn next(name: &CStr) -> Option<*mut c_void> {
-    let files = FILES.into_iter().map(|(file, _)| file).chain([c"libmpi_abi.so.0", c"libmpi_abi.so.1"]);
-    let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
-    handles.find_map(|handle| address(handle, name)).map(|found| found as *mut c_void)
+    let files = FILES.into_iter().map(|(file, _)| file);
+    library::next(name, files.chain([c"libmpi_abi.so.0", c"libmpi_abi.so.1"]))
 }
 
 /// The outcome of a call as an error code of MPI.

@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use selvedge_shm::os::library::{self, loaded, symbol};
+
 /// A handle as a register holds it: MPICH's are of 32 bits, those of other libraries may be pointers.
 pub type Handle = usize;
 
@@ -63,33 +65,9 @@ fn find() -> Option<Mpich> {
     }
 }
 
-/// The library with this name, if the process has loaded it.
-fn loaded(file: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name is a C string. With RTLD_NOLOAD no code of a library runs.
-    let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    (!handle.is_null()).then_some(handle)
-}
-
-/// A function of a library.
-///
-/// # Safety
-/// The library stays loaded, and `F` is the type of the function.
-unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the name is a C string. An address that is not null is that of the function, whose type `F` is.
-    unsafe {
-        let found = libc::dlsym(library, name.as_ptr());
-        (!found.is_null()).then(|| std::mem::transmute_copy(&found))
-    }
-}
-
-/// The function of this name that the process would have without this library. A library that was loaded for one module of a
-/// program alone (Python's mpi4py) is found by its name.
+/// The function of this name that the process would have without this library.
 pub fn next(name: &CStr) -> Option<*mut c_void> {
-    let files = FILES.into_iter().chain([c"libmpi_abi.so.1"]);
-    let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
-    // SAFETY: the handles are of libraries that stay loaded, and the result is the address of the function.
-    handles.find_map(|handle| unsafe { symbol(handle, name) })
+    library::next(name, FILES.into_iter().chain([c"libmpi_abi.so.1"]))
 }
 
 /// The outcome of a call as an error code of MPI.

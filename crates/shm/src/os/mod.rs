@@ -8,6 +8,7 @@
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`copy`] | long copies into memory that other cores have in their caches | none |
+//! | [`library`] | functions of libraries that the process has loaded | none |
 //! | [`lines`] | hints about cache lines that go between cores | none |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
@@ -27,6 +28,7 @@ pub mod asymmetric;
 pub mod cma;
 pub mod copy;
 pub mod futex;
+pub mod library;
 pub mod lines;
 pub mod mapping;
 pub mod memory;

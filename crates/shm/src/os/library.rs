@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Functions of libraries that the process has loaded, by name, for libraries of ours that stand before those.
+//!
+//! Cost: a look-up in the loader's tables, which takes its lock. Callers keep the result.
+
+use std::ffi::{CStr, c_void};
+
+/// The library with this name, if the process has loaded it.
+pub fn loaded(file: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string. With RTLD_NOLOAD no code of a library runs.
+    let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then_some(handle)
+}
+
+/// The address of a symbol of a library, or of one of `RTLD_NEXT` and `RTLD_DEFAULT`.
+pub fn address(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string, and `dlsym` only reads it.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// The library stays loaded, and `F` is the type of the function.
+pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let found = address(library, name)?;
+    // SAFETY: the address is that of the function, whose type `F` is.
+    Some(unsafe { std::mem::transmute_copy(&found) })
+}
+
+/// The address of a symbol that the process would have without the calling library. A library that was loaded for one module of a program alone
+/// (Python's mpi4py) is found by its name: one of `files`.
+pub fn next<'a>(name: &CStr, files: impl Iterator<Item = &'a CStr>) -> Option<*mut c_void> {
+    let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
+    handles.find_map(|handle| address(handle, name))
+}
