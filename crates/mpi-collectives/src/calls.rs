@@ -162,49 +162,95 @@ unsafe fn scatter(
     op: usize,
 ) -> Option<c_int> {
     let (elements, each) = call.elements(datatype, op, 1)?;
-    let (rank, size) = call.mpi.place(call.comm).ok()??;
-    let (mut bytes, mut own) = (0, 0..0);
-    for process in 0..size {
-        let start = bytes;
-        bytes += usize::try_from(count(process)).ok()?.checked_mul(each)?;
-        if process == rank {
-            own = start..bytes;
-        }
-    }
-    if bytes == 0 {
-        return None;
-    }
     let buffer = call.buffer(from, to, false)?;
-    // SAFETY: the buffers have so many bytes.
-    call.run(|_| Some(unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) }))
+    call.run(|member| {
+        let (mut bytes, mut own) = (0, 0..0);
+        for process in 0..member.size() {
+            let start = bytes;
+            bytes += usize::try_from(count(process)).ok()?.checked_mul(each)?;
+            if process == member.rank() {
+                own = start..bytes;
+            }
+        }
+        // SAFETY: the buffers have so many bytes.
+        (bytes != 0).then(|| unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) })
+    })
 }
 
-/// The data of a program's buffer: where it lies, or packed.
+/// A buffer of the program.
+#[derive(Clone, Copy)]
+struct Program {
+    memory: *mut u8,
+    count: c_int,
+    datatype: Handle,
+    /// Bytes of its data; those from one process's part to the next, if it has several.
+    bytes: usize,
+    stride: isize,
+    /// Whether the data follow on each other without gaps, from the buffer's address on.
+    is_contiguous: bool,
+}
+
+/// Data of a buffer, without gaps: where the program has them, or packed.
 struct Data {
     memory: *mut u8,
-    bytes: usize,
-    packed: Option<Vec<u8>>,
+    packed: Vec<u8>,
 }
 
-impl Data {
-    /// None: there is none, or MPI says that the type is none.
+impl Program {
+    /// None: there are no data, or MPI says that the type is none.
     #[inline]
-    fn new(call: &Call, memory: *mut u8, count: c_int, datatype: usize) -> Option<Data> {
+    fn new(call: &Call, memory: *mut u8, count: c_int, datatype: usize) -> Option<Program> {
         let datatype = call.mpi.handle(datatype);
-        let known = types::of(call.mpi).known(datatype).filter(|known| known.is_contiguous && !memory.is_null());
-        match known {
-            Some(known) => Some(Data { memory, bytes: positive(count)? * known.bytes, packed: None }),
-            None => Data::of_any_type(call, count, datatype),
+        let elements = positive(count)?;
+        match types::of(call.mpi).known(datatype).filter(|known| known.is_contiguous && !memory.is_null()) {
+            Some(known) => {
+                let bytes = elements * known.bytes;
+                Some(Program { memory, count, datatype, bytes, stride: bytes as isize, is_contiguous: true })
+            }
+            None => Program::of_any_type(call, memory, count, datatype),
         }
     }
 
     #[cold]
-    fn of_any_type(call: &Call, count: c_int, datatype: Handle) -> Option<Data> {
-        let count = positive(count).filter(|_| !call.mpi.is_no_type(datatype))?;
-        let each = call.mpi.type_bytes(datatype).ok()?;
-        let bytes = count.checked_mul(each).filter(|&bytes| bytes > 0 && c_int::try_from(bytes).is_ok())?;
-        let mut packed = vec![0; bytes];
-        Some(Data { memory: packed.as_mut_ptr(), bytes, packed: Some(packed) })
+    fn of_any_type(call: &Call, memory: *mut u8, count: c_int, datatype: Handle) -> Option<Program> {
+        let elements = positive(count).filter(|_| !call.mpi.is_no_type(datatype))?;
+        let bytes = elements.checked_mul(call.mpi.type_bytes(datatype).ok()?)?;
+        let stride = call.mpi.type_extent(datatype).ok()?.checked_mul(count as isize)?;
+        let has_data = bytes > 0 && c_int::try_from(bytes).is_ok();
+        has_data.then_some(Program { memory, count, datatype, bytes, stride, is_contiguous: false })
+    }
+
+    /// Room for the data of so many parts.
+    #[inline]
+    fn data(&self, parts: usize) -> Option<Data> {
+        if self.is_contiguous {
+            return Some(Data { memory: self.memory, packed: Vec::new() });
+        }
+        let mut packed = vec![0; self.bytes.checked_mul(parts)?];
+        Some(Data { memory: packed.as_mut_ptr(), packed })
+    }
+
+    /// Gathers the data of a part, if they have to be packed.
+    ///
+    /// # Safety
+    /// The buffer is as the standard requires.
+    unsafe fn pack(&self, call: &Call, part: usize, data: &mut Data) -> Result<(), c_int> {
+        let Some(into) = data.packed.chunks_mut(self.bytes).nth(part) else { return Ok(()) };
+        let from = self.memory.wrapping_offset(self.stride.wrapping_mul(part as isize));
+        // SAFETY: the buffer has so many elements in each part.
+        unsafe { call.mpi.pack(from, self.count, self.datatype, into, call.comm) }
+    }
+
+    /// Scatters packed data, one part after the other: MPICH takes `MPI_BOTTOM` for the first only.
+    ///
+    /// # Safety
+    /// The buffer is as the standard requires.
+    unsafe fn unpack(&self, call: &Call, data: &Data) -> Result<(), c_int> {
+        data.packed.chunks(self.bytes).enumerate().try_for_each(|(part, from)| {
+            let to = self.memory.wrapping_offset(self.stride.wrapping_mul(part as isize));
+            // SAFETY: the buffer has so many elements in each part.
+            unsafe { call.mpi.unpack(from, to, self.count, self.datatype, call.comm) }
+        })
     }
 }
 
@@ -215,8 +261,8 @@ impl Data {
 pub unsafe fn bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int, comm: usize) -> Option<c_int> {
     let call = Call::new("MPI_Bcast", comm)?;
     let root = usize::try_from(root).ok()?;
-    let mut data = Data::new(&call, memory, count, datatype)?;
-    let (mpi, datatype) = (call.mpi, call.mpi.handle(datatype));
+    let buffer = Program::new(&call, memory, count, datatype)?;
+    let mut data = buffer.data(1)?;
     let mut packs = Ok(());
     let mut is_root = false;
     let outcome = call.run(|member| {
@@ -224,16 +270,16 @@ pub unsafe fn bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int,
             return None;
         }
         is_root = member.rank() == root;
-        if let (Some(packed), true) = (&mut data.packed, is_root) {
-            // SAFETY: the buffer has so many elements.
-            packs = unsafe { mpi.pack(memory, count, datatype, packed, call.comm) };
+        if is_root {
+            // SAFETY: by this function's contract.
+            packs = unsafe { buffer.pack(&call, 0, &mut data) };
         }
         // SAFETY: the data has so many bytes.
-        Some(unsafe { Pending::broadcast(root, data.memory, data.bytes) })
+        Some(unsafe { Pending::broadcast(root, data.memory, buffer.bytes) })
     })?;
-    if let (Some(packed), false, SUCCESS) = (&data.packed, is_root, outcome) {
-        // SAFETY: the buffer has so many elements.
-        packs = unsafe { mpi.unpack(packed, memory, count, datatype, call.comm) };
+    if !is_root && outcome == SUCCESS {
+        // SAFETY: by this function's contract.
+        packs = unsafe { buffer.unpack(&call, &data) };
     }
     Some(packs.err().unwrap_or(outcome))
 }
@@ -244,46 +290,36 @@ pub unsafe fn bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int,
 /// The buffers are as the standard requires.
 pub unsafe fn allgather(from: (*const u8, c_int, usize), to: (*mut u8, c_int, usize), comm: usize) -> Option<c_int> {
     let call = Call::new("MPI_Allgather", comm)?;
-    let mpi = call.mpi;
-    let (rank, size) = mpi.place(call.comm).ok()??;
-    // All data at this process, of which its own may be a part already.
-    let mut result = Data::new(&call, to.0, to.1, to.2)?;
-    let each = result.bytes;
-    let to_type = mpi.handle(to.2);
-    if let Some(packed) = &mut result.packed {
-        *packed = vec![0; each.checked_mul(size)?];
-        result.memory = packed.as_mut_ptr();
-    }
-    let mut packs = Ok(());
-    let mut source = None;
-    let operand = if from.0 == mpi.in_place() {
-        if let Some(packed) = &mut result.packed {
-            // This process's part of the buffer.
-            let stride = mpi.type_extent(to_type).ok()?.checked_mul(to.1 as isize)?.checked_mul(rank as isize)?;
-            let part = to.0.wrapping_offset(stride);
-            // SAFETY: the buffer has so many elements for each process.
-            packs = unsafe { mpi.pack(part, to.1, to_type, &mut packed[rank * each..(rank + 1) * each], call.comm) };
-        }
-        result.memory.wrapping_add(rank * each).cast_const()
-    } else {
-        let data = source.insert(Data::new(&call, from.0.cast_mut(), from.1, from.2)?);
-        if let Some(packed) = &mut data.packed {
-            // SAFETY: the buffer has so many elements.
-            packs = unsafe { mpi.pack(from.0, from.1, mpi.handle(from.2), packed, call.comm) };
-        }
-        data.memory.cast_const()
+    let into = Program::new(&call, to.0, to.1, to.2)?;
+    // None: this process's data are in its part of the result.
+    let source = match from.0 == call.mpi.in_place() {
+        true => None,
+        false => Some(Program::new(&call, from.0.cast_mut(), from.1, from.2)?),
     };
-    let buffer = Buffer { from: operand, to: result.memory };
-    // SAFETY: the data has so many bytes, and as many of each process.
-    let outcome = call.run(|_| Some(unsafe { Pending::allgather(buffer, each) }))?;
-    if let (Some(packed), SUCCESS) = (&result.packed, outcome) {
-        let stride = mpi.type_extent(to_type).ok()?.checked_mul(to.1 as isize)?;
-        // One process's data after the other's: MPICH takes `MPI_BOTTOM` for the first only.
-        for (process, part) in packed.chunks(each).enumerate() {
-            let into = to.0.wrapping_offset(stride.wrapping_mul(process as isize));
-            // SAFETY: the buffer has so many elements of each process.
-            packs = packs.and_then(|()| unsafe { mpi.unpack(part, into, to.1, to_type, call.comm) });
-        }
+    let (mut result, mut operand) = (None, None);
+    let mut packs = Ok(());
+    let outcome = call.run(|member| {
+        let result = result.insert(into.data(member.size())?);
+        let own = match &source {
+            Some(source) => {
+                let operand = operand.insert(source.data(1)?);
+                // SAFETY: by this function's contract.
+                packs = unsafe { source.pack(&call, 0, operand) };
+                operand.memory
+            }
+            None => {
+                // SAFETY: by this function's contract.
+                packs = unsafe { into.pack(&call, member.rank(), result) };
+                result.memory.wrapping_add(member.rank() * into.bytes)
+            }
+        };
+        let buffer = Buffer { from: own, to: result.memory };
+        // SAFETY: the data has so many bytes, and as many of each process.
+        Some(unsafe { Pending::allgather(buffer, into.bytes) })
+    })?;
+    if let (Some(result), SUCCESS) = (&result, outcome) {
+        // SAFETY: by this function's contract.
+        packs = packs.and_then(|()| unsafe { into.unpack(&call, result) });
     }
     Some(packs.err().unwrap_or(outcome))
 }

@@ -7,16 +7,18 @@
 //!
 //! Costs: some 100 us and a memory file for a communicator's first operation; a comparison for each later one.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use selvedge_job::own_place;
 use selvedge_shm::aggregation::{Exchange, Member, Process, Shape, log};
+use selvedge_shm::simulated::is_simulated;
 
-use crate::mpi::{Handle, Mpi, SUCCESS};
+use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
 const CREDITS: u32 = 4;
@@ -30,50 +32,46 @@ type Group = Option<Mutex<Member>>;
 /// All communicators that had an operation, by handle.
 static KNOWN: Mutex<Option<HashMap<Handle, &'static Group>>> = Mutex::new(None);
 
-/// The communicators of recent operations.
-static RECENT: [Recent; 32] =
-    [const { Recent { comm: AtomicUsize::new(0), group: AtomicPtr::new(ptr::null_mut()) } }; 32];
+/// Counts the communicators that were freed.
+static FREED: AtomicU64 = AtomicU64::new(0);
 
+/// A communicator of a recent operation of a thread, its group, and [`FREED`] then. As long as none was freed since, the group is there.
+#[derive(Clone, Copy)]
 struct Recent {
-    comm: AtomicUsize,
-    group: AtomicPtr<Group>,
+    comm: Handle,
+    group: *const Group,
+    freed: u64,
 }
 
-fn recent(comm: Handle) -> &'static Recent {
-    &RECENT[(comm as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - RECENT.len().ilog2())]
+thread_local! {
+    static RECENT: [Cell<Recent>; 8] =
+        const { [const { Cell::new(Recent { comm: 0, group: ptr::null(), freed: 0 }) }; 8] };
 }
 
 /// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
 /// under one, so nobody else uses what this returns.
 #[inline]
 pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Member>> {
-    let recent = recent(comm);
-    let group = recent.group.load(Acquire);
-    let group = match recent.comm.load(Acquire) == comm && !group.is_null() {
-        // SAFETY: the group lives until the communicator is freed, and this is an operation on it.
-        true => unsafe { &*group },
-        false => look_up(mpi, comm)?,
-    };
-    lock(group.as_ref()?)
-}
-
-fn lock(member: &'static Mutex<Member>) -> Option<MutexGuard<'static, Member>> {
-    member.lock().ok()
+    let group = RECENT.with(|all| {
+        let cell = &all[spread(comm, all.len())];
+        let (recent, freed) = (cell.get(), FREED.load(Acquire));
+        if recent.comm == comm && recent.freed == freed && !recent.group.is_null() {
+            // SAFETY: no group has ended since it was found.
+            return Some(unsafe { &*recent.group });
+        }
+        let group = look_up(mpi, comm)?;
+        cell.set(Recent { comm, group, freed });
+        Some(group)
+    })?;
+    group.as_ref()?.lock().ok()
 }
 
 #[cold]
 fn look_up(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
-    let found = known(|all| all.get(&comm).copied());
-    let group = match found {
-        Some(group) => group,
-        None => remember(mpi, comm)?,
-    };
-    let recent = recent(comm);
-    // A reader that finds the new communicator finds its group.
-    recent.comm.store(0, Release);
-    recent.group.store(ptr::from_ref(group).cast_mut(), Release);
-    recent.comm.store(comm, Release);
-    Some(group)
+    match known(|all| all.get(&comm).copied()) {
+        Some(group) => Some(group),
+        None => remember(mpi, comm),
+    }
 }
 
 fn known<T>(with: impl FnOnce(&mut HashMap<Handle, &'static Group>) -> T) -> T {
@@ -121,13 +119,9 @@ fn key(mpi: &'static Mpi) -> Option<c_int> {
 /// MPI calls it with a communicator and what `remember` has set there.
 unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     let comm = crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm));
-    let recent = recent(comm);
-    if recent.comm.load(Acquire) == comm {
-        recent.comm.store(0, Relaxed);
-        recent.group.store(ptr::null_mut(), Release);
-    }
     if let Some(group) = known(|all| all.remove(&comm)) {
-        // SAFETY: `remember` has leaked it, it is in no table any more, and the communicator has no operation under way.
+        FREED.fetch_add(1, AcqRel);
+        // SAFETY: `remember` has leaked it, no table gives it any more, and the communicator has no operation under way.
         drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
     }
     SUCCESS
@@ -162,7 +156,6 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
 /// Why this process takes no part. In a simulated machine time and memory are the simulator's.
 fn reason_to_refuse() -> Option<&'static str> {
     let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
-    let is_simulated = std::env::var_os("SELVEDGE_SIM").is_some();
-    let reasons = [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (is_simulated, "the machine is simulated")];
+    let reasons = [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (is_simulated(), "the machine is simulated")];
     reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
 }

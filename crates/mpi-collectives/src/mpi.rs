@@ -14,6 +14,12 @@ pub type Handle = usize;
 
 pub const SUCCESS: c_int = 0;
 
+/// A place for a handle in a table, whose length is a power of two. The upper bits of a product with the golden ratio depend on all of the handle.
+#[inline]
+pub fn spread(handle: Handle, places: usize) -> usize {
+    (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - places.ilog2())
+}
+
 /// Whose binary interface it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -98,7 +104,8 @@ fn find() -> Option<Mpi> {
 
 /// The address of an object of the MPI, as the program knows it: a program that names the object may have it in its own memory.
 fn object(library: *mut c_void, name: &CStr) -> Option<Handle> {
-    let found = address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name));
+    // SAFETY: callers have the handle from the loader.
+    let found = unsafe { address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name)) };
     found.map(|address| address as Handle)
 }
 

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 use selvedge_shm::aggregation::Elements;
 
-use crate::mpi::{Handle, Kind, Mpi};
+use crate::mpi::{Handle, Kind, Mpi, spread};
 
 /// What operations MPI defines for a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,11 +149,6 @@ pub struct Types {
 const PLACES: usize = 1024;
 const NOWHERE: u8 = u8::MAX;
 
-fn place_of(handle: Handle) -> usize {
-    // The upper bits of a product with the golden ratio depend on all of the handle.
-    (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - PLACES.ilog2())
-}
-
 /// The table of the process's MPI.
 #[inline]
 pub fn of(mpi: &Mpi) -> &'static Types {
@@ -210,7 +205,7 @@ impl Types {
         }
         let mut places = vec![NOWHERE; PLACES];
         for (at, (handle, _)) in types.iter().enumerate() {
-            let mut place = place_of(*handle);
+            let mut place = spread(*handle, PLACES);
             while places[place] != NOWHERE {
                 place = (place + 1) % PLACES;
             }
@@ -226,7 +221,7 @@ impl Types {
     /// A predefined type.
     #[inline]
     pub fn known(&self, handle: Handle) -> Option<&Known> {
-        let mut place = place_of(handle);
+        let mut place = spread(handle, PLACES);
         loop {
             let (found, known) = self.types.get(usize::from(self.places[place]))?;
             if *found == handle {

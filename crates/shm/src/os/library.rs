@@ -12,9 +12,12 @@ pub fn loaded(file: &CStr) -> Option<*mut c_void> {
     (!handle.is_null()).then_some(handle)
 }
 
-/// The address of a symbol of a library, or of one of `RTLD_NEXT` and `RTLD_DEFAULT`.
-pub fn address(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name is a C string, and `dlsym` only reads it.
+/// The address of a symbol of a library.
+///
+/// # Safety
+/// `library` is a handle of the loader's, or `RTLD_NEXT` or `RTLD_DEFAULT`.
+pub unsafe fn address(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string, which `dlsym` only reads, and the handle is one.
     let found = unsafe { libc::dlsym(library, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
@@ -22,17 +25,17 @@ pub fn address(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
 /// A function of a library.
 ///
 /// # Safety
-/// The library stays loaded, and `F` is the type of the function.
+/// As for [`address`]. The library stays loaded, and `F` is the type of the function.
 pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    let found = address(library, name)?;
-    // SAFETY: the address is that of the function, whose type `F` is.
-    Some(unsafe { std::mem::transmute_copy(&found) })
+    // SAFETY: by this function's contract, the address is that of a function of type `F`.
+    unsafe { address(library, name).map(|found| std::mem::transmute_copy(&found)) }
 }
 
 /// The address of a symbol that the process would have without the calling library. A library that was loaded for one module of a program alone
 /// (Python's mpi4py) is found by its name: one of `files`.
 pub fn next<'a>(name: &CStr, files: impl Iterator<Item = &'a CStr>) -> Option<*mut c_void> {
     let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
-    handles.find_map(|handle| address(handle, name))
+    // SAFETY: these are handles.
+    handles.find_map(|handle| unsafe { address(handle, name) })
 }
