@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations under way, as callers hold them.
 
-use std::cell::Cell;
 use std::ffi::c_int;
-use std::time::{Duration, Instant};
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::Pending;
@@ -11,25 +9,18 @@ use selvedge_shm::aggregation::Pending;
 use crate::context::Comm;
 use crate::interface::{Error, SUCCESS};
 
-/// Time between a waiter's checks whether the other processes are alive.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// Tests of a request between looks at the clock.
-const TESTS: u32 = 1024;
-
 /// What a handle of an operation points to.
 pub struct Request {
     comm: *const Comm,
     number: u64,
     what: &'static str,
-    tests: Cell<u32>,
-    checked: Cell<Option<Instant>>,
 }
 
 impl Request {
     /// Begins an operation.
     pub fn begin(comm: &Comm, pending: Pending, what: &'static str) -> Request {
         let number = comm.queue().add(pending);
-        Request { comm, number, what, tests: Cell::new(0), checked: Cell::new(None) }
+        Request { comm, number, what }
     }
 
     /// The outcome. None: it is not over.
@@ -44,17 +35,6 @@ impl Request {
             queue.advance();
         }
         let outcome = queue.outcome(self.number);
-        if outcome.is_none() {
-            self.tests.set(self.tests.get().wrapping_add(1));
-            if self.tests.get() % TESTS == 0 {
-                let since = self.checked.get().unwrap_or_else(Instant::now);
-                self.checked.set(Some(since));
-                if since.elapsed() >= PATIENCE {
-                    queue.check_members();
-                    self.checked.set(Some(Instant::now()));
-                }
-            }
-        }
         drop(queue);
         outcome.map(|outcome| match outcome {
             Ok(()) => SUCCESS,

@@ -10,7 +10,6 @@
 )]
 
 use std::fs::{File, OpenOptions};
-use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -24,84 +23,6 @@ use selvedge_shm::aggregation::{Buffer, Card, Elements, Member, OpenError, Pendi
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
 /// Longer than anything here takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-
-type Idle<'a> = &'a mut dyn FnMut();
-
-/// The operations, each until it is over. The contracts are those of [`Pending`].
-trait Blocking {
-    fn barrier(&mut self, idle: Idle<'_>) -> Result<(), Failure>;
-    unsafe fn allreduce(
-        &mut self,
-        elements: &Elements,
-        buffer: Buffer,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure>;
-    unsafe fn reduce(
-        &mut self,
-        elements: &Elements,
-        root: usize,
-        buffer: Buffer,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure>;
-    unsafe fn reduce_scatter(
-        &mut self,
-        elements: &Elements,
-        buffer: Buffer,
-        parts: &[Range<usize>],
-        idle: Idle<'_>,
-    ) -> Result<(), Failure>;
-    unsafe fn broadcast(&mut self, root: usize, memory: *mut u8, bytes: usize, idle: Idle<'_>) -> Result<(), Failure>;
-    unsafe fn allgather(&mut self, buffer: Buffer, bytes: usize, idle: Idle<'_>) -> Result<(), Failure>;
-}
-
-// SAFETY, of all: the contract is the caller's.
-impl Blocking for Member {
-    fn barrier(&mut self, idle: Idle<'_>) -> Result<(), Failure> {
-        self.complete(Pending::barrier(), idle)
-    }
-
-    unsafe fn allreduce(
-        &mut self,
-        elements: &Elements,
-        buffer: Buffer,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure> {
-        self.complete(unsafe { Pending::allreduce(elements, buffer, bytes) }, idle)
-    }
-
-    unsafe fn reduce(
-        &mut self,
-        elements: &Elements,
-        root: usize,
-        buffer: Buffer,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure> {
-        self.complete(unsafe { Pending::reduce(elements, root, buffer, bytes) }, idle)
-    }
-
-    unsafe fn reduce_scatter(
-        &mut self,
-        elements: &Elements,
-        buffer: Buffer,
-        parts: &[Range<usize>],
-        idle: Idle<'_>,
-    ) -> Result<(), Failure> {
-        let (bytes, own) = (parts.last().map_or(0, |part| part.end), parts[self.rank()].clone());
-        self.complete(unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) }, idle)
-    }
-
-    unsafe fn broadcast(&mut self, root: usize, memory: *mut u8, bytes: usize, idle: Idle<'_>) -> Result<(), Failure> {
-        self.complete(unsafe { Pending::broadcast(root, memory, bytes) }, idle)
-    }
-
-    unsafe fn allgather(&mut self, buffer: Buffer, bytes: usize, idle: Idle<'_>) -> Result<(), Failure> {
-        self.complete(unsafe { Pending::allgather(buffer, bytes) }, idle)
-    }
-}
 
 /// A generator of the same numbers for each seed (splitmix64).
 #[derive(Clone)]
@@ -215,11 +136,11 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
     };
     // SAFETY, of all: the buffers are vectors of this frame, as long as the operation.
     match kind {
-        0 => member.barrier(idle).expect(&label),
+        0 => member.complete(Pending::barrier(), idle).expect(&label),
         1 | 2 => {
             let outcome = match kind {
-                1 => unsafe { member.allreduce(&elements, buffer, bytes, idle) },
-                _ => unsafe { member.reduce(&elements, root, buffer, bytes, idle) },
+                1 => unsafe { member.complete(Pending::allreduce(&elements, buffer, bytes), idle) },
+                _ => unsafe { member.complete(Pending::reduce(&elements, root, buffer, bytes), idle) },
             };
             outcome.expect(&label);
             let expected = reduced(seed, count, operation, datatype, bytes);
@@ -239,7 +160,8 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
             ends.sort_unstable();
             let starts = std::iter::once(0).chain(ends.clone());
             let parts: Vec<_> = starts.zip(ends.iter().copied()).map(|(start, end)| start..end).collect();
-            unsafe { member.reduce_scatter(&elements, buffer, &parts, idle) }.expect(&label);
+            unsafe { member.complete(Pending::reduce_scatter(&elements, buffer, bytes, parts[rank].clone()), idle) }
+                .expect(&label);
             let expected = reduced(seed, count, operation, datatype, bytes);
             let own = parts[rank].clone();
             let found = if in_place { &from } else { &to };
@@ -249,7 +171,7 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
         }
         4 => {
             let mut memory = if rank == root { original.clone() } else { vec![0; bytes] };
-            unsafe { member.broadcast(root, memory.as_mut_ptr(), bytes, idle) }.expect(&label);
+            unsafe { member.complete(Pending::broadcast(root, memory.as_mut_ptr(), bytes), idle) }.expect(&label);
             assert!(memory == operand(seed, root, datatype, bytes), "{label}");
         }
         _ => {
@@ -262,7 +184,7 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
                 from.as_ptr()
             };
             let buffer = Buffer { from: source, to: all.as_mut_ptr() };
-            unsafe { member.allgather(buffer, bytes, idle) }.expect(&label);
+            unsafe { member.complete(Pending::allgather(buffer, bytes), idle) }.expect(&label);
             let expected: Vec<u8> = (0..count).flat_map(|other| operand(seed, other, datatype, bytes)).collect();
             assert!(all == expected, "{label}");
         }
@@ -316,7 +238,12 @@ fn random_operations_in_a_row() {
 fn allreduce(member: &mut Member, elements: &Elements, bytes: usize) -> Result<Vec<u8>, Failure> {
     let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
     // SAFETY: vectors of this frame, as long as the operation.
-    unsafe { member.allreduce(elements, Buffer { from: from.as_ptr(), to: to.as_mut_ptr() }, bytes, &mut || {}) }?;
+    unsafe {
+        member.complete(
+            Pending::allreduce(elements, Buffer { from: from.as_ptr(), to: to.as_mut_ptr() }, bytes),
+            &mut || {},
+        )
+    }?;
     Ok(to)
 }
 
@@ -338,7 +265,7 @@ fn members_that_disagree_all_hear_it_and_go_on() {
                     let outcome = allreduce(member, &elements(base.0, base.1), differing);
                     assert_eq!(outcome, Err(Failure::OperationMismatch), "{bytes} {other_bytes}");
                     if is_odd {
-                        assert_eq!(member.barrier(&mut || {}), Err(Failure::OperationMismatch));
+                        assert_eq!(member.complete(Pending::barrier(), &mut || {}), Err(Failure::OperationMismatch));
                     } else {
                         assert!(allreduce(member, &elements(base.0, base.1), bytes).is_err());
                     }
@@ -354,7 +281,7 @@ fn reduce(member: &mut Member, elements: &Elements, bytes: usize) -> Result<(), 
     let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
     let buffer = Buffer { from: from.as_ptr(), to: to.as_mut_ptr() };
     // SAFETY: vectors of this frame, as long as the operation.
-    unsafe { member.reduce(elements, 0, buffer, bytes, &mut || {}) }
+    unsafe { member.complete(Pending::reduce(elements, 0, buffer, bytes), &mut || {}) }
 }
 
 /// A member that did not wait hears by a later call that its operation failed, also if a call in between has seen that all have sent theirs.
@@ -363,7 +290,7 @@ fn a_reduce_that_failed_is_heard_later() {
     let outcomes = members(SHAPE, true, |member| {
         let operation = if member.rank() == 1 { Operation::Max } else { Operation::Sum };
         let first = reduce(member, &elements(operation, Datatype::Uint64), 8);
-        let later: Vec<_> = (0..6).map(|_| member.barrier(&mut || {})).collect();
+        let later: Vec<_> = (0..6).map(|_| member.complete(Pending::barrier(), &mut || {})).collect();
         (first, later.iter().any(Result::is_err))
     });
     assert_eq!(outcomes[0].0, Err(Failure::OperationMismatch));
@@ -376,7 +303,7 @@ fn hearing_of_an_earlier_failure_keeps_members_in_step() {
     let outcomes = members(Shape { credits: 1, ..SHAPE }, true, |member| {
         let operation = if member.rank() == 1 { Operation::Max } else { Operation::Sum };
         let _ = reduce(member, &elements(operation, Datatype::Uint64), 8);
-        let _ = member.barrier(&mut || {});
+        let _ = member.complete(Pending::barrier(), &mut || {});
         allreduce(member, &elements(Operation::Sum, Datatype::Uint64), 8)
     });
     assert_eq!(outcomes, [Ok(vec![2; 8]), Ok(vec![2; 8])]);
@@ -403,7 +330,7 @@ fn a_member_that_leaves_ends_what_needs_it_and_nothing_else() {
                 if member.rank() != 2 {
                     assert_eq!(allreduce(member, &sum, bytes), Err(Failure::Left));
                     assert_eq!(member.failure(), Some(Failure::Left));
-                    assert_eq!(member.barrier(&mut || {}), Err(Failure::Left));
+                    assert_eq!(member.complete(Pending::barrier(), &mut || {}), Err(Failure::Left));
                 }
             });
         }
@@ -435,7 +362,7 @@ fn shapes_out_of_range_are_refused() {
             let (group, _) = SharedGroup::found(shape).expect("there is memory");
             let mut member = Member::join(group, 0).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
             member.finish_joining(&mut || {}).expect("it is alone");
-            member.barrier(&mut || {}).expect("it is alone");
+            member.complete(Pending::barrier(), &mut || {}).expect("it is alone");
         }
     }
 }
@@ -548,12 +475,14 @@ fn a_member_that_is_killed_ends_the_group() {
                     loop {
                         let bytes = 1 + choices.below_one_of(&[48, 1024, 4096, 65536]);
                         let outcome = match choices.below(4) {
-                            0 => member.barrier(&mut || {}),
+                            0 => member.complete(Pending::barrier(), &mut || {}),
                             1 => reduce(&mut member, &sum, bytes),
                             2 => {
                                 let mut memory = vec![0; bytes];
                                 // SAFETY: a vector of this frame.
-                                unsafe { member.broadcast(1, memory.as_mut_ptr(), bytes, &mut || {}) }
+                                unsafe {
+                                    member.complete(Pending::broadcast(1, memory.as_mut_ptr(), bytes), &mut || {})
+                                }
                             }
                             _ => match allreduce(&mut member, &sum, bytes) {
                                 Ok(result) if result != vec![3; bytes] => return 99,
@@ -588,7 +517,7 @@ fn what_a_process_has_sent_before_its_end_counts() {
         let mut member = joined(&card, 1, false);
         let mut memory = [7; 4000];
         // SAFETY: an array of this frame.
-        let sent = unsafe { member.broadcast(1, memory.as_mut_ptr(), 4000, &mut || {}) };
+        let sent = unsafe { member.complete(Pending::broadcast(1, memory.as_mut_ptr(), 4000), &mut || {}) };
         std::mem::forget(member);
         i32::from(sent.is_err())
     });
@@ -603,8 +532,8 @@ fn late(card: &Card, rank: u32, after_ms: u64) -> (bool, Result<(), Failure>) {
     std::thread::sleep(Duration::from_millis(after_ms));
     let mut memory = [0; 4000];
     // SAFETY: an array of this frame.
-    let outcome = unsafe { member.broadcast(1, memory.as_mut_ptr(), 4000, &mut || {}) };
-    (outcome == Ok(()) && memory == [7; 4000], member.barrier(&mut || {}))
+    let outcome = unsafe { member.complete(Pending::broadcast(1, memory.as_mut_ptr(), 4000), &mut || {}) };
+    (outcome == Ok(()) && memory == [7; 4000], member.complete(Pending::barrier(), &mut || {}))
 }
 
 /// A process that is forked from a member's is no member: what it drops is not the member's place.
@@ -615,7 +544,7 @@ fn a_forked_copy_of_a_member_does_not_leave() {
     let other = std::thread::spawn(move || {
         let mut member = joined(&card, 1, false);
         std::thread::sleep(Duration::from_millis(300));
-        member.barrier(&mut || {})
+        member.complete(Pending::barrier(), &mut || {})
     });
     let mut member = joined(&card, 0, false);
     let child = fork(|| {
@@ -626,7 +555,7 @@ fn a_forked_copy_of_a_member_does_not_leave() {
     assert_eq!(ended(child), 0);
     let own = {
         std::thread::sleep(Duration::from_millis(600));
-        member.barrier(&mut || {})
+        member.complete(Pending::barrier(), &mut || {})
     };
     assert_eq!((own, other.join().expect("no panic")), (Ok(()), Ok(())));
 }
@@ -645,7 +574,7 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
         // Its first turn without the other's request takes long, as progress elsewhere may.
         let idle = &mut || std::thread::sleep(Duration::from_millis(1500));
         // SAFETY: vectors of this frame.
-        let _ = unsafe { member.allreduce(&sum, buffer, BYTES, idle) };
+        let _ = unsafe { member.complete(Pending::allreduce(&sum, buffer, BYTES), idle) };
     });
     let mut member = joined(&card, 0, true);
     std::thread::sleep(Duration::from_millis(400));
@@ -659,7 +588,9 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
     let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
     let buffer = Buffer { from: from.as_ptr(), to: to.as_mut_ptr() };
     // SAFETY: vectors of this frame.
-    let outcome = unsafe { member.allreduce(&elements(Operation::Sum, Datatype::Uint8), buffer, BYTES, &mut || {}) };
+    let outcome = unsafe {
+        member.complete(Pending::allreduce(&elements(Operation::Sum, Datatype::Uint8), buffer, BYTES), &mut || {})
+    };
     assert_eq!(outcome, Err(Failure::Lost));
     to.fill(0xee);
     ender.join().expect("no panic");
@@ -753,14 +684,18 @@ fn garbage_in_the_file_harms_nobody_else() {
                     // SAFETY: a vector of this frame that holds all results.
                     let outcome = unsafe {
                         match choices.below(5) {
-                            0 => member.barrier(&mut || {}),
+                            0 => member.complete(Pending::barrier(), &mut || {}),
                             1 => reduce(&mut member, &sum, bytes),
-                            2 => member.broadcast(choices.below(3), memory.as_mut_ptr(), bytes, &mut || {}),
+                            2 => member
+                                .complete(Pending::broadcast(choices.below(3), memory.as_mut_ptr(), bytes), &mut || {}),
                             3 => {
                                 let own = memory[member.rank() * bytes..].as_mut_ptr();
-                                member.allgather(Buffer { from: own, to: memory.as_mut_ptr() }, bytes, &mut || {})
+                                member.complete(
+                                    Pending::allgather(Buffer { from: own, to: memory.as_mut_ptr() }, bytes),
+                                    &mut || {},
+                                )
                             }
-                            _ => member.allreduce(&sum, buffer, bytes, &mut || {}),
+                            _ => member.complete(Pending::allreduce(&sum, buffer, bytes), &mut || {}),
                         }
                     };
                     OPERATIONS.fetch_add(1, SeqCst);

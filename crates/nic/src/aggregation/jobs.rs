@@ -47,8 +47,8 @@ impl Node<'_> {
         self.fail_groups(failure, |group| group.job as usize == at);
     }
 
-    /// Forgets a job that has ended, and frees its groups. No child is told. A group for which a process is sending stays until the process has
-    /// reported that, because it reads the group's operands.
+    /// Forgets a job that has ended, and frees its groups. The node tells no child. If a process is sending a group's message, the node frees the
+    /// group when the process reports the send, because the process reads the group's operands.
     pub fn forget(&mut self, number: u32, key: u64) {
         let Ok(at) = self.find_job(number, key) else { return };
         for index in 0..self.tables.groups.len() {

@@ -114,7 +114,7 @@ impl Node<'_> {
     #[inline]
     pub(super) fn operation_at(&self, index: usize, number: u64) -> Option<usize> {
         let credits = self.tables.groups[index].credits.min(self.tables.limits.credits);
-        let place = record_of(number, credits)?;
+        let place = Group::record_of(number, credits)?;
         let at = index * 2 * self.tables.limits.credits as usize + place as usize;
         (at < self.tables.operations.len()).then_some(at)
     }
@@ -171,16 +171,5 @@ impl Node<'_> {
         record.slot = slot::word(slot::generation(record.slot), group::FAILED);
         (record.failure, record.informed) = (failure as u32, 0);
         self.enqueue(index);
-    }
-}
-
-/// Which of a group's records of operations is that of an operation. None: the group has no credits.
-#[inline]
-pub(super) fn record_of(number: u64, credits: u32) -> Option<u64> {
-    let records = 2 * u64::from(credits);
-    match records.is_power_of_two() {
-        // A division takes longer than all else here.
-        true => Some(number & (records - 1)),
-        false => number.checked_rem(records),
     }
 }

@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::failure::Failure;
 use super::groups::{operand_blocks, places};
 use super::message::{Operand, Outcome, Reduction, Sender, Target};
-use super::node::{Node, Refusal, record_of};
+use super::node::{Node, Refusal};
 use super::records::{Group, OPERAND_ALIGN, Operation, group, options};
 use super::reduction::Kernel;
 use crate::bus::Bus;
@@ -235,6 +235,17 @@ impl Node<'_> {
 }
 
 impl Group {
+    /// Which of a group's records of operations is that of an operation. None: there are no credits.
+    #[inline]
+    pub fn record_of(number: u64, credits: u32) -> Option<u64> {
+        let records = 2 * u64::from(credits);
+        match records.is_power_of_two() {
+            // A division takes longer than all else here.
+            true => Some(number & (records - 1)),
+            false => number.checked_rem(records),
+        }
+    }
+
     /// Bytes from one place of an operation to the next.
     fn place_bytes(&self) -> usize {
         (operand_blocks(self.bytes) * u64::from(OPERAND_ALIGN)) as usize
@@ -244,7 +255,7 @@ impl Group {
     /// place 0 is also where the operands are reduced to, and where the result comes. None: the record makes no sense.
     #[inline]
     pub fn place(&self, number: u64, place: u32, bytes: u32) -> Option<Range<usize>> {
-        self.place_of(record_of(number, self.credits)?, place, bytes)
+        self.place_of(Self::record_of(number, self.credits)?, place, bytes)
     }
 
     /// As [`Group::place`], for the operation in one of the group's records.

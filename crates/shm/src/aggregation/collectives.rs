@@ -32,7 +32,7 @@ use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::aggregation::reduction::Kernel;
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
-use super::member::{Given, Member, Notes};
+use super::member::{Given, Member, Notes, codes_of};
 use super::memory::{self, Reach};
 
 /// Longer operations are carried out in the members' memory.
@@ -47,49 +47,41 @@ mod kind {
     pub const DONE: u8 = 5;
 }
 
-/// How elements are reduced.
+/// How elements are reduced: the reduction of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elements {
-    operation: u8,
-    datatype: u8,
-    index: u8,
-    bytes: u32,
-}
+pub struct Elements(Reduction);
 
 impl Elements {
     /// Values. None: there is no such reduction.
     pub fn of_values(operation: Operation, datatype: Datatype) -> Option<Elements> {
-        let bytes = datatype.size_bytes() as u32;
-        Elements::of(Reduction::of_values(operation, datatype, bytes))
+        Elements::of(Reduction::of_values(operation, datatype, datatype.size_bytes() as u32))
     }
 
     /// Pairs of a value and an index.
     pub fn of_pairs(operation: Operation, pair: Located) -> Option<Elements> {
-        let bytes = pair.size_bytes() as u32;
-        Elements::of(Reduction::of_pairs(operation, pair, bytes))
+        Elements::of(Reduction::of_pairs(operation, pair, pair.size_bytes() as u32))
     }
 
     fn of(reduction: Reduction) -> Option<Elements> {
-        let Reduction { operation, datatype, index, bytes, .. } = reduction;
-        Kernel::new(&reduction).ok().map(|_| Elements { operation, datatype, index, bytes })
+        Kernel::new(&reduction).ok().map(|_| Elements(reduction))
     }
 
     /// Bytes of an element.
     pub fn size_bytes(&self) -> usize {
-        self.bytes as usize
+        self.0.bytes as usize
     }
 
     fn reduction(&self, bytes: usize) -> Reduction {
-        let Elements { operation, datatype, index, .. } = *self;
-        Reduction { operation, datatype, index, bytes: bytes as u32, target: None }
+        Reduction { bytes: bytes as u32, ..self.0 }
     }
 
     fn kernel(&self) -> Result<Kernel, Failure> {
-        Kernel::new(&self.reduction(self.size_bytes()))
+        Kernel::new(&self.0)
     }
 
-    fn codes(&self) -> u64 {
-        u64::from(self.operation) | u64::from(self.datatype) << 8 | u64::from(self.index) << 16
+    /// As one word. The upper half is not 0.
+    fn word(&self) -> u64 {
+        codes_of(0, &self.0)
     }
 }
 
@@ -260,10 +252,10 @@ impl Pending {
         let bytes = self.bytes as u64;
         match &self.what {
             What::Barrier => [u64::from(kind::BARRIER), 0, 0],
-            What::Broadcast { root } => [u64::from(kind::BROADCAST) << 32, bytes, *root as u64],
-            What::Reduce { elements, root } => [elements.codes(), bytes, root.map_or(0, |root| root as u64 + 1)],
-            What::ReduceScatter { elements, .. } => [elements.codes(), bytes, u64::MAX],
-            What::Allgather => [u64::from(kind::ALLGATHER) << 32, bytes, 0],
+            What::Broadcast { root } => [u64::from(kind::BROADCAST), bytes, *root as u64],
+            What::Reduce { elements, root } => [elements.word(), bytes, root.map_or(0, |root| root as u64 + 1)],
+            What::ReduceScatter { elements, .. } => [elements.word(), bytes, u64::MAX],
+            What::Allgather => [u64::from(kind::ALLGATHER), bytes, 0],
         }
     }
 

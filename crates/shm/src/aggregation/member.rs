@@ -15,7 +15,7 @@ use selvedge_nic::{Bus, Fault};
 use super::memory::{self, Memories};
 use super::replica::Replica;
 use super::segment::{INLINE_BYTES, INLINE_WORDS, Line, MemberPlace, OpenError, SharedGroup};
-use crate::os::process::Identity;
+use crate::os::process::{Identity, cores_allowed};
 use crate::os::{lines, ranks};
 use crate::peer_files;
 
@@ -49,6 +49,8 @@ pub struct Member {
     /// The failure of one of them, which the next call reports.
     owed: Option<Failure>,
     has_core: bool,
+    /// When the other members were last seen to be there.
+    checked: Instant,
 }
 
 /// What a member gives to an operation.
@@ -92,7 +94,7 @@ impl Member {
         let own = Identity::own().to_word();
         place.word.compare_exchange(0, own, SeqCst, SeqCst).map_err(|_| OpenError::Refused(Failure::GroupMismatch))?;
         let memories = Memories::new();
-        let has_core = ranks::have_cores().unwrap_or_else(|| shape.members as usize <= cores());
+        let has_core = ranks::have_cores().unwrap_or_else(|| shape.members as usize <= cores_allowed());
         Ok(Member {
             shared,
             memories,
@@ -104,6 +106,7 @@ impl Member {
             unheard: 0,
             owed: None,
             has_core,
+            checked: Instant::now(),
         })
     }
 
@@ -199,9 +202,7 @@ impl Member {
                 unsafe { from.copy_to_nonoverlapping(to, bytes) };
             }
         }
-        let Reduction { operation, datatype, index, bytes, .. } = *reduction;
-        let codes = u64::from_le_bytes([operation, datatype, index, tag, 0, 0, 0, 0]) | u64::from(bytes) << 32;
-        line.codes.store(codes, Relaxed);
+        line.codes.store(codes_of(tag, reduction), Relaxed);
         line.number.store(number + 1, Release);
         self.next = number + 1;
         // The next line was last read by other cores.
@@ -249,7 +250,7 @@ impl Member {
     }
 
     /// Whether a member has sent its request of an operation.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has_sent(&self, number: u64, child: usize) -> bool {
         self.shared.requests(number)[child].number.load(Acquire) == number + 1
     }
@@ -258,8 +259,7 @@ impl Member {
     #[inline(always)]
     fn take_requests(&mut self, number: u64) -> Option<Result<(), Failure>> {
         let (of, from) = self.awaited;
-        let has_come = || self.shared.requests(of)[from as usize].number.load(Acquire) == of + 1;
-        match of > number || has_come() {
+        match of > number || self.has_sent(of, from as usize) {
             true => self.take_arrived(number),
             false => None,
         }
@@ -269,13 +269,13 @@ impl Member {
         let (mut of, mut from) = self.awaited;
         let members = self.shared.shape().members;
         while of <= number {
-            let line = &self.shared.requests(of)[from as usize];
-            if line.number.load(Acquire) != of + 1 {
+            if !self.has_sent(of, from as usize) {
                 self.awaited = (of, from);
                 return None;
             }
+            let line = &self.shared.requests(of)[from as usize];
             let mut arrived = Arrived { line, place: self.shared.operand(of, from as usize) };
-            let (tag, reduction) = request_of(line);
+            let (tag, reduction) = request_of(line.codes.load(Relaxed));
             if from == 0 {
                 self.tag = tag;
             }
@@ -372,29 +372,35 @@ impl Member {
         idle: &mut dyn FnMut(),
         look: &mut dyn FnMut(&mut Member) -> Option<Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let mut checked = Instant::now();
         for turn in 1u32.. {
             if self.has_core || turn % IDLE_EVERY == 0 {
                 idle();
             }
             std::thread::yield_now();
-            // Looks before it fails: what is there counts, also in a group that has ended since.
+            // A result that is there counts, also if the group has ended since. So this looks before it fails.
             if let Some(found) = look(self) {
                 return found;
             }
             if let Some(failure) = self.failure().filter(|_| self.others_are_out()) {
                 return Err(failure);
             }
-            if turn % 64 == 0 && checked.elapsed() >= PATIENCE {
-                self.check_members();
-                checked = Instant::now();
+            if turn % 64 == 0 {
+                self.look_after_members();
             }
         }
         Err(Failure::Lost)
     }
 
+    /// Checks now and then whether the other members are there. A waiter calls it often; it costs a look at the clock.
+    pub(super) fn look_after_members(&mut self) {
+        if self.checked.elapsed() >= PATIENCE {
+            self.check_members();
+            self.checked = Instant::now();
+        }
+    }
+
     /// Ends the group if a member has ended or left, and has not sent what this member has.
-    pub(super) fn check_members(&self) {
+    fn check_members(&self) {
         let places = self.shared.places().iter().enumerate();
         for (at, place) in places.filter(|(_, place)| place.word.load(Acquire) != 0) {
             // Looks at the process first: what it sent before it ended is then seen.
@@ -404,7 +410,7 @@ impl Member {
                 false => Failure::Lost,
             };
             let last = self.next.checked_sub(1);
-            if last.is_none_or(|last| self.shared.requests(last)[at].number.load(Acquire) != self.next) {
+            if last.is_none_or(|last| !self.has_sent(last, at)) {
                 self.fail(failure);
             }
         }
@@ -429,10 +435,16 @@ impl Drop for Member {
     }
 }
 
-/// What a request asks for: a tag that members must agree on, and the reduction.
+/// What a request asks for, as the word of its line: a tag that members must agree on, and a reduction.
 #[inline(always)]
-fn request_of(line: &Line) -> (u8, Reduction) {
-    let codes = line.codes.load(Relaxed);
+pub(super) fn codes_of(tag: u8, reduction: &Reduction) -> u64 {
+    let Reduction { operation, datatype, index, bytes, .. } = *reduction;
+    u64::from_le_bytes([operation, datatype, index, tag, 0, 0, 0, 0]) | u64::from(bytes) << 32
+}
+
+/// The tag and the reduction in such a word.
+#[inline(always)]
+fn request_of(codes: u64) -> (u8, Reduction) {
     let [operation, datatype, index, tag, ..] = codes.to_le_bytes();
     (tag, Reduction { operation, datatype, index, bytes: (codes >> 32) as u32, target: None })
 }
@@ -441,8 +453,4 @@ fn request_of(line: &Line) -> (u8, Reduction) {
 #[inline(always)]
 fn bit_of(number: u64) -> u128 {
     1 << (number % 128)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

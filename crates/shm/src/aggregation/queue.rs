@@ -11,12 +11,16 @@ use selvedge_nic::aggregation::Failure;
 use super::collectives::Pending;
 use super::member::Member;
 
+/// Turns between looks at the clock.
+const CHECK_EVERY: u32 = 1024;
+
 /// A member and its operations under way.
 pub struct Queue {
     member: Member,
     entries: VecDeque<Entry>,
     /// The number of the first entry.
     first: u64,
+    turns: u32,
 }
 
 struct Entry {
@@ -27,7 +31,7 @@ struct Entry {
 
 impl Queue {
     pub fn new(member: Member) -> Queue {
-        Queue { member, entries: VecDeque::new(), first: 0 }
+        Queue { member, entries: VecDeque::new(), first: 0, turns: 0 }
     }
 
     pub fn member(&self) -> &Member {
@@ -41,8 +45,12 @@ impl Queue {
         self.first + self.entries.len() as u64 - 1
     }
 
-    /// Carries on what can be. If the group has ended, all operations are over.
+    /// Carries on what can be, and checks now and then whether the other members are there. If the group has ended, all operations are over.
     pub fn advance(&mut self) {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns % CHECK_EVERY == 0 {
+            self.member.look_after_members();
+        }
         let mut may_start = true;
         for entry in &mut self.entries {
             if entry.outcome.is_none() {
@@ -73,11 +81,6 @@ impl Queue {
             self.entries.pop_front();
             self.first += 1;
         }
-    }
-
-    /// Looks whether the other members are alive. Call it now and then while an operation lasts.
-    pub fn check_members(&self) {
-        self.member.check_members();
     }
 
     fn entry(&self, number: u64) -> Option<usize> {

@@ -122,8 +122,8 @@ impl Replica {
     /// The outcome of an operation that all members have sent, not long ago.
     #[inline]
     pub(super) fn outcome(&self, number: u64) -> Result<(), Failure> {
-        let operation = &self.operations[(number % self.operations.len() as u64) as usize];
-        operation.failure().map_or(Ok(()), Err)
+        let record = Group::record_of(number, self.limits.credits).and_then(|at| self.operations.get(at as usize));
+        record.and_then(Operation::failure).map_or(Ok(()), Err)
     }
 
     /// The result of an operation that has succeeded.
