@@ -121,6 +121,8 @@ pub const FEATURES: u64 = 1 | 2 | 4;
 /// The kinds of buffers and of memory that are supported.
 pub const DATA_BUFFER: c_uint = 0;
 pub const MEM_TYPE_HOST: c_uint = 0;
+/// Memory of a device, which is not.
+pub const MEM_TYPE_CUDA: c_uint = 1;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -2,11 +2,12 @@
 //! What callers ask for, as operations of a group: types, operations, buffers.
 
 use std::ffi::{c_int, c_uint};
+use std::ops::Range;
 
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
-use selvedge_shm::aggregation::{Buffer, Elements, Member, Pending};
+use selvedge_shm::aggregation::{Buffer, Elements, Member, Pending, part_of_window};
 
-use crate::interface::{BcastSpec, DATA_BUFFER, DataDesc, Error, GatherSpec, MEM_TYPE_HOST, ReduceSpec};
+use crate::interface::{BcastSpec, DATA_BUFFER, DataDesc, Error, GatherSpec, MEM_TYPE_CUDA, MEM_TYPE_HOST, ReduceSpec};
 
 /// Types by their numbers: `SHARP_DTYPE_UNSIGNED` to `SHARP_DTYPE_INT8`.
 const DATATYPES: [Datatype; 12] = [
@@ -106,7 +107,8 @@ pub unsafe fn reduce(spec: &ReduceSpec, member: &Member) -> Result<Pending, Erro
     Ok(unsafe { Pending::reduce(&elements, root, Buffer { from, to }, bytes) })
 }
 
-/// The length is that of the part that a process receives.
+/// The length is that of the part that a process receives. If the operand has another length than that of all parts, it is a window of them:
+/// it begins at `offset` bytes, the part of a process is as long as its buffer, and what of it is in the window goes to the buffer's begin.
 ///
 /// # Safety
 /// As for [`allreduce`].
@@ -114,32 +116,50 @@ pub unsafe fn reduce_scatter(spec: &ReduceSpec, member: &Member) -> Result<Pendi
     let elements = elements(spec)?;
     let each = bytes_of(&elements, spec.length)?;
     let bytes = each.checked_mul(member.size()).ok_or(Error::Invalid)?;
-    if spec.sbuf_desc.length != 0 && spec.sbuf_desc.length != bytes {
-        // A part of a longer vector.
-        return Err(Error::NotSupported);
+    let (each, window) = match spec.sbuf_desc.length {
+        0 => (each, 0..bytes),
+        length if length == bytes => (each, 0..bytes),
+        length => (spec.rbuf_desc.length, window_of(spec.offset, length, spec.rbuf_desc.length, member)?),
+    };
+    if window.len() % elements.size_bytes() != 0 || each % elements.size_bytes() != 0 {
+        return Err(Error::Invalid);
     }
-    let buffer = Buffer { from: memory(&spec.sbuf_desc, bytes)?, to: memory(&spec.rbuf_desc, each)? };
-    let own = member.rank() * each..(member.rank() + 1) * each;
+    let own = part_of_window(&window, each, member.rank());
+    let buffer = Buffer { from: memory(&spec.sbuf_desc, window.len())?, to: memory(&spec.rbuf_desc, own.len())? };
     // SAFETY: by this function's contract.
-    Ok(unsafe { Pending::reduce_scatter(&elements, buffer, bytes, own) })
+    Ok(unsafe { Pending::reduce_scatter(&elements, buffer, window.len(), own) })
 }
 
-/// Callers set the lengths of the buffers; type and size may be anything.
+/// A window of the vector of which each process has so many bytes.
+fn window_of(offset: usize, length: usize, each: usize, member: &Member) -> Result<Range<usize>, Error> {
+    let whole = each.checked_mul(member.size()).ok_or(Error::Invalid)?;
+    let end = offset.checked_add(length).filter(|&end| end <= whole && length != 0).ok_or(Error::Invalid)?;
+    Ok(offset..end)
+}
+
+/// Callers set the lengths of the buffers; type and size may be anything. A result that is shorter than all data is a window of it, which begins
+/// at `offset`; the operand then begins with what of it is in the window.
 ///
 /// # Safety
 /// As for [`allreduce`].
 pub unsafe fn allgather(spec: &GatherSpec, member: &Member) -> Result<Pending, Error> {
-    // The kind of the operand's memory may be unset: it is that of the result.
-    let source = DataDesc { mem_type: spec.rbuf_desc.mem_type, ..spec.sbuf_desc };
-    let each = source.length;
-    let bytes = each.checked_mul(member.size()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)?;
-    if spec.rbuf_desc.length != 0 && spec.rbuf_desc.length < bytes {
-        // A part of a longer vector.
+    // Callers may leave the kinds of memory unset (NCCL's plugin). Only what they surely say of a device's is refused.
+    if spec.sbuf_desc.mem_type == MEM_TYPE_CUDA && spec.rbuf_desc.mem_type == MEM_TYPE_CUDA {
         return Err(Error::NotSupported);
     }
-    let buffer = Buffer { from: memory(&source, each)?, to: memory(&spec.rbuf_desc, bytes)? };
+    let source = DataDesc { mem_type: MEM_TYPE_HOST, ..spec.sbuf_desc };
+    let result = DataDesc { mem_type: MEM_TYPE_HOST, ..spec.rbuf_desc };
+    let each = source.length;
+    let bytes = each.checked_mul(member.size()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)?;
+    if result.length == 0 || result.length >= bytes {
+        let buffer = Buffer { from: memory(&source, each)?, to: memory(&result, bytes)? };
+        // SAFETY: by this function's contract.
+        return Ok(unsafe { Pending::allgather(buffer, each) });
+    }
+    let window = window_of(spec.offset, result.length, each, member)?;
+    let buffer = Buffer { from: memory(&source, 0)?, to: memory(&result, window.len())? };
     // SAFETY: by this function's contract.
-    Ok(unsafe { Pending::allgather(buffer, each) })
+    Ok(unsafe { Pending::allgather_window(buffer, each, window) })
 }
 
 /// # Safety

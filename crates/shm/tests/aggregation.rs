@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
-use selvedge_shm::aggregation::{Buffer, Card, Elements, Member, OpenError, Pending, Shape, SharedGroup};
+use selvedge_shm::aggregation::{
+    Buffer, Card, Elements, Member, OpenError, Pending, Shape, SharedGroup, part_of_window,
+};
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
 /// Longer than anything here takes, also on a busy machine.
@@ -187,6 +189,16 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
             unsafe { member.complete(Pending::allgather(buffer, bytes), idle) }.expect(&label);
             let expected: Vec<u8> = (0..count).flat_map(|other| operand(seed, other, datatype, bytes)).collect();
             assert!(all == expected, "{label}");
+            let mut choices = Choices(seed);
+            let (one, other) = (choices.below(all.len() + 1), choices.below(all.len() + 1));
+            let window = one.min(other)..one.max(other);
+            let own = part_of_window(&window, bytes, rank);
+            let start = (window.start + own.start).saturating_sub(rank * bytes).min(bytes);
+            let mut found = vec![0x5a; window.len() + 1];
+            let buffer = Buffer { from: original[start..].as_ptr(), to: found.as_mut_ptr() };
+            unsafe { member.complete(Pending::allgather_window(buffer, bytes, window.clone()), idle) }.expect(&label);
+            assert!(found[..window.len()] == expected[window.clone()], "{label}: {window:?}");
+            assert!(found[window.len()] == 0x5a, "{label}: nothing else changes");
         }
     }
 }

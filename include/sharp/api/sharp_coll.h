@@ -214,10 +214,15 @@ struct sharp_coll_reduce_spec {
     enum sharp_datatype tag_dtype; /* of MAXLOC and MINLOC */
     enum sharp_aggregation_mode aggr_mode;
     int stream_lock_batch_size;
-    size_t offset; /* of a reduce-scatter of a part, which is not supported */
+    size_t offset; /* of a reduce-scatter of a window: see below */
     int reserved[2];
 };
 
+/*
+ * Windows. A reduce-scatter whose operand has another length than `length` elements of each process, and an all-gather whose result is shorter
+ * than all operands, is one of a window of the whole vector, from `offset` bytes on. A process has as many bytes of the vector as its result
+ * (reduce-scatter) or its operand (all-gather) is long. That buffer begins with what of it is in the window.
+ */
 struct sharp_coll_bcast_spec {
     int root;
     struct sharp_coll_data_desc buf_desc;
@@ -230,7 +235,7 @@ struct sharp_coll_gather_spec {
     struct sharp_coll_data_desc rbuf_desc;
     enum sharp_datatype dtype; /* not used */
     size_t size;               /* not used */
-    size_t offset;             /* not used */
+    size_t offset;             /* of a window: see below */
     int reserved[4];
 };
 

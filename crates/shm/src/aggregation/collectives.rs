@@ -109,7 +109,10 @@ enum What {
         elements: Elements,
         own: Range<usize>,
     },
-    Allgather,
+    /// All data of the members one after the other, or a window of it.
+    Allgather {
+        window: Option<Range<usize>>,
+    },
 }
 
 /// How far an operation is.
@@ -210,7 +213,16 @@ impl Pending {
     /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for as many of each member, and nobody else uses them.
     /// The operand may be this member's part of the result.
     pub unsafe fn allgather(buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Allgather, buffer, bytes)
+        Pending::new(What::Allgather { window: None }, buffer, bytes)
+    }
+
+    /// As [`Pending::allgather`], of a window of the gathered data. The operand, and the result, begin where the window does: `buffer.from` is
+    /// the first byte of this member's part of it ([`part_of_window`]), and is not used if that is empty.
+    ///
+    /// # Safety
+    /// As for [`Pending::allgather`], for the parts and the window's length.
+    pub unsafe fn allgather_window(buffer: Buffer, bytes: usize, window: Range<usize>) -> Pending {
+        Pending::new(What::Allgather { window: Some(window) }, buffer, bytes)
     }
 
     /// Whether all its operations of the node are started, so that the group's next operation may start.
@@ -243,7 +255,14 @@ impl Pending {
             What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => {
                 (elements.reduction(range.len()), given)
             }
-            What::Allgather => (without_operands(kind::ALLGATHER), given),
+            What::Allgather { .. } => {
+                let own = clip(&range, self.gathered(member, member.rank()).len());
+                let given = match own.is_empty() {
+                    true => Given::Notes(&NO_NOTES),
+                    false => Given::Bytes(self.buffer.from.wrapping_add(own.start), own.len()),
+                };
+                (without_operands(kind::ALLGATHER), given)
+            }
         }
     }
 
@@ -255,7 +274,7 @@ impl Pending {
             What::Broadcast { root } => [u64::from(kind::BROADCAST), bytes, *root as u64],
             What::Reduce { elements, root } => [elements.word(), bytes, root.map_or(0, |root| root as u64 + 1)],
             What::ReduceScatter { elements, .. } => [elements.word(), bytes, u64::MAX],
-            What::Allgather => [u64::from(kind::ALLGATHER), bytes, 0],
+            What::Allgather { window } => [u64::from(kind::ALLGATHER), bytes, word_of(window)],
         }
     }
 
@@ -265,6 +284,9 @@ impl Pending {
         match self.what {
             What::Broadcast { root } => {
                 (root as u64 ^ (self.bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+            }
+            What::Allgather { ref window } => {
+                ((self.bytes as u64 ^ word_of(window)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
             }
             What::Reduce { root: Some(root), .. } => root as u8 ^ 0xff,
             _ => 0,
@@ -281,7 +303,20 @@ impl Pending {
             What::ReduceScatter { own, .. } if own.start > own.end || own.end > self.bytes => {
                 Err(Failure::GroupMismatch)
             }
+            What::Allgather { window: Some(window) } => {
+                let fits = self.bytes.checked_mul(member.size()).is_some_and(|whole| window.end <= whole);
+                if fits && window.start <= window.end { Ok(()) } else { Err(Failure::GroupMismatch) }
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// The part of a gathered result that comes from a member.
+    #[inline]
+    fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
+        match &self.what {
+            What::Allgather { window: Some(window) } => part_of_window(window, self.bytes, from),
+            _ => part_of_window(&(0..self.bytes * member.size()), self.bytes, from),
         }
     }
 
@@ -298,19 +333,20 @@ impl Pending {
     }
 
     /// Bytes of this member's operand and of its result that others touch.
-    fn shown(&self, rank: usize) -> (usize, usize) {
+    fn shown(&self, member: &Member, rank: usize) -> (usize, usize) {
         match &self.what {
             What::Barrier => (0, 0),
             What::Broadcast { root } => (if *root == rank { self.bytes } else { 0 }, 0),
             What::Reduce { root, .. } if root.is_none_or(|root| root == rank) => (self.bytes, self.bytes),
-            What::Reduce { .. } | What::ReduceScatter { .. } | What::Allgather => (self.bytes, 0),
+            What::Reduce { .. } | What::ReduceScatter { .. } => (self.bytes, 0),
+            What::Allgather { .. } => (self.gathered(member, rank).len(), 0),
         }
     }
 
     /// The words by which this member says where its memory is.
     fn notes(&self, member: &Member) -> Notes {
         let (from, to) = (self.buffer.from.expose_provenance() as u64, self.buffer.to.expose_provenance() as u64);
-        let (operand, result) = self.shown(member.rank());
+        let (operand, result) = self.shown(member, member.rank());
         let own = &member.shared.places()[member.rank()];
         let shares = |address, bytes| bytes == 0 || memory::is_shared(own, address, bytes);
         let mut flags = 0;
@@ -347,8 +383,15 @@ impl Pending {
                     let to = self.buffer.to.wrapping_add(both.start - own.start);
                     member.copy_result(number, to, both.start - range.start..both.end - range.start, bytes)
                 }
-                What::Allgather => (0..member.size())
-                    .try_for_each(|from| member.copy_given(number, from, to.wrapping_add(from * self.bytes), bytes)),
+                What::Allgather { .. } => (0..member.size()).try_for_each(|from| {
+                    let part = self.gathered(member, from);
+                    let taken = clip(&range, part.len());
+                    if taken.is_empty() {
+                        return Ok(());
+                    }
+                    let to = self.buffer.to.wrapping_add(part.start + taken.start);
+                    member.copy_given(number, from, to, taken.len())
+                }),
             }
         }
     }
@@ -375,9 +418,13 @@ impl Pending {
                     member.memories.reduce(&elements.kernel()?, operands, &[result], own.clone())
                 }
                 // Each begins with itself and goes on with the next, so that not all read the same memory at once.
-                What::Allgather => (0..size)
-                    .map(|step| (rank + step) % size)
-                    .try_for_each(|from| operands[from].copy_to(0, self.buffer.to.wrapping_add(from * bytes), bytes)),
+                What::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
+                    let part = self.gathered(member, from);
+                    match part.is_empty() {
+                        true => Ok(()),
+                        false => operands[from].copy_to(0, self.buffer.to.wrapping_add(part.start), part.len()),
+                    }
+                }),
             }
         }
     }
@@ -487,7 +534,11 @@ impl Member {
         let (places, rank) = (self.shared.places(), self.rank());
         let reach = |which: usize| {
             let of = |(member, notes): (usize, &Notes)| {
-                self.memories.reach(places, member, rank, notes[which], pending.bytes)
+                let bytes = match pending.what {
+                    What::Allgather { .. } => pending.gathered(self, member).len(),
+                    _ => pending.bytes,
+                };
+                self.memories.reach(places, member, rank, notes[which], bytes)
             };
             all.iter().enumerate().map(of).collect::<Vec<_>>()
         };
@@ -535,6 +586,22 @@ impl Member {
     pub fn complete(&mut self, mut pending: Pending, idle: Idle<'_>) -> Result<(), Failure> {
         self.wait(idle, |member| member.advance(&mut pending))
     }
+}
+
+/// The part of a window that is a member's, from where the window begins: of a vector of which each member has `each` bytes.
+pub fn part_of_window(window: &Range<usize>, each: usize, member: usize) -> Range<usize> {
+    let within = |at: usize| at.clamp(window.start, window.end.max(window.start)) - window.start;
+    within(member.saturating_mul(each))..within((member + 1).saturating_mul(each))
+}
+
+/// What of a range is below a length.
+fn clip(range: &Range<usize>, length: usize) -> Range<usize> {
+    range.start.min(length)..range.end.min(length)
+}
+
+/// A window as a word that differs for different ones.
+fn word_of(window: &Option<Range<usize>>) -> u64 {
+    window.as_ref().map_or(0, |window| window.start as u64 ^ (window.end as u64).rotate_left(32))
 }
 
 /// The part of a long vector that a member reduces: whole lines, so no two members write to one.
