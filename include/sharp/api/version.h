@@ -11,7 +11,8 @@
 /* A version as one number that grows with it. */
 #define SHARP_MAJOR_BIT 24UL
 #define SHARP_MINOR_BIT 16UL
-#define SHARP_VERSION(major, minor) (((long)(major) << SHARP_MAJOR_BIT) | ((long)(minor) << SHARP_MINOR_BIT))
+/* Also for #if, so without casts. */
+#define SHARP_VERSION(major, minor) ((((major) + 0L) << SHARP_MAJOR_BIT) | (((minor) + 0L) << SHARP_MINOR_BIT))
 #define SHARP_API SHARP_VERSION(SHARP_VERNO_MAJOR, SHARP_VERNO_MINOR)
 
 #endif
