@@ -42,6 +42,9 @@ EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 SHARP := $(TREE)/lib/sharp/libsharp_coll.so.5
 SHARP_NAMES := libsharp_coll.so libsharp.so.6 libalog.so.1 libsmx-3.8.so libsharprdmacm-3.8.so
 
+# NCCL's collective network, under the name by which NCCL_NET_PLUGIN=selvedge finds it.
+NCCL := $(TREE)/lib/libnccl-net-selvedge.so
+
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c bench/away.c
@@ -53,13 +56,13 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
@@ -71,6 +74,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
 	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
+	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
@@ -202,6 +206,7 @@ install: build
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 644 $(TREE)/include/sharp/api/*.h $(PREFIX)/include/sharp/api/
 	install -m 755 $(SHARP) $(PREFIX)/lib/sharp/
+	install -m 755 $(NCCL) $(PREFIX)/lib/
 	for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(PREFIX)/lib/sharp/$$name; done
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
 	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
