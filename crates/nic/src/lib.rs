@@ -20,13 +20,14 @@
 //! * The home wakes sleepers, sends response packets, and executes the triggered commands that a transition moved to
 //!   the fire queue ([`Nic::next_fired`]).
 //!
-//! This crate has no unsafe code, no I/O, no clock and no allocation. It builds for a target without an operating
-//! system. A dependency brings in the crate `alloc`, so a test with a counting allocator checks that transitions
-//! allocate nothing (`tests/no_allocation.rs`). Nothing here is tuned for a processor; a home may be, through
+//! This crate has no unsafe code, no I/O, no clock, and no allocation but that of [`aggregation::OwnNode`] when it is made. It builds for
+//! a target without an operating system. A test with a counting allocator checks that transitions allocate nothing
+//! (`tests/no_allocation.rs`). Nothing here is tuned for a processor; a home may be, through
 //! [`Bus::prefetch_write`].
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 

@@ -24,6 +24,12 @@ impl Request {
         self.kind <= kind::SWAP
     }
 
+    /// Whether the request is one of the aggregation unit.
+    #[inline(always)]
+    pub fn is_aggregation(&self) -> bool {
+        matches!(self.kind, kind::AGGREGATION_REQUEST..=kind::AGGREGATION_DOWN)
+    }
+
     /// Whether the request is one of the RMA unit.
     #[inline(always)]
     pub fn is_rma(&self) -> bool {

@@ -3,16 +3,16 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{Deref, DerefMut};
 
 use selvedge_fabric::aggregation::Sites;
 use selvedge_fabric::{AnId, NodeId, Topology, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobRequest, Manager, Member, Step};
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::records::{self, Control, Group, Job, Tree, options};
-use selvedge_nic::aggregation::{self as nic, Failure, Limits, Membership, Quota, Refusal, Tables};
+use selvedge_nic::aggregation::records::{Job, Tree, options};
+use selvedge_nic::aggregation::{self as nic, Failure, Limits, Membership, OwnNode, Quota, Refusal};
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_nic::buddy::Buddy;
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
@@ -56,51 +56,13 @@ pub fn request(external: u32, ends: &[u32]) -> JobRequest {
     }
 }
 
-/// The tables of a node.
+/// A node as tests look into it.
 #[derive(Clone)]
-pub struct NodeHome {
-    limits: Limits,
-    control: Control,
-    pub jobs: Vec<Job>,
-    pub trees: Vec<Tree>,
-    pub groups: Vec<Group>,
-    children: Vec<records::Child>,
-    operations: Vec<records::Operation>,
-    operand_map: Vec<u64>,
-    operands: Vec<u8>,
-}
+pub struct NodeHome(OwnNode);
 
 impl NodeHome {
     pub fn new(limits: Limits) -> NodeHome {
-        let Limits { jobs, trees, groups, children, credits, operand_blocks } = limits;
-        let mut home = NodeHome {
-            limits,
-            control: Control::default(),
-            jobs: vec![Job::default(); jobs as usize],
-            trees: vec![Tree::default(); trees as usize],
-            groups: vec![Group::default(); groups as usize],
-            children: vec![records::Child::default(); (groups * children) as usize],
-            operations: vec![records::Operation::default(); (groups * 2 * credits) as usize],
-            operand_map: vec![0; Buddy::words_needed(operand_blocks)],
-            operands: vec![0; operand_blocks as usize * 64],
-        };
-        home.node().format();
-        home
-    }
-
-    pub fn node(&mut self) -> nic::Node<'_> {
-        let tables = Tables {
-            limits: self.limits,
-            control: &mut self.control,
-            jobs: &mut self.jobs,
-            trees: &mut self.trees,
-            groups: &mut self.groups,
-            children: &mut self.children,
-            operations: &mut self.operations,
-            operand_map: &mut self.operand_map,
-            operands: &mut self.operands,
-        };
-        nic::Node { tables }
+        NodeHome(OwnNode::new(limits))
     }
 
     /// What the manager has set: jobs with status and quota, trees with parents.
@@ -112,11 +74,22 @@ impl NodeHome {
 
     /// No group, no operand, no job.
     pub fn assert_empty(&self) {
-        assert!(self.groups.iter().all(|group| group.status() == 0), "{:?}", self.groups);
+        assert!(self.is_empty(), "{:?} {:?}", self.groups, self.operand_map);
         assert!(self.jobs.iter().all(|job| job.slot & 0xff == 0), "{:?}", self.jobs);
-        let mut fresh = vec![0; self.operand_map.len()];
-        Buddy::init(&mut fresh, self.limits.operand_blocks, self.limits.operand_blocks);
-        assert_eq!(self.operand_map, fresh, "operands stay reserved");
+    }
+}
+
+impl Deref for NodeHome {
+    type Target = OwnNode;
+
+    fn deref(&self) -> &OwnNode {
+        &self.0
+    }
+}
+
+impl DerefMut for NodeHome {
+    fn deref_mut(&mut self) -> &mut OwnNode {
+        &mut self.0
     }
 }
 

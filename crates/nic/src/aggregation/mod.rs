@@ -10,7 +10,7 @@
 //! * [`records`]: the tables, and their limits.
 //! * [`jobs`]: what the manager sets: jobs, their quotas, trees. [`groups`]: how groups form and end.
 //! * [`node`]: what arrives. [`operations`]: requests and results. [`reduction`]: arithmetic. [`sends`]: what the home is to send.
-//! * [`member`]: the other end: a process that has joined a group.
+//! * [`member`]: the other end: a process that has joined a group. [`own`]: a node with tables of its own.
 //!
 //! The transport is reliable and keeps the order between two NICs. The node handles neither loss nor reordering; a message may come twice.
 //!
@@ -21,7 +21,7 @@
 //! 4. With [`options::ORDERED`](records::options) a result depends on the operands and on the children's order, never on the order of arrival.
 //!
 //! Costs: a request O(bytes), and with an order as much for each operand that waited behind it; a join O(groups + children), a node's last
-//! join O(children²) for their order. No allocation.
+//! join O(children²) for their order. No allocation, but when an [`OwnNode`] is made.
 
 pub mod failure;
 pub mod groups;
@@ -30,6 +30,7 @@ pub mod member;
 pub mod message;
 pub mod node;
 pub mod operations;
+pub mod own;
 pub mod records;
 pub mod reduction;
 pub mod sends;
@@ -39,5 +40,6 @@ pub use jobs::Quota;
 pub use member::{Member, Membership, StartError};
 pub use message::{Message, MessageError};
 pub use node::{Node, Refusal};
+pub use own::OwnNode;
 pub use records::{Limits, Tables};
 pub use sends::{Send, SendId};

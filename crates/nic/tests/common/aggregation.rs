@@ -2,74 +2,42 @@
 //! Aggregation nodes and members around a network of queues, one for each pair of ends, in any order of arrival between pairs.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Deref, DerefMut};
 
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::records::{Child, Control, Group, Job, LEVELS_MAX, Operation, Tree};
-use selvedge_nic::aggregation::{
-    Failure, Limits, Member, Membership, Node, Quota, Refusal, SendId, StartError, Tables,
-};
-use selvedge_nic::buddy::Buddy;
+use selvedge_nic::aggregation::records::LEVELS_MAX;
+use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, OwnNode, Quota, Refusal, SendId, StartError};
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
-/// The tables of a node.
+/// A node, and whether anything is left in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeHome {
-    pub limits: Limits,
-    pub control: Control,
-    pub jobs: Vec<Job>,
-    pub trees: Vec<Tree>,
-    pub groups: Vec<Group>,
-    pub children: Vec<Child>,
-    pub operations: Vec<Operation>,
-    pub operand_map: Vec<u64>,
-    pub operands: Vec<u8>,
-}
+pub struct NodeHome(OwnNode);
 
 impl NodeHome {
     pub fn new(limits: Limits) -> NodeHome {
-        let Limits { jobs, trees, groups, children, credits, operand_blocks } = limits;
-        let each = |count: u32| (groups * count) as usize;
-        let mut home = NodeHome {
-            limits,
-            control: Control::default(),
-            jobs: vec![Job::default(); jobs as usize],
-            trees: vec![Tree::default(); trees as usize],
-            groups: vec![Group::default(); groups as usize],
-            children: vec![Child::default(); each(children)],
-            operations: vec![Operation::default(); each(2 * credits)],
-            operand_map: vec![0; Buddy::words_needed(operand_blocks)],
-            operands: vec![0; operand_blocks as usize * 64],
-        };
-        home.node().format();
-        home
-    }
-
-    pub fn node(&mut self) -> Node<'_> {
-        Node {
-            tables: Tables {
-                limits: self.limits,
-                control: &mut self.control,
-                jobs: &mut self.jobs,
-                trees: &mut self.trees,
-                groups: &mut self.groups,
-                children: &mut self.children,
-                operations: &mut self.operations,
-                operand_map: &mut self.operand_map,
-                operands: &mut self.operands,
-            },
-        }
+        NodeHome(OwnNode::new(limits))
     }
 
     /// Nothing of any group is left: no record, no use of a quota, no operand.
     pub fn assert_empty(&mut self) {
-        assert!(self.groups.iter().all(|group| group.status() == 0), "{:?}", self.groups);
+        assert!(self.is_empty(), "{:?} {:?}", self.groups, self.operand_map);
         assert!(self.jobs.iter().all(|job| job.groups == 0 && job.credits == 0), "{:?}", self.jobs);
-        let blocks = self.limits.operand_blocks;
-        let mut fresh = vec![0; self.operand_map.len()];
-        Buddy::init(&mut fresh, blocks, blocks);
-        assert_eq!(self.operand_map, fresh, "operands stay reserved");
+    }
+}
+
+impl Deref for NodeHome {
+    type Target = OwnNode;
+
+    fn deref(&self) -> &OwnNode {
+        &self.0
+    }
+}
+
+impl DerefMut for NodeHome {
+    fn deref_mut(&mut self) -> &mut OwnNode {
+        &mut self.0
     }
 }
 

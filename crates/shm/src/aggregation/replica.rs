@@ -7,9 +7,8 @@
 //! Cost: some 20 ns and the arithmetic for each request.
 
 use selvedge_nic::aggregation::message::{Join, Message, Operand, Reduction, Sender};
-use selvedge_nic::aggregation::records::{Child, Control, Group, Job, LEVELS_MAX, Operation, Tree, group, options};
-use selvedge_nic::aggregation::{Failure, Limits, Node, Quota, Refusal, Tables};
-use selvedge_nic::buddy::Buddy;
+use selvedge_nic::aggregation::records::{Group, LEVELS_MAX, Operation, group, options};
+use selvedge_nic::aggregation::{Failure, Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::{Bus, NoMemory};
 
 use super::segment::Shape;
@@ -20,15 +19,7 @@ const KEY: u64 = 1;
 
 /// The node of one group, which is the root of its tree.
 pub(super) struct Replica {
-    limits: Limits,
-    control: Control,
-    jobs: [Job; 1],
-    trees: [Tree; 1],
-    groups: [Group; 1],
-    children: Vec<Child>,
-    operations: Vec<Operation>,
-    operand_map: Vec<u64>,
-    operands: Vec<u8>,
+    own: OwnNode,
     /// The node's handle of the group.
     handle: u64,
 }
@@ -37,24 +28,11 @@ impl Replica {
     /// A node whose group has formed.
     pub(super) fn new(shape: &Shape) -> Result<Replica, Failure> {
         let Shape { members, credits, bytes } = *shape;
-        let held = 2 * credits;
         // Requests are taken in the order of the members, so the node needs no order of its own, and two operands of an operation are there.
-        let operand_blocks = (2 * held * bytes.div_ceil(64)).next_power_of_two();
+        let operand_blocks = (4 * credits * bytes.div_ceil(64)).next_power_of_two();
         let limits = Limits { jobs: 1, trees: 1, groups: 1, children: members, credits, operand_blocks };
-        let mut replica = Replica {
-            limits,
-            control: Control::default(),
-            jobs: Default::default(),
-            trees: Default::default(),
-            groups: Default::default(),
-            children: vec![Child::default(); members as usize],
-            operations: vec![Operation::default(); held as usize],
-            operand_map: vec![0; Buddy::words_needed(operand_blocks)],
-            operands: vec![0; operand_blocks as usize * 64],
-            handle: 0,
-        };
-        let mut node = replica.node();
-        node.format();
+        let mut own = OwnNode::new(limits);
+        let mut node = own.node();
         node.admit(JOB, KEY, Quota { groups: 1, credits, bytes }).map_err(|_| Failure::NoRoom)?;
         node.set_tree(0, None);
         let mut expected = [0; LEVELS_MAX];
@@ -78,31 +56,14 @@ impl Replica {
         let formed = node.tables.groups[0];
         let is_whole = formed.status() == group::READY && (formed.credits, formed.bytes) == (credits, bytes);
         let handle = node.handle(0).filter(|_| is_whole);
-        replica.handle = handle.ok_or(formed.failure().unwrap_or(Failure::NoRoom))?;
-        Ok(replica)
-    }
-
-    #[inline(always)]
-    fn node(&mut self) -> Node<'_> {
-        Node {
-            tables: Tables {
-                limits: self.limits,
-                control: &mut self.control,
-                jobs: &mut self.jobs,
-                trees: &mut self.trees,
-                groups: &mut self.groups,
-                children: &mut self.children,
-                operations: &mut self.operations,
-                operand_map: &mut self.operand_map,
-                operands: &mut self.operands,
-            },
-        }
+        let handle = handle.ok_or(formed.failure().unwrap_or(Failure::NoRoom))?;
+        Ok(Replica { own, handle })
     }
 
     /// The number of operations that all members have sent.
     #[inline(always)]
     pub(super) fn collected(&self) -> u64 {
-        self.groups[0].collected
+        self.own.groups[0].collected
     }
 
     /// Takes a member's request. `operand` has its bytes. A failure is that of its operation.
@@ -116,21 +77,22 @@ impl Replica {
         failure: Option<Failure>,
     ) -> Result<(), Failure> {
         let request = Operand { group: self.handle, child: rank, number, reduction, failure };
-        self.node().take(operand, sender(rank), Message::Request(request)).map_err(failure_of)
+        self.own.node().take(operand, sender(rank), Message::Request(request)).map_err(failure_of)
     }
 
     /// The outcome of an operation that all members have sent, not long ago.
     #[inline]
     pub(super) fn outcome(&self, number: u64) -> Result<(), Failure> {
-        let record = Group::record_of(number, self.limits.credits).and_then(|at| self.operations.get(at as usize));
+        let record =
+            Group::record_of(number, self.own.limits.credits).and_then(|at| self.own.operations.get(at as usize));
         record.and_then(Operation::failure).map_or(Ok(()), Err)
     }
 
     /// The result of an operation that has succeeded.
     #[inline]
     pub(super) fn result(&self, number: u64, bytes: usize) -> Result<&[u8], Failure> {
-        let range = self.groups[0].place(number, 0, bytes as u32).ok_or(Failure::TooLong)?;
-        self.operands.get(range).ok_or(Failure::TooLong)
+        let range = self.own.groups[0].place(number, 0, bytes as u32).ok_or(Failure::TooLong)?;
+        self.own.operands.get(range).ok_or(Failure::TooLong)
     }
 }
 
