@@ -503,3 +503,36 @@ proptest! {
         }
     }
 }
+
+/// Nodes inside all switches: a way leads to each from every other node, except between switches of a fat tree where it would go down and
+/// up again. On a fat tree all ways to the switches above are shortest.
+#[test]
+fn nodes_inside_switches_are_reached() {
+    for (_, topology) in samples::all() {
+        let routers: Vec<RouterId> = (0..topology.routers()).map(RouterId).collect();
+        let wider = topology.with_nodes_inside(&routers).expect("it is small");
+        assert_eq!(wider.nodes(), topology.nodes() + topology.routers());
+        for algorithm in Algorithm::fitting(&topology) {
+            let Some(channels) = algorithm.virtual_channels_needed(&wider) else { continue };
+            let routing = Routing::new(&wider, algorithm, channels).expect("it fits");
+            for to in 0..wider.nodes() {
+                for from in (0..wider.nodes()).filter(|from| *from != to) {
+                    let path = routing.path(&wider, NodeId(from), NodeId(to), 7);
+                    let between_switches = from >= topology.nodes() && to >= topology.nodes();
+                    if !between_switches || algorithm != Algorithm::DestinationModK {
+                        let path = path.unwrap_or_else(|error| panic!("{}, {from} to {to}: {error}", topology.kind()));
+                        if algorithm == Algorithm::DestinationModK {
+                            assert_eq!(path.len() as u32, wider.hops_min(NodeId(from), NodeId(to)), "{from} to {to}");
+                        }
+                        continue;
+                    }
+                    // Neighbours always reach each other: that is what trees need.
+                    let [a, b] = [from, to].map(|node| wider.attachment(NodeId(node)).0);
+                    if wider.neighbours(a).any(|(_, next)| next == b) {
+                        assert_eq!(path.map(|path| path.len()), Ok(2), "{a} to {b} on {}", topology.kind());
+                    }
+                }
+            }
+        }
+    }
+}

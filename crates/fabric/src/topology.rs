@@ -338,6 +338,43 @@ impl Topology {
         Some(((bound.0 / divisor) as u64, (bound.1 / divisor) as u64))
     }
 
+    /// The same network with one node more at each of these routers, behind a port of its own: the unit inside a switch that ends
+    /// packets, as an aggregation node does (seed 001, section III.F). These nodes are numbered after the others, in this order. The
+    /// kind stays that of the network without them.
+    pub fn with_nodes_inside(&self, routers: &[RouterId]) -> Result<Topology, TopologyError> {
+        let mut more = alloc::vec![0u32; self.routers() as usize];
+        routers.iter().for_each(|router| more[router.0 as usize] += 1);
+        let ports = self.peers.len() as u64 + routers.len() as u64;
+        if ports > PORTS_MAX.into() {
+            return Err(TopologyError::TooLarge { what: "ports", is: ports, limit: PORTS_MAX });
+        }
+        let mut wider = self.clone();
+        (wider.first_port, wider.peers, wider.weights) = (alloc::vec![0], Vec::new(), Vec::new());
+        for router in 0..self.routers() as usize {
+            let own = self.first_port[router] as usize..self.first_port[router + 1] as usize;
+            wider.peers.extend_from_slice(&self.peers[own.clone()]);
+            wider.peers.resize(wider.peers.len() + more[router] as usize, UNCONNECTED);
+            if self.is_weighted() {
+                wider.weights.extend_from_slice(&self.weights[own]);
+                wider.weights.resize(wider.peers.len(), 1);
+            }
+            wider.first_port.push(wider.peers.len() as u32);
+        }
+        for &router in routers {
+            let node = wider.attachments.len() as u32;
+            let free = more[router.0 as usize];
+            more[router.0 as usize] -= 1;
+            let port = u16::try_from(u32::from(wider.ports(router)) - free).unwrap_or(u16::MAX);
+            let channel = wider.channel(router, Port(port)) as usize;
+            wider.peers[channel] = PackedPeer { id: node, port: 0, what: What::Node };
+            wider.attachments.push((router, Port(port)));
+            if !wider.node_names.is_empty() {
+                wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
+            }
+        }
+        Ok(wider)
+    }
+
     /// One router with a port for each node: only packets for the same node block each other. At most 65,535 nodes, for
     /// the number of a port has 16 bits.
     pub fn crossbar(nodes: u32) -> Result<Topology, TopologyError> {

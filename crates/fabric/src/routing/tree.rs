@@ -4,32 +4,58 @@
 //!
 //! The uplink at a leaf is the destination's number modulo the number of uplinks; at a middle switch it is the next
 //! digit of this number. Downward there is only one route. All packets for a node pass the same top switch. A route
-//! goes up, then down, so there is no cycle. O(1).
+//! goes up, then down, so there is no cycle. A node inside a switch above the leaves is reached from all nodes beneath and, on three
+//! levels, at a middle switch also from other pods; no route goes down and up again. O(1).
 use super::{Choices, RouteState, Routing};
 use crate::id::{NodeId, Port, RouterId};
-use crate::topology::{Kind, Topology};
+use crate::topology::{FatTree, Kind, Topology};
 
 impl Routing {
+    /// `home` is the router of the node `to`: a leaf, or a switch that has a node inside.
     #[inline]
     pub(super) fn next_tree(
         &self,
         topology: &Topology,
         at: RouterId,
-        leaf: RouterId,
+        home: RouterId,
         to: NodeId,
         state: &RouteState,
     ) -> Choices {
         let Kind::FatTree(tree) = topology.kind() else { return Choices::default() };
-        let pod = leaf.0 / tree.leaves_per_pod;
-        let port = match at.0.checked_sub(tree.leaves) {
-            None => tree.nodes_per_leaf + to.0 % tree.uplinks,
-            Some(above) if above < tree.middles() => match above / tree.uplinks == pod {
-                true => leaf.0 % tree.leaves_per_pod,
-                false => tree.radix / 2 + to.0 / tree.uplinks % (tree.radix / 2),
-            },
-            Some(_) if tree.levels == 2 => leaf.0,
-            Some(_) => pod,
-        };
-        Choices::one(Port(port as u16), self.vc(0, state))
+        let port = if home.0 < tree.leaves { to_leaf(tree, at, home, to) } else { to_switch(tree, at, home, to) };
+        port.map_or_else(Choices::default, |port| Choices::one(Port(port as u16), self.vc(0, state)))
+    }
+}
+
+#[inline]
+fn to_leaf(tree: &FatTree, at: RouterId, leaf: RouterId, to: NodeId) -> Option<u32> {
+    let pod = leaf.0 / tree.leaves_per_pod;
+    Some(match at.0.checked_sub(tree.leaves) {
+        None => tree.nodes_per_leaf + to.0 % tree.uplinks,
+        Some(above) if above < tree.middles() => match above / tree.uplinks == pod {
+            true => leaf.0 % tree.leaves_per_pod,
+            false => tree.radix / 2 + to.0 / tree.uplinks % (tree.radix / 2),
+        },
+        Some(_) if tree.levels == 2 => leaf.0,
+        Some(_) => pod,
+    })
+}
+
+/// To a switch above the leaves: up to it, or up in its plane and down to it. None: the way would go down and up again.
+fn to_switch(tree: &FatTree, at: RouterId, home: RouterId, to: NodeId) -> Option<u32> {
+    let half = tree.radix / 2;
+    let middles = tree.middles();
+    let above = home.0 - tree.leaves;
+    // The number of the switch in its plane, if it is a top of three levels, and the plane.
+    let core = above.checked_sub(middles).filter(|_| tree.levels == 3);
+    let plane = core.map_or(above % tree.uplinks, |core| core / half);
+    match at.0.checked_sub(tree.leaves) {
+        None => Some(tree.nodes_per_leaf + plane),
+        Some(middle) if middle < middles => match core {
+            Some(core) => (middle % tree.uplinks == plane).then_some(half + core % half),
+            None => (middle / tree.uplinks != above / tree.uplinks && middle % tree.uplinks == plane)
+                .then_some(half + to.0 / tree.uplinks % half),
+        },
+        Some(top) => (above < middles && (top - middles) / half == plane).then_some(above / tree.uplinks),
     }
 }
