@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use selvedge_sim::machine::Machine;
+use selvedge_sim::node::Aggregation;
 use selvedge_sim::program::ready::{self, Ready};
 use selvedge_sim::report::{Document, Section, Table};
 
@@ -146,9 +147,15 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let prepared = program.prepare(ranks, &machine, &given);
     let prepared = prepared.map_err(|error| Usage(error.to_string()))?;
     let settings = prepared.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks, VARIATION_DEFAULT)?;
+    let mut plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks, VARIATION_DEFAULT)?;
     let interrupt = Interrupt::listen()?;
-    let tasks = prepared.tasks(ranks, &machine);
+    let mut tasks = prepared.tasks(ranks, &machine);
+    if prepared.needs.groups > 0 {
+        let made = Aggregation::new(&machine, &runner::place(&plan)?, prepared.needs.groups);
+        let aggregation = Arc::new(made.map_err(|error| Usage(error.to_string()))?);
+        tasks.grant(&aggregation);
+        plan.aggregation = Some(aggregation);
+    }
     let finished = runner::simulate(&plan, tasks, &args.output, &interrupt, None)?;
     let mut run = finished.run;
     run.results = finished.ranks.results().clone();

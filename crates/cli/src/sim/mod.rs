@@ -294,6 +294,7 @@ impl Args {
             faults,
             deaths,
             keep_going: self.keep_going,
+            aggregation: None,
             options,
         };
         // Checks the placement before any process is started.

@@ -9,7 +9,9 @@ use anyhow::Result;
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError, Variation};
+use selvedge_sim::node::{
+    Aggregation, Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError, Variation,
+};
 use selvedge_sim::program::Results;
 use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
@@ -76,6 +78,8 @@ pub struct RunPlan {
     /// In order of time.
     pub deaths: Vec<Death>,
     pub keep_going: bool,
+    /// The job's share of the aggregation nodes in the switches, if its program uses them.
+    pub aggregation: Option<Arc<Aggregation>>,
     /// Options worth a line in the report.
     pub options: Vec<(String, String)>,
 }
@@ -140,6 +144,7 @@ pub fn simulate<R: Ranks>(
         keep_going: plan.keep_going,
         variation: plan.variation,
         watch: warner.is_some(),
+        aggregation: plan.aggregation.clone(),
         ..Options::default()
     };
     let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {

@@ -195,6 +195,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         faults: Vec::new(),
         deaths: Vec::new(),
         keep_going: false,
+        aggregation: None,
         options: Vec::new(),
     }
 }

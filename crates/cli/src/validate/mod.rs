@@ -61,6 +61,8 @@ enum Only {
     Counting,
     /// EXTOLL, its prototype and its successors, and ATOLL (seed 002)
     Extoll,
+    /// Reduction in the switches, Switch-IB 2 (seed 001)
+    Sharp,
 }
 
 /// The directory of the plots, beside the page.
@@ -102,6 +104,7 @@ fn wanted(only: &[Only], document: Document) -> bool {
             Document::Pac => Only::Pac,
             Document::Counting => Only::Counting,
             Document::Extoll => Only::Extoll,
+            Document::Sharp => Only::Sharp,
         })
 }
 

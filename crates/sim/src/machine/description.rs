@@ -34,6 +34,7 @@ pub struct Description {
     pub path: BTreeMap<String, PathTable>,
     pub atu: Option<AtuTable>,
     pub interface: Option<InterfaceTable>,
+    pub aggregation: Option<AggregationTable>,
     #[serde(default)]
     pub limits: LimitsTable,
     /// Published results of the machine, for the reader and for `selvedge validate`. The model does not read them.
@@ -322,6 +323,20 @@ pub struct AtuTable {
     /// With an entry that is read from its table in memory.
     pub miss_ns: Figure,
     pub miss_interval_ns: Figure,
+}
+
+/// Aggregation nodes in the switches. What they cost are the paths `aggregation_request`, `aggregation` and `aggregation_result`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AggregationTable {
+    /// Trees that a node is part of.
+    pub trees: Figure,
+    /// Children of a group at a node.
+    pub children: Figure,
+    /// Operations of a group that may be under way.
+    pub credits: Figure,
+    /// The most payload of a request.
+    pub payload_bytes: Figure,
 }
 
 /// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.

@@ -97,10 +97,14 @@ pub enum Class {
     RmaLock,
     /// The answer to a lock, or the report of an error.
     RmaResponse,
+    /// Of the aggregation unit: from a member to its node, between nodes, and from a node to a member.
+    AggregationRequest,
+    Aggregation,
+    AggregationResult,
 }
 
 impl Class {
-    pub const ALL: [Class; 10] = [
+    pub const ALL: [Class; 13] = [
         Class::Request,
         Class::Response,
         Class::Velo,
@@ -111,6 +115,9 @@ impl Class {
         Class::RmaNotificationPut,
         Class::RmaLock,
         Class::RmaResponse,
+        Class::AggregationRequest,
+        Class::Aggregation,
+        Class::AggregationResult,
     ];
 
     /// Its name in a machine's file.
@@ -126,6 +133,9 @@ impl Class {
             Class::RmaNotificationPut => "rma_notification_put",
             Class::RmaLock => "rma_lock",
             Class::RmaResponse => "rma_response",
+            Class::AggregationRequest => "aggregation_request",
+            Class::Aggregation => "aggregation",
+            Class::AggregationResult => "aggregation_result",
         }
     }
 
@@ -139,6 +149,7 @@ impl Class {
             kind::RMA_IMMEDIATE_PUT => Class::RmaImmediatePut,
             kind::RMA_NOTIFICATION_PUT => Class::RmaNotificationPut,
             kind::RMA_LOCK => Class::RmaLock,
+            _ if request.is_aggregation() => Class::AggregationRequest,
             _ => Class::Request,
         }
     }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use selvedge_nic::aggregation::records;
 use selvedge_nic::limits::LOCK_WAITERS_MAX;
 
 use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError};
 
 use super::base;
-use super::description::{Description, TopologyTable};
+use super::description::{AggregationTable, Description, TopologyTable};
 use super::figure::Figure;
-use super::{FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
+use super::{AggregationModel, FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
 };
@@ -135,6 +136,7 @@ impl Reader<'_> {
             graph,
             interface,
             limits,
+            aggregation: self.aggregation(&description)?,
             description: Arc::new(description),
         })
     }
@@ -420,6 +422,20 @@ impl Reader<'_> {
             tlb_ways: limit("tlb_ways", &table.tlb_ways)?,
             lock_waiters: self.lock_waiters(&table.lock_waiters)?,
         })
+    }
+
+    fn aggregation(&self, description: &Description) -> Result<Option<AggregationModel>, MachineError> {
+        let Some(table) = &description.aggregation else { return Ok(None) };
+        let AggregationTable { trees, children, credits, payload_bytes } = table;
+        let whole = |key: &str, figure: &Figure, least: u64, most: u32| {
+            self.whole("aggregation", key, figure, least, most.into()).map(|value| value as u32)
+        };
+        Ok(Some(AggregationModel {
+            trees: whole("trees", trees, 1, records::TREES_MAX)?,
+            children: whole("children", children, 2, records::CHILDREN_MAX)?,
+            credits: whole("credits", credits, 1, records::CREDITS_MAX)?,
+            payload_bytes: whole("payload_bytes", payload_bytes, 8, 1 << 24)?,
+        }))
     }
 
     fn lock_waiters(&self, figure: &Option<Figure>) -> Result<Option<u32>, MachineError> {

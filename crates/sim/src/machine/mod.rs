@@ -51,6 +51,8 @@ pub struct Machine {
     /// How commands come from a program to its NIC. None: `issue` of a path says it.
     pub interface: Option<Interface>,
     pub limits: TableLimits,
+    /// What the aggregation nodes in its switches have room for. None: its switches do not reduce.
+    pub aggregation: Option<AggregationModel>,
     /// The description of the machine.
     pub description: Arc<description::Description>,
 }
@@ -189,6 +191,18 @@ pub struct TableLimits {
     pub tlb_ways: Option<u32>,
     /// None: no lock request is kept.
     pub lock_waiters: Option<u32>,
+}
+
+/// The room of an aggregation node. What it costs are paths of the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AggregationModel {
+    /// Trees of a node, and children of a group at a node.
+    pub trees: u32,
+    pub children: u32,
+    /// Operations of a group that may be under way.
+    pub credits: u32,
+    /// The most payload of a request.
+    pub payload_bytes: u32,
 }
 
 impl Machine {

@@ -17,6 +17,8 @@ pub struct NetworkConfig {
     pub link: LinkConfig,
     /// The links between nodes and their routers, both directions. None: they are as the links between routers.
     pub node_link: Option<NodeLink>,
+    /// Nodes from this number on are inside their router: their links have no length.
+    pub inside_from: u32,
     /// Room of each virtual channel that ends at a node. The node gives it back ([`super::Network::give_back`]). None: a
     /// node accepts every packet.
     pub node_buffer_flits: Option<u32>,
@@ -142,6 +144,7 @@ impl Default for NetworkConfig {
                 buffer_flits: 128,
             },
             node_link: None,
+            inside_from: u32::MAX,
             node_buffer_flits: None,
             switch: SwitchConfig {
                 latency: Time::from_ns(20),
@@ -194,6 +197,11 @@ impl NetworkConfig {
         let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };
         let flit_time = self.node_flit_time();
         self.packet_time(flit_time, self.link.packet_bytes) * full + self.packet_time(flit_time, last as u32)
+    }
+
+    /// The latency of a node's link.
+    pub(super) fn latency_of(&self, node: u32) -> Time {
+        if node >= self.inside_from { Time::ZERO } else { self.node_latency() }
     }
 
     pub(super) fn flit_time(&self) -> Time {

@@ -277,16 +277,19 @@ impl MessageNetwork {
         let channels = topology.channels();
         let first_injection = channels - topology.nodes();
         let schedule = |channel| {
-            let at_node = channel >= first_injection
-                || topology
-                    .channel_source(channel)
-                    .is_some_and(|(at, port)| matches!(topology.peer(at, port), Peer::Node(_)));
+            let node = match topology.channel_source(channel) {
+                None => Some(channel - first_injection),
+                Some((at, port)) => match topology.peer(at, port) {
+                    Peer::Node(node) => Some(node.0),
+                    _ => None,
+                },
+            };
             ChannelSchedule {
                 free_at: Time::ZERO,
                 idle: (Time::ZERO, Time::ZERO),
                 idle_earlier: Vec::new(),
-                flit_time: if at_node { config.node_flit_time() } else { config.flit_time() },
-                latency: if at_node { config.node_latency() } else { config.link.latency },
+                flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
+                latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
                 counted: ChannelStatistics::default(),
             }
         };

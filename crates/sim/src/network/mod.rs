@@ -335,11 +335,11 @@ impl Network {
 const CREDITS_OUT: u32 = 16;
 
 fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
-    let link = |at_node: bool| Link {
+    let link = |node: Option<u32>| Link {
         free_at: Time::ZERO,
         wake_at: Time::MAX,
-        flit_time: if at_node { config.node_flit_time() } else { config.flit_time() },
-        latency: if at_node { config.node_latency() } else { config.link.latency },
+        flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
+        latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
         waiting: 0,
         last_vc: 0,
         is_up: true,
@@ -348,7 +348,11 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
     let ends = ends(topology);
     let first_injection = ends.len() - topology.nodes() as usize;
     let numbered = ends.into_iter().enumerate();
-    numbered.map(|(channel, end)| link(channel >= first_injection || matches!(end, Peer::Node(_)))).collect()
+    let node = |(channel, end): (usize, Peer)| match end {
+        Peer::Node(node) => Some(node.0),
+        _ => channel.checked_sub(first_injection).map(|node| node as u32),
+    };
+    numbered.map(|at| link(node(at))).collect()
 }
 
 fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {

@@ -328,6 +328,9 @@ impl<R: Ranks> Simulation<R> {
 
     /// Delivers a request to the target's NIC.
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
+        if self.is_aggregation_node(self.messages[index as usize].to) {
+            return self.aggregate(now, index);
+        }
         let machine = self.machine.clone();
         let is_in_memory = self.is_in_memory(index);
         if !is_in_memory && self.waits_behind(self.messages[index as usize].target, index) {
@@ -438,6 +441,7 @@ fn notifies(message: &Message) -> bool {
         Class::RmaGetResponse => asks(spec::COMPLETER),
         Class::RmaResponse => asks(spec::COMPLETER) || message.delivery.fail != fail::OK,
         Class::Request | Class::Response | Class::Velo => false,
+        Class::AggregationRequest | Class::Aggregation | Class::AggregationResult => false,
     }
 }
 

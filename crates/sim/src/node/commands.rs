@@ -430,12 +430,13 @@ impl<R: Ranks> Simulation<R> {
     /// The fairness among the ranks of the node that has taken most commands.
     pub(super) fn fairness(&self) -> Option<f64> {
         let mut taken = vec![0; self.hardware.len()];
-        for (state, node) in self.rank_states.iter().zip(&self.nodes) {
+        let ranks = || self.rank_states.iter().zip(&self.nodes).take(self.ranks.size() as usize);
+        for (state, node) in ranks() {
             taken[*node as usize] += state.commands.accepted;
         }
         let most = taken.iter().max()?;
         let busiest = taken.iter().position(|count| count == most)? as u32;
-        let of_node = self.rank_states.iter().zip(&self.nodes).filter(|(_, node)| **node == busiest);
+        let of_node = ranks().filter(|(_, node)| **node == busiest);
         fairness(of_node.map(|(state, _)| state.commands))
     }
 

@@ -230,7 +230,7 @@ impl<R: Ranks> Simulation<R> {
             return self.emit(now, index);
         }
         let (ni, from, target) = (message.ni, message.from, message.command.target);
-        let Some(to) = self.ranks.route(target, ni) else {
+        let Some(to) = self.route(target, ni) else {
             // No rank has, or had, this NIC.
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
             self.complete_send(now, index);
@@ -505,6 +505,9 @@ impl<R: Ranks> Simulation<R> {
         match message.phase {
             Phase::Refusal | Phase::Credit => Class::Response,
             Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
+            Phase::Free | Phase::Request | Phase::Kept if message.command.is_aggregation() => {
+                self.aggregation_class(message.from, message.to)
+            }
             Phase::Free | Phase::Request | Phase::Kept => Class::of_request(&message.command),
         }
     }
@@ -576,6 +579,11 @@ impl<R: Ranks> Simulation<R> {
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
+
+    /// Who receives messages to an id: a rank, or an aggregation node.
+    pub(super) fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
+        self.aggregation_node(target).or_else(|| self.ranks.route(target, ni))
+    }
 
     pub(super) fn sender(&self, index: u32) -> u32 {
         let message = &self.messages[index as usize];

@@ -9,6 +9,7 @@
 //! | `message` | one message from command to counter, step by step |
 //! | `commands` | commands on their way to the NIC, by the node's host interface |
 //! | `credits` | credits of mailboxes |
+//! | [`aggregation`] | aggregation nodes in switches |
 //! | `arrival` | the steps at the target node |
 //! | `kept` | lock requests that a NIC keeps, and their answers |
 //! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
@@ -32,6 +33,7 @@
 //!    node afterwards is refused by the node's NIC; its initiator gets `PTL_NI_UNDELIVERABLE` when the refusal has
 //!    travelled back.
 
+pub mod aggregation;
 mod arrival;
 mod commands;
 mod credits;
@@ -53,6 +55,7 @@ pub mod trace;
 mod train;
 mod units;
 
+pub use aggregation::{Aggregation, AggregationError};
 pub use commands::{RankCommands, Wish};
 pub use fabric::Model;
 pub(crate) use list_search::header_search;

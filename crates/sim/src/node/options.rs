@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options of a simulation: what happens in it beside its ranks, when it ends, and why it cannot be made.
 
+use std::sync::Arc;
+
 use crate::network::NetworkError;
 use crate::time::Time;
 
+use super::aggregation::Aggregation;
 use super::fabric::Model;
 use super::pace::Variation;
 
@@ -47,6 +50,8 @@ pub struct Options {
     pub variation: Variation,
     /// Whether [`super::View::repetition`] is known.
     pub watch: bool,
+    /// The aggregation nodes in the switches, and the job's share of them. None: switches do not reduce.
+    pub aggregation: Option<Arc<Aggregation>>,
 }
 
 impl Default for Options {
@@ -63,6 +68,7 @@ impl Default for Options {
             observe_every: 1 << 14,
             variation: Variation::default(),
             watch: false,
+            aggregation: None,
         }
     }
 }

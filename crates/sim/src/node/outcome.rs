@@ -84,6 +84,8 @@ pub struct Statistics {
     pub interrupts: u64,
     /// Messages that were refused because all streams of their target were in use, and were sent again.
     pub refused: u64,
+    /// Messages that aggregation nodes have refused.
+    pub aggregation_refused: u64,
     /// Messages that the fabric lost for good.
     pub lost: u64,
     /// Commands that a host interface has taken, attempts that it has refused, and commands that had to wait for a place.
@@ -121,6 +123,7 @@ impl Default for Statistics {
             entries_searched: 0,
             interrupts: 0,
             refused: 0,
+            aggregation_refused: 0,
             lost: 0,
             commands: 0,
             commands_refused: 0,

@@ -19,6 +19,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::time::Time;
 
+use super::aggregation::Switches;
 use super::arrival::Pairs;
 use super::commands::RankCommands;
 use super::credits::Credits;
@@ -186,8 +187,9 @@ pub struct Simulation<R: Ranks> {
     pub(super) queue: Queue<Event>,
     pub(super) network: AnyNetwork,
     pub(super) ranks: R,
+    /// Of the ranks, and behind them of the aggregation nodes, which have no turns.
     pub(super) rank_states: Vec<RankState>,
-    /// The node of each rank.
+    /// The node of each rank and aggregation node.
     pub(super) nodes: Vec<u32>,
     /// By node, up to the last node that has a rank.
     pub(super) hardware: Vec<NodeHardware>,
@@ -196,6 +198,8 @@ pub struct Simulation<R: Ranks> {
     /// Messages in rings that are not visible yet.
     pub(super) unseen: Unseen,
     pub(super) pairs: Pairs,
+    /// The aggregation nodes of the switches, if they reduce.
+    pub(super) aggregation: Switches,
     /// Credits of mailboxes, on a machine that has them.
     pub(super) credits: Credits,
     pub(super) statistics: Statistics,
@@ -249,7 +253,7 @@ impl Schedule for NetworkQueue<'_> {
 impl<R: Ranks> Simulation<R> {
     pub fn new(machine: Arc<Machine>, ranks: R, options: Options) -> Result<Simulation<R>, SimulationError> {
         let (size, node_count) = (ranks.size(), machine.topology.nodes());
-        let nodes = if options.placement.is_empty() {
+        let mut nodes = if options.placement.is_empty() {
             if size > node_count {
                 return Err(SimulationError::TooManyRanks { ranks: size, nodes: node_count });
             }
@@ -268,11 +272,18 @@ impl<R: Ranks> Simulation<R> {
         }
         options.network.check(&machine, &options.faults)?;
         Credits::check(&machine, size)?;
+        let mut machine = Machine::clone(&machine);
+        let aggregation = match &options.aggregation {
+            Some(aggregation) => Switches::new(aggregation, size, &mut machine),
+            None => Switches::default(),
+        };
+        nodes.truncate(size as usize);
+        nodes.extend(aggregation.nodes());
         let network = AnyNetwork::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
         let new_rank = |rank| RankState {
-            activity: Activity::Due,
+            activity: if rank < size { Activity::Due } else { Activity::Ended },
             generation: 0,
             pause: PAUSE_FIRST,
             unanswered: 0,
@@ -289,7 +300,7 @@ impl<R: Ranks> Simulation<R> {
         };
         let mut simulation = Simulation {
             network,
-            rank_states: (0..size).map(new_rank).collect(),
+            rank_states: (0..nodes.len() as u32).map(new_rank).collect(),
             hardware: vec![NodeHardware::new(&machine.graph); highest],
             nodes,
             messages: Vec::new(),
@@ -307,7 +318,8 @@ impl<R: Ranks> Simulation<R> {
             ended: 0,
             over: false,
             died: false,
-            machine: Rc::new(Machine::clone(&machine)),
+            aggregation,
+            machine: Rc::new(machine),
             ranks,
             options,
         };
@@ -327,7 +339,7 @@ impl<R: Ranks> Simulation<R> {
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {
-            if self.ended == self.rank_states.len() as u32 {
+            if self.ended == self.ranks.size() {
                 break End::Completed;
             }
             if self.queue.len() == self.queued_polls {
@@ -363,14 +375,15 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.settle();
         let mut registers = RegisterSums::default();
         self.ranks.sum_registers(&mut registers);
+        let ranks = || self.rank_states.iter().take(self.ranks.size() as usize);
         Outcome {
             registers,
             end,
             time: self.queue.now(),
-            ended: self.rank_states.iter().map(|rank| rank.ended).collect(),
-            codes: self.rank_states.iter().map(|rank| rank.code).collect(),
+            ended: ranks().map(|rank| rank.ended).collect(),
+            codes: ranks().map(|rank| rank.code).collect(),
             fairness: self.fairness(),
-            commands: self.rank_states.iter().map(|rank| rank.commands).collect(),
+            commands: ranks().map(|rank| rank.commands).collect(),
             statistics: self.statistics.clone(),
         }
     }
@@ -382,7 +395,7 @@ impl<R: Ranks> Simulation<R> {
             hops: self.network.moved(),
             messages: self.statistics.messages,
             ranks_ended: self.ended,
-            ranks: self.rank_states.len() as u32,
+            ranks: self.ranks.size(),
         }
     }
 

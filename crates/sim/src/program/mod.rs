@@ -7,6 +7,7 @@
 //! | [`messages`] | sending and receiving with tags: eager, rendezvous |
 //! | [`memory`] | a rank's memory, and the bus by which transitions of its NIC access it |
 //! | [`collectives`] | barriers, sums and broadcasts of all ranks, by several algorithms |
+//! | [`aggregation`] | groups that reduce in the switches |
 //! | [`extoll`] | the EXTOLL units: messages, puts, gets, locks, notifications |
 //! | [`offload`] | the same by the NICs alone, with counters and triggered operations |
 //! | [`results`] | results of programs: series of points, and mistakes |
@@ -16,6 +17,7 @@
 //! A program is an `async fn` over [`Process`]. Each await is a request to the simulation. Between them a program takes
 //! no time; computing takes the time that the program states ([`Process::compute`]).
 
+pub mod aggregation;
 pub mod collectives;
 pub mod extoll;
 pub mod memory;
@@ -54,6 +56,8 @@ pub struct Needs {
     pub eager_bytes_max: u64,
     /// It uses the EXTOLL units.
     pub units: bool,
+    /// Groups that reduce in the switches, at once.
+    pub groups: u32,
 }
 
 impl Default for Needs {
@@ -66,6 +70,7 @@ impl Default for Needs {
             triggered: 0,
             eager_bytes_max: 8192,
             units: false,
+            groups: 0,
         }
     }
 }

@@ -29,10 +29,11 @@ use selvedge_nic::{Limits, NoMemory};
 
 use crate::machine::{Machine, Mode};
 use crate::node::tables::OwnTables;
-use crate::node::{Ask, Bytes, Turn, Wish};
+use crate::node::{Aggregation, Ask, Bytes, Turn, Wish};
 use crate::time::Time;
 
 use super::Needs;
+use super::aggregation::Memberships;
 use super::extoll::Port;
 use super::memory::Memory;
 use super::messages::Messages;
@@ -64,9 +65,13 @@ pub(super) struct Core {
     replied: u32,
     asked: u64,
     observer: Rc<RefCell<Observer>>,
-    spare: Spare,
+    pub(super) spare: Spare,
     /// The EXTOLL units, if the program needs them.
     pub(super) port: Option<Port>,
+    /// The job's share of the aggregation nodes, if switches reduce.
+    pub(super) aggregation: Option<Arc<Aggregation>>,
+    /// Its memberships of groups that reduce in the switches.
+    pub(super) members: Memberships,
     /// The NIC has refused the last command.
     pub(super) refused: bool,
 }
@@ -178,6 +183,8 @@ impl Process {
             observer,
             spare,
             port,
+            aggregation: None,
+            members: Memberships::new(needs.groups),
             refused: false,
         };
         Process { core: Rc::new(RefCell::new(core)) }

@@ -11,7 +11,7 @@ use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Ask, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
+use crate::node::{Aggregation, Ask, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
@@ -56,6 +56,13 @@ impl Tasks {
             Task { process, body, dead: false }
         });
         Tasks { tasks: tasks.collect(), fired: None, observer, spare }
+    }
+
+    /// Gives the ranks the job's share of the aggregation nodes; the simulation has the same ([`crate::node::Options::aggregation`]).
+    pub fn grant(&mut self, aggregation: &Arc<Aggregation>) {
+        for task in &self.tasks {
+            task.process.core.borrow_mut().aggregation = Some(Arc::clone(aggregation));
+        }
     }
 
     /// The results that the ranks have recorded so far.
@@ -164,7 +171,10 @@ impl Ranks for Tasks {
         let core = Rc::clone(&self.tasks[rank as usize].process.core);
         let core = &mut *core.borrow_mut();
         let mut bus = MemoryBus { memory: &mut core.memory, payload, token, reply, meter };
-        core.tables.nic().deliver(&mut bus, request)
+        match request.is_aggregation() {
+            true => core.members.deliver(&mut bus, request),
+            false => core.tables.nic().deliver(&mut bus, request),
+        }
     }
 
     fn gather(&mut self, rank: u32, _: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::document::Table;
 use crate::machine::description::{
-    AtuTable, CacheTable, Description, HostTable, InterfaceTable, LimitsTable, LinkTable, NicTable, PathTable,
-    RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
+    AggregationTable, AtuTable, CacheTable, Description, HostTable, InterfaceTable, LimitsTable, LinkTable, NicTable,
+    PathTable, RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
 };
 use crate::machine::figure::Figure;
 
@@ -58,6 +58,7 @@ impl Sheet {
             path,
             atu,
             interface,
+            aggregation,
             limits,
             published: _,
         } = description;
@@ -182,6 +183,9 @@ impl Sheet {
                     splits_ppm,
                 }
             );
+        }
+        if let Some(table) = aggregation {
+            add_all!(sheet, "aggregation", table, AggregationTable { trees, children, credits, payload_bytes });
         }
         add_all!(
             sheet,

@@ -9,14 +9,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::{Machine, MachineError, load};
-use crate::node::{End, Options, Outcome, Simulation, SimulationError};
+use crate::node::{Aggregation, AggregationError, End, Options, Outcome, Simulation, SimulationError};
 use crate::program::{Body, Needs, Process, Tasks};
 use crate::report::sheet::{Entry, Sheet, Worth};
 
 use super::claim::Moved;
 
 /// The files of the machines, compiled in.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("seastar-host", include_str!("../../../../machines/seastar-host.toml")),
     ("seastar-nic", include_str!("../../../../machines/seastar-nic.toml")),
     ("pac", include_str!("../../../../machines/pac.toml")),
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 14] = [
     ("extoll-ht400-200", include_str!("../../../../machines/extoll-ht400-200.toml")),
     ("extoll-asic500", include_str!("../../../../machines/extoll-asic500.toml")),
     ("extoll-asic800", include_str!("../../../../machines/extoll-asic800.toml")),
+    ("switchib2", include_str!("../../../../machines/switchib2.toml")),
     ("atoll", include_str!("../../../../machines/atoll.toml")),
 ];
 
@@ -44,6 +45,8 @@ pub enum ValidateError {
     Unfinished { what: &'static str, machine: String, ranks: u32, how: String },
     #[error("{what} on {machine} with {ranks} ranks: rank {rank} found its result wrong (code {code})")]
     Wrong { what: &'static str, machine: String, ranks: u32, rank: usize, code: i32 },
+    #[error("aggregation on {machine}: {error}")]
+    Aggregation { machine: String, error: AggregationError },
     #[error("the run was interrupted")]
     Interrupted,
 }
@@ -143,13 +146,19 @@ pub struct Experiment<'a> {
     pub needs: Needs,
     /// The node of each rank; empty: rank r on node r.
     pub nodes: &'a [u32],
+    /// The aggregation nodes in the switches, if the program uses them.
+    pub aggregation: Option<Arc<Aggregation>>,
 }
 
 impl Experiment<'_> {
     pub fn run(&self, body: impl Fn(Process) -> Body) -> Result<Outcome, ValidateError> {
-        let tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
+        let mut tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
         let (what, name, ranks) = (self.what, || self.machine.name.clone(), self.ranks);
-        let options = Options { placement: self.nodes.to_vec(), ..Options::default() };
+        let aggregation = self.aggregation.clone();
+        if let Some(aggregation) = &aggregation {
+            tasks.grant(aggregation);
+        }
+        let options = Options { placement: self.nodes.to_vec(), aggregation, ..Options::default() };
         let mut simulation = Simulation::new(self.machine.clone(), tasks, options)
             .map_err(|error| ValidateError::Simulation { what, machine: name(), error })?;
         let outcome = simulation.run(&mut |_| true);

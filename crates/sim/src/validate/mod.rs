@@ -14,6 +14,7 @@
 //! | `pac` | seed 000: unexpected messages, eager and rendezvous, patterns of benchmarks |
 //! | `counting` | seed 004: counting puts |
 //! | `extoll` | seed 002: the EXTOLL prototype and its successors |
+//! | `sharp` | seed 001: reduction in the switches |
 //! | `interfaces` | seed 002: ways of commands to a NIC, the kernel's path, full mailboxes |
 //! | `atoll` | seed 002: ATOLL |
 //! | `page` | the results as a Markdown page |
@@ -28,6 +29,7 @@ mod pac;
 mod page;
 mod programs;
 mod seastar;
+mod sharp;
 
 pub use claim::{
     CROSSING_HOLDS, CROSSING_NEAR, Claim, Figure, HOLDS_PERCENT, Moved, NEAR_PERCENT, TIE_PERCENT, Verdict, short,
@@ -48,10 +50,13 @@ pub enum Document {
     Counting,
     /// Seed 002.
     Extoll,
+    /// Seed 001.
+    Sharp,
 }
 
 impl Document {
-    pub const ALL: [Document; 4] = [Document::Seastar, Document::Pac, Document::Counting, Document::Extoll];
+    pub const ALL: [Document; 5] =
+        [Document::Seastar, Document::Pac, Document::Counting, Document::Extoll, Document::Sharp];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -59,6 +64,7 @@ impl Document {
             Document::Pac => "PAC: an engine for Portals against software (seed 000)",
             Document::Counting => "Counting puts on QDR InfiniBand (seed 004)",
             Document::Extoll => "EXTOLL: messages, puts, gets and locks on the prototype (seed 002)",
+            Document::Sharp => "SHArP: all-reduce in the switches (seed 001)",
         }
     }
 }
@@ -141,6 +147,7 @@ pub fn run(document: Document, plan: Plan, progress: &mut dyn FnMut(&str)) -> Re
         Document::Pac => pac::run(plan, &mut results, progress)?,
         Document::Counting => counting::run(plan, &mut results, progress)?,
         Document::Extoll => extoll::run(plan, &mut results, progress)?,
+        Document::Sharp => sharp::run(plan, &mut results, progress)?,
     }
     Ok(results)
 }

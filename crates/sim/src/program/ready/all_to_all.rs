@@ -90,6 +90,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
             _ => exchange.eager_bytes,
         },
         units: false,
+        groups: 0,
     };
     Ok(Prepared::new(needs, move |process| {
         let (exchange, sizes) = (exchange.clone(), sizes.clone());

@@ -4,9 +4,12 @@
 //! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a
 //! simulation agree.
 
+use selvedge_nic::arithmetic::{Datatype, Operation};
+
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
+use crate::program::aggregation::{JoinedGroup, Reduce};
 use crate::program::collectives::Sum;
 use crate::program::offload::{NicBarrier, NicBroadcast, NicSum};
 use crate::program::{Needs, Process};
@@ -25,7 +28,12 @@ pub(super) const BARRIER: Ready = Ready {
     parameters: &[
         ITERATIONS,
         WARM_UP,
-        word("algorithm", &["dissemination", "tree", "nic"], "dissemination", "nic: triggered operations"),
+        word(
+            "algorithm",
+            &["dissemination", "tree", "nic", "switches"],
+            "dissemination",
+            "nic: triggered operations; switches: aggregation nodes",
+        ),
         AHEAD,
     ],
     make: make_barrier,
@@ -42,9 +50,9 @@ pub(super) const ALLREDUCE: Ready = Ready {
         WARM_UP,
         word(
             "algorithm",
-            &["recursive-doubling", "ring", "binomial", "rabenseifner", "nic"],
+            &["recursive-doubling", "ring", "binomial", "rabenseifner", "nic", "switches"],
             "recursive-doubling",
-            "binomial: reduce and broadcast; nic: triggered operations",
+            "binomial: reduce and broadcast; nic: triggered operations; switches: aggregation nodes",
         ),
         AHEAD,
         EAGER,
@@ -113,11 +121,16 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         triggered: if nic { NicBarrier::triggered(size) * repeat.ahead as u32 } else { 0 },
         memory_bytes: 0,
         receives: RECEIVES,
+        groups: u32::from(repeat.algorithm == SWITCHES),
         ..Needs::default()
     };
     Ok(Prepared::new(needs, move |process| {
         let repeat = repeat.clone();
         async move {
+            let group = match group_of_all(&process, &repeat).await {
+                Ok(group) => group,
+                Err(code) => return code,
+            };
             let size = u64::from(process.size());
             let mut barrier = NicBarrier::new(process.size(), 0);
             let mut entered = 0;
@@ -135,6 +148,11 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
                     match repeat.algorithm {
                         "tree" => process.barrier_tree(0).await,
                         "nic" => barrier.wait(&process).await,
+                        SWITCHES => {
+                            if let Err(code) = in_switches(&process, group.as_ref(), &mut []).await {
+                                return code;
+                            }
+                        }
                         _ => process.barrier(0).await,
                     }
                     if process.witness(0) < entered * size {
@@ -169,9 +187,12 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         triggered: if nic { NicSum::triggered(setting.ranks) * repeat.ahead as u32 } else { 0 },
         memory_bytes: if nic {
             repeat.sizes.iter().map(|bytes| NicSum::memory(*bytes)).sum::<u64>() as usize
+        } else if repeat.algorithm == SWITCHES {
+            repeat.longest() as usize
         } else {
             0
         },
+        groups: u32::from(repeat.algorithm == SWITCHES),
         receives: if repeat.algorithm == "binomial" { RECEIVES_OF_TREE } else { RECEIVES },
         eager_bytes_max: setting.arguments.whole("eager-bytes"),
         ..Needs::default()
@@ -185,10 +206,14 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     Ok(Prepared::new(needs, move |process| {
         let repeat = repeat.clone();
         async move {
+            let group = match group_of_all(&process, &repeat).await {
+                Ok(group) => group,
+                Err(code) => return code,
+            };
             let (mut window, mut memory) = (0, 0);
             for &bytes in &repeat.sizes {
                 let by_nic = NicSum::new(bytes, window, memory);
-                let code = sums(&process, &repeat, algorithm, by_nic, bytes).await;
+                let code = sums(&process, &repeat, (algorithm, group.as_ref()), by_nic, bytes).await;
                 if code != 0 {
                     return code;
                 }
@@ -200,7 +225,37 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-async fn sums(process: &Process, repeat: &Repeat, algorithm: Sum, mut by_nic: NicSum, bytes: u64) -> i32 {
+/// The algorithm by which switches reduce.
+const SWITCHES: &str = "switches";
+const SUM: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+
+/// The group of all ranks, if they reduce in the switches. The error is an exit code.
+async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<JoinedGroup>, i32> {
+    if repeat.algorithm != SWITCHES {
+        return Ok(None);
+    }
+    let members: Vec<u32> = (0..process.size()).collect();
+    let joined = process.join_group(0, &members).await;
+    joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
+}
+
+/// Replaces the words of all ranks by their sum, in the switches.
+async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
+    let Some(group) = group else { return Err(process.wrong("it has no group")) };
+    process.memory_mut()[..words.len()].copy_from_slice(words);
+    let reduced = process.reduce_in_network(group, SUM, 0, words.len() as u64).await;
+    reduced.map_err(|failure| process.wrong(format!("a reduction failed: {failure:?}")))?;
+    words.copy_from_slice(&process.memory()[..words.len()]);
+    Ok(())
+}
+
+async fn sums(
+    process: &Process,
+    repeat: &Repeat,
+    (algorithm, group): (Sum, Option<&JoinedGroup>),
+    mut by_nic: NicSum,
+    bytes: u64,
+) -> i32 {
     let nic = repeat.algorithm == "nic";
     let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
     let mut words = vec![0; bytes as usize];
@@ -218,9 +273,14 @@ async fn sums(process: &Process, repeat: &Repeat, algorithm: Sum, mut by_nic: Ni
             for (word, bytes) in words.chunks_exact_mut(8).enumerate() {
                 bytes.copy_from_slice(&((rank + 1) * (word as u64 + round + 1)).to_le_bytes());
             }
-            match nic {
-                true => by_nic.add(process, &mut words).await,
-                false => process.allreduce(algorithm, 0, &mut words).await,
+            match repeat.algorithm {
+                "nic" => by_nic.add(process, &mut words).await,
+                SWITCHES => {
+                    if let Err(code) = in_switches(process, group, &mut words).await {
+                        return code;
+                    }
+                }
+                _ => process.allreduce(algorithm, 0, &mut words).await,
             }
             let all = size * (size + 1) / 2;
             let wrong = words

@@ -293,6 +293,7 @@ impl Trace {
             triggered: 0,
             eager_bytes_max,
             units: false,
+            groups: 0,
         }
     }
 }

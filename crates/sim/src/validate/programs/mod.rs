@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `pairs` | two ranks: ping-pong, streams, both ways at once, receives that do not match |
+//! | `aggregation` | reductions in the switches, and by the hosts |
 //! | `extoll` | operations of the EXTOLL units |
 //! | `interfaces` | commands of many programs at one NIC |
 //! | `groups` | collectives by messages, one after another |
@@ -11,6 +12,7 @@
 //! | `patterns` | the communication of benchmarks |
 //! | `puts` | one-sided: counting puts, flags and barriers |
 
+pub(super) mod aggregation;
 pub(super) mod extoll;
 pub(super) mod groups;
 pub(super) mod interfaces;

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Aggregation nodes in the switches (seed 001, section III.F): each a unit behind an inner port of its switch.
+//!
+//! ```text
+//! member ─ aggregation_request ─> leaf switch ─┐ inner port
+//!                                              node ─ aggregation ─> node of the switch above ... root
+//! member <─ aggregation_result ─ leaf switch <─┘
+//! ```
+//!
+//! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job. Its ranks join groups
+//! with what it grants. The simulation has a node (`nic::aggregation`) in each switch that the job uses. A node is numbered behind the ranks,
+//! has no turns, and costs what the machine's file says of the classes `aggregation` and `aggregation_result` at their source, and of
+//! `aggregation_request` and `aggregation` at their target.
+//!
+//! Invariants
+//! 1. What a node sends is sent in the order in which its unit says it (`Node::next_send`), and has then left the unit.
+//! 2. A message that a node refuses changes nothing there, and is counted ([`Statistics::aggregation_refused`]).
+//!
+//! [`Statistics::aggregation_refused`]: super::Statistics
+//!
+//! Costs: for each node its tables: 200 bytes a group, 40 a child of a group, 48 an operation, and the operands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::aggregation::{Site, Sites};
+use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
+use selvedge_manager::{Action, Config, Granted, JobError, JobRequest, Manager, Member, Step};
+use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, Sender};
+use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
+use selvedge_nic::tables::{Command, Side};
+use selvedge_nic::{Bus, Fault};
+
+use crate::machine::Machine;
+use crate::machine::graph::Class;
+use crate::time::Time;
+
+use super::ranks::{Bytes, Ranks};
+use super::run::{Event, Simulation};
+
+/// Aggregation nodes have this network id, and their number as process id.
+const NODES_AT: u64 = 0xffff_fff0 << 32;
+/// The key of the job.
+const KEY: u64 = 0x5e1f_ed9e;
+
+/// Why there is no aggregation.
+#[derive(Debug, thiserror::Error)]
+pub enum AggregationError {
+    #[error("the switches of {machine} do not reduce: its file has no [aggregation]")]
+    NoNodes { machine: String },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+}
+
+/// The aggregation nodes of a machine, and one job's share of them.
+#[derive(Clone, Debug)]
+pub struct Aggregation {
+    /// What the job has: groups, credits, trees.
+    pub granted: Granted,
+    /// The switches whose nodes the job uses, by the number of the node.
+    switches: BTreeMap<u32, RouterId>,
+    limits: Limits,
+    actions: Vec<Action>,
+    topology: Arc<Topology>,
+    routing: Routing,
+    /// The first node of the topology that is inside a switch.
+    inside_from: u32,
+    /// The node of each rank.
+    placement: Vec<u32>,
+}
+
+impl Aggregation {
+    /// Trees over a machine, and a job of ranks on these nodes. It may have as many groups at once.
+    pub fn new(machine: &Machine, placement: &[u32], groups: u32) -> Result<Aggregation, AggregationError> {
+        let none = || AggregationError::NoNodes { machine: machine.name.clone() };
+        let model = machine.aggregation.as_ref().ok_or_else(none)?;
+        let (groups, credits) = (groups.max(1), model.credits);
+        let bytes = model.payload_bytes;
+        let children = model.children;
+        // An operation needs the operands of all children until they are reduced in order.
+        let blocks = u64::from(groups) * u64::from(2 * credits * children) * u64::from(bytes.div_ceil(64));
+        let operand_blocks = blocks.next_power_of_two().min(1 << 24) as u32;
+        let limits = Limits { jobs: 1, trees: model.trees, groups, children, credits, operand_blocks }.clamped();
+        let spec = TreeSpec { trees: model.trees, radix_max: children, depth_max: None, sites: Sites::AllRouters };
+        let config = Config { spec, limits, share: 100 };
+        let address = |an: AnId| NODES_AT | u64::from(an.0);
+        let mut manager = Manager::new(Topology::clone(&machine.topology), &config, address)?;
+        let member = |(rank, node): (usize, &u32)| Member { process: rank as u64, node: NodeId(*node) };
+        let request = JobRequest {
+            external: 0,
+            members: placement.iter().enumerate().map(member).collect(),
+            quota: Quota { groups, credits: groups * credits, bytes },
+            trees: 1,
+            priority: 0,
+        };
+        let mut actions = manager.start();
+        let (granted, begun) = manager.begin_job(&request, KEY)?;
+        actions.extend(begun);
+        let mut switches = BTreeMap::new();
+        let sites = manager.tree_set().map(|set| set.sites().to_vec()).unwrap_or_default();
+        for node in granted.trees.iter().flat_map(|tree| tree.nodes()) {
+            if let Some(Site::Router(router)) = sites.get(node.an.0 as usize) {
+                switches.insert(node.an.0, *router);
+            }
+        }
+        let routers: Vec<RouterId> = switches.values().copied().collect();
+        let topology = machine.topology.with_nodes_inside(&routers)?;
+        let routing = Routing::new(&topology, machine.routing.algorithm(), machine.routing.virtual_channels())?;
+        let inside_from = machine.topology.nodes();
+        let placement = placement.to_vec();
+        Ok(Aggregation {
+            granted,
+            switches,
+            limits,
+            actions,
+            topology: Arc::new(topology),
+            routing,
+            inside_from,
+            placement,
+        })
+    }
+
+    /// The node of each rank.
+    pub fn placement(&self) -> &[u32] {
+        &self.placement
+    }
+
+    /// Aggregation nodes that the job uses.
+    pub fn nodes(&self) -> usize {
+        self.switches.len()
+    }
+}
+
+/// The aggregation nodes of a simulation.
+#[derive(Debug, Default)]
+pub(super) struct Switches {
+    /// In the order of their numbers.
+    nodes: Vec<SwitchNode>,
+    /// The number of the first among those of the ranks, and its node of the topology.
+    first: u32,
+    inside_from: u32,
+}
+
+#[derive(Debug)]
+struct SwitchNode {
+    /// Its number in the trees.
+    an: u32,
+    own: OwnNode,
+}
+
+impl Switches {
+    /// The nodes as the manager has set them. The machine gets the topology that has them.
+    pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
+        let Aggregation { switches, limits, actions, topology, routing, inside_from, .. } = aggregation;
+        (machine.topology, machine.routing) = (topology.clone(), routing.clone());
+        machine.network.inside_from = *inside_from;
+        let node = |&an: &u32| SwitchNode { an, own: OwnNode::new(*limits) };
+        let mut made = Switches { nodes: switches.keys().map(node).collect(), first: ranks, inside_from: *inside_from };
+        for action in actions {
+            let Action::Node { address, step, .. } = action else { continue };
+            let Some(place) = made.place(*address) else { continue };
+            set(step, &mut made.nodes[place].own);
+        }
+        made
+    }
+
+    /// The nodes of the topology that they are.
+    pub fn nodes(&self) -> impl Iterator<Item = u32> + use<> {
+        self.inside_from..self.inside_from + self.nodes.len() as u32
+    }
+
+    /// The place of the node with an address.
+    fn place(&self, address: u64) -> Option<usize> {
+        let an = address.checked_sub(NODES_AT).and_then(|an| u32::try_from(an).ok())?;
+        self.nodes.binary_search_by_key(&an, |node| node.an).ok()
+    }
+}
+
+/// Carries out what the manager says. The tables were sized for it.
+fn set(step: &Step, own: &mut OwnNode) {
+    if step.carry_out(&mut own.node()).is_err() {
+        log::error!("an aggregation node has no room for {step:?}");
+    }
+}
+
+/// The payload of a message at a node.
+struct Payload<'a>(&'a [u8]);
+
+impl Bus for Payload<'_> {
+    fn payload(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let from = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(into.len())?));
+        into.copy_from_slice(from.ok_or(Fault::Initiator)?);
+        Ok(())
+    }
+}
+
+impl<R: Ranks> Simulation<R> {
+    #[inline]
+    pub(super) fn is_aggregation_node(&self, rank: u32) -> bool {
+        !self.aggregation.nodes.is_empty() && rank != u32::MAX && rank >= self.aggregation.first
+    }
+
+    /// The number among those of the ranks of the aggregation node with this address.
+    #[inline]
+    pub(super) fn aggregation_node(&self, address: u64) -> Option<u32> {
+        if address < NODES_AT {
+            return None;
+        }
+        self.aggregation.place(address).map(|place| self.aggregation.first + place as u32)
+    }
+
+    pub(super) fn aggregation_class(&self, from: u32, to: u32) -> Class {
+        match (self.is_aggregation_node(from), self.is_aggregation_node(to)) {
+            (false, _) => Class::AggregationRequest,
+            (true, true) => Class::Aggregation,
+            (true, false) => Class::AggregationResult,
+        }
+    }
+
+    /// A message is delivered at an aggregation node.
+    pub(super) fn aggregate(&mut self, now: Time, index: u32) {
+        let message = &mut self.messages[index as usize];
+        let payload = std::mem::take(&mut message.payload);
+        let (request, at, started) = (message.command.request, message.to, message.started);
+        let place = (at - self.aggregation.first) as usize;
+        let node = &mut self.aggregation.nodes[place];
+        let address = NODES_AT | u64::from(node.an);
+        let taken = node.own.node().receive(&mut Payload(&payload), &request);
+        self.statistics.messages += 1;
+        self.statistics.payload_bytes += payload.len() as u64;
+        self.statistics.delivered_after(now.saturating_sub(started));
+        self.statistics.note(&[u64::from(at), now.0, u64::from(request.kind), taken.is_ok().into()]);
+        self.free_message(index);
+        if let Err(refusal) = taken {
+            self.statistics.aggregation_refused += 1;
+            log::warn!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");
+            self.refuse_join(now, at, (&request, refusal));
+        }
+        while let Some(send) = self.aggregation.nodes[place].own.node().next_send(1) {
+            let node = &mut self.aggregation.nodes[place];
+            let payload = Bytes::from_slice(node.own.operands.get(send.payload).unwrap_or_default());
+            node.own.node().finish_send(send.id);
+            self.send_from_node(now, at, (address, send.to), (send.key, send.message), payload);
+        }
+    }
+
+    /// Who may not join hears it.
+    fn refuse_join(&mut self, now: Time, at: u32, (request, refusal): (&selvedge_nic::tables::Request, Refusal)) {
+        if let (Ok((sender, AggregationMessage::Join(join))), Refusal::Failed(failure)) =
+            (AggregationMessage::decode(request), refusal)
+        {
+            let failed = AggregationMessage::Failed(Failed { group: join.handle, failure });
+            let address = NODES_AT | u64::from(self.aggregation.nodes[(at - self.aggregation.first) as usize].an);
+            self.send_from_node(now, at, (address, sender.address), (sender.key, failed), Bytes::new());
+        }
+    }
+
+    fn send_from_node(
+        &mut self,
+        now: Time,
+        at: u32,
+        (address, to): (u64, u64),
+        (key, message): (u64, AggregationMessage),
+        payload: Bytes,
+    ) {
+        let command = Command {
+            request: message.encode(Sender { address, key }),
+            target: to,
+            user_ptr: 0,
+            source: Side::NOWHERE,
+            sink: Side::NOWHERE,
+        };
+        let index = self.new_message(now, at, 0, Box::new(command), payload);
+        self.queue.schedule(now, Event::Issue(index));
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A rank as a member of groups that reduce in the switches (seed 001, section III): it joins, and its vectors are reduced in pieces of
+//! at most the bytes of one request, as many at a time as the group has credits.
+//!
+//! The tables of its memberships are beside those of its NIC; the NIC delivers to them what comes from an aggregation node.
+
+use selvedge_fabric::NodeId;
+use selvedge_nic::aggregation::member::{GroupState, Started};
+use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
+use selvedge_nic::aggregation::{Failure, Member, Membership, StartError};
+use selvedge_nic::arithmetic::{Datatype, Operation};
+use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::tables::{Command, Request, Side};
+
+use crate::node::{Ask, Bytes};
+use crate::time::Time;
+
+use super::memory::MemoryBus;
+use super::process::Process;
+
+/// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
+const STARTED_EACH: usize = 64;
+
+/// The tables of a rank's memberships.
+#[derive(Debug, Default)]
+pub(super) struct Memberships {
+    memberships: Vec<Membership>,
+    started: Vec<Started>,
+}
+
+impl Memberships {
+    pub(super) fn new(groups: u32) -> Memberships {
+        Memberships {
+            memberships: vec![Membership::default(); groups as usize],
+            started: vec![Started::default(); groups as usize * STARTED_EACH],
+        }
+    }
+
+    fn member(&mut self) -> Member<'_> {
+        Member { memberships: &mut self.memberships, started: &mut self.started }
+    }
+
+    /// Takes what comes from an aggregation node.
+    pub(super) fn deliver(&mut self, bus: &mut MemoryBus<'_>, request: &Request) -> Verdict {
+        match self.member().receive(bus, request) {
+            Ok(()) => Verdict::Done(Delivery { mlength: request.length, ..Delivery::default() }),
+            Err(refusal) => {
+                log::warn!("a member has refused {request:?}: {refusal:?}");
+                Verdict::Done(Delivery::failed(fail::DROPPED))
+            }
+        }
+    }
+}
+
+/// A group that a rank has joined.
+#[derive(Clone, Debug)]
+pub struct JoinedGroup {
+    handle: u64,
+    node: u64,
+    key: u64,
+    credits: u32,
+    /// The most bytes of one request.
+    pub bytes: u32,
+}
+
+/// What a group reduces: values of a type, by an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduce {
+    pub operation: Operation,
+    pub datatype: Datatype,
+}
+
+impl Process {
+    /// Joins the group of a number, of the ranks `members`, in the first tree of the job. It returns when the group is formed.
+    pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {
+        let aggregation = self.core.borrow().aggregation.clone().ok_or(Failure::NoTree)?;
+        let granted = &aggregation.granted;
+        let place = |rank: u32| aggregation.placement().get(rank as usize).map(|node| NodeId(*node));
+        let tree = granted.trees.first().ok_or(Failure::NoTree)?;
+        let own = place(self.rank()).ok_or(Failure::NoGroup)?;
+        let leaf = tree.leaf(own).ok_or(Failure::NoTree)?;
+        let nodes: Option<Vec<NodeId>> = members.iter().map(|rank| place(*rank)).collect();
+        let children = nodes.and_then(|nodes| Some(tree.group(&nodes)?.expected(own))).ok_or(Failure::NoTree)?;
+        let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)? as u32;
+        let quota = granted.quota;
+        let join = Join {
+            job: granted.job,
+            number,
+            tree: tree.number,
+            options: selvedge_nic::aggregation::records::options::ORDERED,
+            handle: 0,
+            order,
+            members: 1,
+            total: members.len() as u32,
+            expected: children,
+            credits: (quota.credits / quota.groups.max(1)).min(STARTED_EACH as u32) as u16,
+            bytes: quota.bytes,
+        };
+        let (key, node) = (granted.key, leaf.address);
+        let made = self.core.borrow_mut().members.member().join(node, key, &join);
+        let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
+        self.send_to_node((node, key), message, Bytes::new()).await;
+        loop {
+            let state = self.core.borrow_mut().members.member().state(handle);
+            match state {
+                Some(GroupState::Ready { credits, bytes }) => {
+                    return Ok(JoinedGroup { handle, node, key, credits, bytes });
+                }
+                Some(GroupState::Joining) => self.ask(Ask::Wait { until: Time::MAX }).await,
+                Some(GroupState::Failed(failure)) => return Err(failure),
+                None => return Err(Failure::NoGroup),
+            }
+        }
+    }
+
+    /// Replaces the values of all members by their reduction. The bytes lie at `at` of the rank's memory; pieces of a request's size are
+    /// under way at once, as many as the group has credits.
+    pub async fn reduce_in_network(
+        &self,
+        group: &JoinedGroup,
+        reduce: Reduce,
+        at: u64,
+        bytes: u64,
+    ) -> Result<(), Failure> {
+        let piece = u64::from(group.bytes);
+        // A barrier is an operation without bytes.
+        let pieces = bytes.div_ceil(piece).max(1);
+        let mut numbers = std::collections::VecDeque::new();
+        let mut next = 0;
+        while next < pieces || !numbers.is_empty() {
+            if next < pieces && numbers.len() < group.credits as usize {
+                let from = at + next * piece;
+                let length = (bytes - next * piece).min(piece);
+                numbers.push_back(self.start_piece(group, reduce, from, length).await?);
+                next += 1;
+                continue;
+            }
+            let Some(&oldest) = numbers.front() else { break };
+            let taken = self.core.borrow_mut().members.member().take(group.handle, oldest);
+            match taken {
+                Some(outcome) => {
+                    outcome?;
+                    numbers.pop_front();
+                }
+                None => self.ask(Ask::Wait { until: Time::MAX }).await,
+            }
+        }
+        Ok(())
+    }
+
+    async fn start_piece(&self, group: &JoinedGroup, reduce: Reduce, at: u64, bytes: u64) -> Result<u64, Failure> {
+        let Reduce { operation, datatype } = reduce;
+        let reduction = Reduction {
+            operation: operation as u8,
+            datatype: datatype as u8,
+            bytes: bytes as u32,
+            ..Reduction::default()
+        };
+        let started = self.core.borrow_mut().members.member().start(group.handle, &reduction, at);
+        let (number, message) = started.map_err(|error| match error {
+            StartError::Failed(failure) => failure,
+            StartError::NoGroup => Failure::NoGroup,
+            StartError::Credit => Failure::Credit,
+        })?;
+        let mut payload = Bytes::from_elem(0, bytes as usize);
+        let read = self.core.borrow().memory.read(at, &mut payload);
+        read.map_err(|_| Failure::OperationMismatch)?;
+        self.send_to_node((group.node, group.key), message, payload).await;
+        Ok(number)
+    }
+
+    async fn send_to_node(&self, (node, key): (u64, u64), message: Message, payload: Bytes) {
+        let mut command = {
+            let core = self.core.borrow();
+            core.spare.borrow_mut().pop().unwrap_or_default()
+        };
+        let sender = Sender { address: self.rank().into(), key };
+        let request = message.encode(sender);
+        *command = Command { request, target: node, user_ptr: 0, source: Side::NOWHERE, sink: Side::NOWHERE };
+        self.start(command, payload).await;
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seed 001: all-reduce in switches of Switch-IB 2, against all-reduce by the hosts.
+//!
+//! The tables are those of the seed, section V; latencies in microseconds. Two figures of the machine are fitted to them, and the numbers
+//! that they are fitted to count as inputs: the latency of an aggregation node, to the empty reduction of 128 hosts in table I; and what a
+//! byte costs a host, to its 1,024 bytes in table V.
+
+use std::sync::Arc;
+
+use super::claim::{Claim, Figure};
+use super::lab::{ValidateError, machine};
+use super::programs::aggregation::{by_hosts, in_switches};
+use super::{AxisOf, Curve, CurveLine, Plan, Results};
+use crate::machine::Machine;
+use crate::program::collectives::Sum;
+use crate::time::Time;
+
+/// What an MPI library adds to a call: 400 instructions at 3 GHz and two cache misses. Assumed.
+const MPI: Time = Time::from_ns(250);
+
+/// The bytes of an all-reduce, and its latency with 32, 64 and 128 hosts.
+type Row = (u64, [f64; 3]);
+
+const TABLE_1: [Row; 7] = [
+    (0, [2.59, 2.57, 2.63]),
+    (8, [2.66, 2.68, 2.79]),
+    (16, [2.72, 2.70, 2.86]),
+    (32, [2.72, 2.85, 2.92]),
+    (64, [2.89, 2.92, 3.04]),
+    (128, [3.06, 3.10, 3.25]),
+    (256, [3.89, 3.99, 4.21]),
+];
+const TABLE_3: [Row; 6] = [
+    (0, [2.83, 2.83, 2.88]),
+    (8, [2.95, 3.10, 3.15]),
+    (16, [2.89, 3.04, 3.03]),
+    (32, [3.01, 3.17, 3.24]),
+    (64, [3.06, 3.24, 3.24]),
+    (128, [3.24, 3.44, 3.57]),
+];
+/// 128 hosts: bytes, in the switches, by the hosts with HPC-X. Two values in the switches contradict the other tables: `None`.
+const TABLE_4: [(u64, Option<f64>, f64); 6] = [
+    (0, Some(2.91), 5.25),
+    (8, Some(2.83), 6.01),
+    (16, Some(2.79), 5.95),
+    (32, None, 6.19),
+    (64, Some(3.02), 6.80),
+    (128, None, 7.69),
+];
+/// 128 hosts: bytes, in the switches in pieces of 256 bytes, by the hosts.
+const TABLE_5: [(u64, f64, f64); 10] = [
+    (8, 2.76, 5.82),
+    (16, 2.76, 5.91),
+    (32, 2.86, 6.04),
+    (64, 3.01, 6.76),
+    (128, 3.24, 7.37),
+    (256, 3.50, 8.99),
+    (512, 4.06, 11.11),
+    (1024, 5.49, 18.04),
+    (2048, 8.44, 33.61),
+    (4096, 14.48, 46.93),
+];
+/// 128 hosts: the result down the tree.
+const TABLE_6: [(u64, f64); 11] = [
+    (4, 2.7),
+    (8, 2.7),
+    (16, 2.71),
+    (32, 2.82),
+    (64, 2.96),
+    (128, 3.14),
+    (256, 3.44),
+    (512, 4.1),
+    (1024, 5.51),
+    (2048, 8.45),
+    (4096, 14.62),
+];
+const HOSTS: [u32; 3] = [32, 64, 128];
+const MOST: u32 = 128;
+/// Tables I and V contradict each other here: 4.21 and 3.50.
+const CONTRADICTED: u64 = 256;
+/// The cost of a byte for a host is fitted here.
+const FITTED: u64 = 1024;
+
+pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str)) -> Result<(), ValidateError> {
+    let machine = machine("switchib2", &[])?;
+    progress("SHArP: native latency, 32 to 128 hosts (table I)");
+    native(plan, &machine, results)?;
+    progress("SHArP: through MPI (table III)");
+    through_mpi(plan, &machine, results)?;
+    progress("SHArP: against the hosts, pipelined (tables IV to VI)");
+    pipelined(&machine, results)?;
+    results.left_out = vec![
+        "table II: how many hosts each system had; no measurement",
+        "table VI, columns with multicast: the simulated switches have no multicast yet",
+        "table VII: the application's halo exchanges are not published, so there is nothing to replay",
+        "table IV, MVAPICH2: another host algorithm, whose implementation the seed does not describe",
+    ];
+    Ok(())
+}
+
+/// Mean of the absolute errors of predictions, in percent.
+fn mean_error(pairs: &[(f64, f64)]) -> f64 {
+    let errors = pairs.iter().map(|(published, predicted)| 100.0 * ((predicted - published) / published).abs());
+    errors.sum::<f64>() / pairs.len().max(1) as f64
+}
+
+/// A table's mean error, against the bar of 10 percent.
+fn mean_claim(id: &'static str, source: &'static str, text: &str, pairs: &[(f64, f64)]) -> Claim {
+    let error = mean_error(pairs);
+    Claim::fact(
+        id,
+        source,
+        text.to_owned(),
+        ("mean error at most 10 %", format!("{error:.1} % over {} figures", pairs.len()), error <= 10.0),
+    )
+}
+
+/// Rows of a table by hosts; gives (published, predicted) of all that count.
+fn by_size_and_hosts(
+    machine: &Arc<Machine>,
+    hosts: &[u32],
+    rows: &[Row],
+    library: Time,
+) -> Result<Vec<Vec<f64>>, ValidateError> {
+    let sizes: Vec<u64> = rows.iter().map(|(bytes, _)| *bytes).collect();
+    hosts.iter().map(|hosts| in_switches(machine, *hosts, &sizes, library)).collect()
+}
+
+fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let hosts = plan.pick(&HOSTS[..], &HOSTS[2..]);
+    let predicted = by_size_and_hosts(machine, hosts, &TABLE_1, Time::ZERO)?;
+    let mut pairs = Vec::new();
+    for (line, &count) in predicted.iter().zip(hosts) {
+        let column = HOSTS.iter().position(|hosts| *hosts == count).unwrap_or(0);
+        for ((bytes, published), &predicted) in TABLE_1.iter().zip(line) {
+            let published = published[column];
+            let is_input = *bytes == 0 && count == MOST;
+            if is_input {
+                results.claims.push(
+                    Claim::number(
+                        "sharp-1a",
+                        "seed 001, table I",
+                        "empty reduction, 128 hosts",
+                        (published, predicted, "us"),
+                    )
+                    .input()
+                    .note("The latency of an aggregation node is fitted to it."),
+                );
+            } else if *bytes != CONTRADICTED {
+                pairs.push((published, predicted));
+            }
+        }
+    }
+    results.claims.push(mean_claim("sharp-1b", "seed 001, table I", "native all-reduce of 0 to 128 bytes", &pairs));
+    let last = predicted.last().and_then(|line| line.last()).copied().unwrap_or(0.0);
+    results.claims.push(
+        Claim::shown(
+            "sharp-1c",
+            "seed 001, tables I and V",
+            "all-reduce of 256 bytes, 128 hosts",
+            (Figure::Words("4.21 (I), 3.50 (V)".into()), Figure::Number(last), "us"),
+        )
+        .note("The tables contradict each other here."),
+    );
+    let x: Vec<f64> = TABLE_1.iter().map(|(bytes, _)| *bytes as f64).collect();
+    let published: Vec<f64> = TABLE_1.iter().map(|(_, row)| row[2]).collect();
+    let mut lines = vec![CurveLine::new("128 hosts, seed", &x, &published)];
+    lines.extend(predicted.iter().zip(hosts).map(|(line, hosts)| CurveLine::new(format!("{hosts} hosts"), &x, line)));
+    results.curves.push(Curve {
+        name: "sharp-native",
+        title: "SHArP: all-reduce in the switches".into(),
+        x: AxisOf::linear("bytes"),
+        y: AxisOf::linear("latency (us)"),
+        lines,
+        about: "Ten reductions after two, one after the other, by the slowest host.".into(),
+    });
+    Ok(())
+}
+
+fn through_mpi(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let hosts = plan.pick(&HOSTS[..], &HOSTS[2..]);
+    let predicted = by_size_and_hosts(machine, hosts, &TABLE_3, MPI)?;
+    let mut pairs = Vec::new();
+    for (line, &count) in predicted.iter().zip(hosts) {
+        let column = HOSTS.iter().position(|hosts| *hosts == count).unwrap_or(0);
+        pairs.extend(TABLE_3.iter().zip(line).map(|((_, published), predicted)| (published[column], *predicted)));
+    }
+    results.claims.push(
+        mean_claim("sharp-3", "seed 001, table III", "all-reduce of 0 to 128 bytes through MPI", &pairs)
+            .note("MPI is assumed to add 250 ns to a call."),
+    );
+    Ok(())
+}
+
+fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let sizes: Vec<u64> = TABLE_5.iter().map(|row| row.0).collect();
+    let switches = in_switches(machine, MOST, &sizes, Time::ZERO)?;
+    let hosts = by_hosts(machine, MOST, &sizes, Sum::RecursiveDoubling, Time::ZERO)?;
+    let counts = |bytes: &u64| *bytes != CONTRADICTED;
+    let rows = || TABLE_5.iter().zip(&switches).zip(&hosts);
+    let tree: Vec<(f64, f64)> =
+        rows().filter(|((row, _), _)| counts(&row.0)).map(|((row, predicted), _)| (row.1, *predicted)).collect();
+    results.claims.push(mean_claim(
+        "sharp-5a",
+        "seed 001, table V",
+        "all-reduce of 8 to 4,096 bytes in the switches, in pieces of 256 bytes, 128 hosts",
+        &tree,
+    ));
+    let by_hosts: Vec<(f64, f64)> = rows().map(|((row, _), predicted)| (row.2, *predicted)).collect();
+    let free: Vec<(f64, f64)> =
+        rows().filter(|((row, _), _)| row.0 != FITTED).map(|((row, _), predicted)| (row.2, *predicted)).collect();
+    let error = mean_error(&free);
+    let each: Vec<String> =
+        by_hosts.iter().map(|(published, predicted)| format!("{predicted:.2} ({published})")).collect();
+    results.claims.push(
+        Claim::fact(
+            "sharp-5b",
+            "seed 001, table V",
+            "the same by the hosts",
+            ("mean error at most 15 %", format!("{error:.1} % over {} figures", free.len()), error <= 15.0),
+        )
+        .note(format!("Recursive doubling; what a byte costs is fitted to 1,024 bytes. Predicted, and in brackets the seed's, by size: {}.", each.join(", "))),
+    );
+    let at = |bytes: u64| TABLE_5.iter().position(|row| row.0 == bytes).unwrap_or(0);
+    let gain = |place: usize| hosts[place] / switches[place];
+    let text = |bytes| format!("all-reduce of {bytes} bytes, 128 hosts: by the hosts over in the switches");
+    results.claims.push(Claim::at_least("sharp-5c", "seed 001, abstract", text("8"), (2.1, gain(at(8)), "times")));
+    results.claims.push(Claim::at_least(
+        "sharp-5d",
+        "seed 001, abstract",
+        text("4,096"),
+        (3.2, gain(at(4096)), "times"),
+    ));
+
+    let mut order = Vec::new();
+    let short: Vec<u64> = TABLE_4.iter().map(|row| row.0).collect();
+    let short_switches = in_switches(machine, MOST, &short, MPI)?;
+    let short_hosts = self::by_hosts(machine, MOST, &short, Sum::RecursiveDoubling, MPI)?;
+    order.extend(short_hosts.iter().copied().zip(short_switches.iter().copied()));
+    let known: Vec<(f64, f64)> =
+        TABLE_4.iter().zip(&short_switches).filter_map(|(row, predicted)| Some((row.1?, *predicted))).collect();
+    results.claims.push(
+        Claim::order(
+            "sharp-4a",
+            "seed 001, table IV",
+            "all-reduce of 0 to 128 bytes through MPI, 128 hosts: faster in the switches than by HPC-X at every size",
+            ("HPC-X > SHArP", &order),
+        )
+        .note(format!(
+            "In the switches the mean error is {:.1} % without 32 and 128 bytes, which other tables contradict; by the hosts {:.1} %.",
+            mean_error(&known),
+            mean_error(&TABLE_4.iter().zip(&short_hosts).map(|(row, predicted)| (row.2, *predicted)).collect::<Vec<_>>())
+        )),
+    );
+    let table_6: Vec<u64> = TABLE_6.iter().map(|row| row.0.max(8)).collect();
+    let down = in_switches(machine, MOST, &table_6, Time::ZERO)?;
+    let pairs: Vec<(f64, f64)> = TABLE_6
+        .iter()
+        .zip(&down)
+        .filter(|(row, _)| counts(&row.0))
+        .map(|(row, predicted)| (row.1, *predicted))
+        .collect();
+    results.claims.push(
+        mean_claim("sharp-6", "seed 001, table VI", "the result comes down the tree, 4 to 4,096 bytes", &pairs)
+            .note("Reductions are of words: 4 bytes are 8 here."),
+    );
+    let x: Vec<f64> = sizes.iter().map(|bytes| *bytes as f64).collect();
+    let (seed, seed_hosts): (Vec<f64>, Vec<f64>) = TABLE_5.iter().map(|row| (row.1, row.2)).unzip();
+    results.curves.push(Curve {
+        name: "sharp-pipelined",
+        title: "SHArP: pipelined all-reduce, 128 hosts".into(),
+        x: AxisOf::logarithmic("bytes", 2),
+        y: AxisOf::logarithmic("latency (us)", 10),
+        lines: vec![
+            CurveLine::new("in the switches", &x, &switches),
+            CurveLine::new("in the switches, seed", &x, &seed),
+            CurveLine::new("by the hosts", &x, &hosts),
+            CurveLine::new("by the hosts, seed", &x, &seed_hosts),
+        ],
+        about: "In the switches in pieces of 256 bytes, 16 at once; by the hosts by recursive doubling.".into(),
+    });
+    Ok(())
+}
