@@ -239,9 +239,24 @@ impl<R: Ranks> Simulation<R> {
         self.free_message(index);
         if let Err(refusal) = taken {
             self.statistics.aggregation_refused += 1;
-            log::warn!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");
+            log::debug!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");
             self.refuse_join(now, at, (&request, refusal));
         }
+        self.send_what_is_due(now, place);
+    }
+
+    /// A rank has been killed. The manager knows what dies, and says it to the nodes: groups in which the rank is a child fail (seed 001,
+    /// section III.E).
+    pub(super) fn aggregation_lost(&mut self, now: Time, rank: u32) {
+        for place in 0..self.aggregation.nodes.len() {
+            set(&Step::Lose { address: rank.into() }, &mut self.aggregation.nodes[place].own);
+            self.send_what_is_due(now, place);
+        }
+    }
+
+    fn send_what_is_due(&mut self, now: Time, place: usize) {
+        let (at, address) =
+            (self.aggregation.first + place as u32, NODES_AT | u64::from(self.aggregation.nodes[place].an));
         while let Some(send) = self.aggregation.nodes[place].own.node().next_send(1) {
             let node = &mut self.aggregation.nodes[place];
             let payload = Bytes::from_slice(node.own.operands.get(send.payload).unwrap_or_default());

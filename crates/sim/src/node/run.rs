@@ -646,6 +646,7 @@ impl<R: Ranks> Simulation<R> {
         let code = self.ranks.kill(rank);
         self.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
         self.end(rank, now, code);
+        self.aggregation_lost(now, rank);
         self.died |= !self.options.keep_going;
         self.resume_released(now);
     }

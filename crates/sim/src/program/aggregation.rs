@@ -45,7 +45,7 @@ impl Memberships {
         match self.member().receive(bus, request) {
             Ok(()) => Verdict::Done(Delivery { mlength: request.length, ..Delivery::default() }),
             Err(refusal) => {
-                log::warn!("a member has refused {request:?}: {refusal:?}");
+                log::debug!("a member has refused {request:?}: {refusal:?}");
                 Verdict::Done(Delivery::failed(fail::DROPPED))
             }
         }
@@ -110,6 +110,14 @@ impl Process {
                 Some(GroupState::Failed(failure)) => return Err(failure),
                 None => return Err(Failure::NoGroup),
             }
+        }
+    }
+
+    /// Leaves a group. Reductions that are under way fail at the other members.
+    pub async fn leave_group(&self, group: JoinedGroup) {
+        let left = self.core.borrow_mut().members.member().leave(group.handle);
+        if let Some((node, message)) = left {
+            self.send_to_node((node, group.key), message, Bytes::new()).await;
         }
     }
 

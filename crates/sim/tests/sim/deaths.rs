@@ -21,6 +21,7 @@ const NEEDS: Needs = Needs {
     triggered: 8,
     eager_bytes_max: 4096,
     units: false,
+    groups: 0,
 };
 
 fn ns(ns: u64) -> Time {

@@ -22,6 +22,7 @@ const NEEDS: Needs = Needs {
     triggered: 0,
     eager_bytes_max: 1 << 16,
     units: true,
+    groups: 0,
 };
 
 const LOCK: u32 = 3;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the simulated home, in one program: each program of tests compiles the simulator for its own ranks again.
 
+mod aggregation;
 mod common;
 mod deaths;
 mod host_interfaces;

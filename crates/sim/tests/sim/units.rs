@@ -24,6 +24,7 @@ const NEEDS: Needs = Needs {
     triggered: 0,
     eager_bytes_max: 1 << 20,
     units: true,
+    groups: 0,
 };
 
 fn file(name: &str) -> PathBuf {

@@ -57,6 +57,14 @@ fn pac_beats_software_in_the_order_that_was_published() {
 }
 
 #[test]
+fn switches_reduce_as_fast_as_the_seed_measured() {
+    let results = quick(Document::Sharp);
+    whole(&results);
+    assert_eq!(verdict(&results, "sharp-1a"), Verdict::Input);
+    holds(&results, &["sharp-1b", "sharp-3", "sharp-4a", "sharp-5a", "sharp-5b", "sharp-5c", "sharp-5d", "sharp-6"]);
+}
+
+#[test]
 fn counting_puts_keep_their_lead() {
     let results = quick(Document::Counting);
     whole(&results);

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reduction in the switches: right sums on every topology and in both models of the fabric, groups that overlap, a member that dies,
+//! machines that cannot.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::arithmetic::{Datatype, Operation};
+use selvedge_sim::machine::{Machine, load};
+use selvedge_sim::node::{Aggregation, Death, End, Model, Options, Outcome, Simulation};
+use selvedge_sim::program::aggregation::Reduce;
+use selvedge_sim::program::{Needs, Process, Tasks};
+use selvedge_sim::time::Time;
+
+const FLOATS: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Double };
+
+fn file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines").join(name)
+}
+
+/// Switch-IB 2 over another topology, whose nodes are `nodes`.
+fn machine(topology: &str, routing: &str) -> Arc<Machine> {
+    let text = std::fs::read_to_string(file("switchib2.toml")).unwrap();
+    let (before, after) = (text.find("[topology]").unwrap(), text.find("[link]").unwrap());
+    let text = format!(
+        "{}[topology]\n{topology}\n[routing]\nalgorithm = \"{routing}\"\n{}",
+        &text[..before],
+        &text[after..].replace("virtual_channels = { value = 1", "virtual_channels = { value = 4")
+    );
+    Arc::new(load::from_text(Path::new("changed.toml"), &text, &[]).unwrap_or_else(|error| panic!("{error}")))
+}
+
+const TOPOLOGIES: [(&str, &str); 6] = [
+    ("kind = \"fat-tree\"\nlevels = 2\nradix = 8\ntaper = [1, 1]\nnodes = 30", "destination-mod-k"),
+    ("kind = \"fat-tree\"\nlevels = 3\nradix = 6\ntaper = [1, 1]", "destination-mod-k"),
+    ("kind = \"torus\"\ndimensions = [4, 3, 3]\nnodes_per_router = 2", "dimension-order"),
+    ("kind = \"hypercube\"\norder = 4\nnodes_per_router = 1", "dimension-order"),
+    (
+        "kind = \"dragonfly\"\ngroups = 5\nrouters_per_group = 4\nnodes_per_router = 2\nglobal_links_per_router = 1",
+        "minimal",
+    ),
+    ("kind = \"crossbar\"\nnodes = 9", "shortest-path"),
+];
+
+/// Runs a program on all nodes of a machine; each rank returns an exit code.
+fn run<F: Future<Output = i32> + 'static>(
+    machine: &Arc<Machine>,
+    ranks: u32,
+    (groups, options): (u32, Options),
+    body: impl Fn(Process) -> F + 'static,
+) -> Outcome {
+    let placement: Vec<u32> = (0..ranks).collect();
+    let aggregation = Arc::new(Aggregation::new(machine, &placement, groups).unwrap_or_else(|error| panic!("{error}")));
+    let needs = Needs { memory_bytes: 1 << 14, groups, ..Needs::default() };
+    let mut tasks = Tasks::new(ranks, machine, &needs, move |process| Box::pin(body(process)));
+    tasks.grant(&aggregation);
+    let options = Options { aggregation: Some(aggregation), ..options };
+    let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap_or_else(|error| panic!("{error}"));
+    simulation.run(&mut |_| true)
+}
+
+/// All ranks have ended with 0, and no node has refused anything.
+fn completed(outcome: &Outcome) {
+    assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
+    assert!(outcome.codes.iter().all(|code| *code == Some(0)), "{:?}", outcome.codes);
+    assert_eq!(outcome.statistics.aggregation_refused, 0);
+}
+
+/// A value whose sums differ with the order of additions.
+fn value(rank: u32, at: usize) -> f64 {
+    let seed = rank.wrapping_mul(0x9e37_79b9) ^ (at as u32).wrapping_mul(0x85eb_ca6b);
+    f64::from(seed) * 10f64.powi((seed % 17) as i32 - 8)
+}
+
+fn write(process: &Process, count: usize) {
+    let rank = process.rank();
+    for at in 0..count {
+        process.memory_mut()[8 * at..][..8].copy_from_slice(&value(rank, at).to_le_bytes());
+    }
+}
+
+fn read(process: &Process, count: usize) -> Vec<f64> {
+    (0..count).map(|at| f64::from_bits(process.word(8 * at as u64))).collect()
+}
+
+/// All-reduces of several lengths. Each rank compares with the exact sum within the error of doubles; the result of rank 0 and the hash
+/// of the run are returned.
+fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (Vec<f64>, u64) {
+    let results = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let kept = results.clone();
+    let ranks = machine.topology.nodes();
+    let options = Options { network: model, ..Options::default() };
+    let outcome = run(machine, ranks, (1, options), move |process| {
+        let kept = kept.clone();
+        async move {
+            let (rank, size) = (process.rank(), process.size());
+            let members: Vec<u32> = (0..size).collect();
+            let group = process.join_group(0, &members).await.expect("a group");
+            for count in [0, 1, 31, 33, 500, 2048] {
+                // Ranks come at different times, so requests arrive in another order.
+                process.sleep(Time::from_ns(u64::from(rank.wrapping_mul(delays) % 97) * 10)).await;
+                write(&process, count);
+                process.reduce_in_network(&group, FLOATS, 0, 8 * count as u64).await.expect("a result");
+                let sums = read(&process, count);
+                for (at, sum) in sums.iter().enumerate() {
+                    let exact: f64 = (0..size).map(|rank| value(rank, at)).sum();
+                    let scale: f64 = (0..size).map(|rank| value(rank, at).abs()).sum();
+                    assert!((sum - exact).abs() <= scale * 1e-13, "{at} of {count}: {sum} and not {exact}");
+                }
+                if rank == 0 {
+                    kept.borrow_mut().extend(sums);
+                }
+            }
+            0
+        }
+    });
+    completed(&outcome);
+    let sums = results.borrow().clone();
+    (sums, outcome.statistics.hash)
+}
+
+#[test]
+fn sums_are_right_on_every_topology_and_the_same_in_every_order() {
+    for (topology, routing) in TOPOLOGIES {
+        let machine = machine(topology, routing);
+        let (sums, hash) = all_reduce(&machine, Model::Packet, 0);
+        assert_eq!(all_reduce(&machine, Model::Packet, 0), (sums.clone(), hash), "two runs differ on {topology}");
+        let late = all_reduce(&machine, Model::Packet, 37);
+        assert_ne!(late.1, hash, "the delays changed nothing");
+        let whole = all_reduce(&machine, Model::Message, 61);
+        for other in [late.0, whole.0] {
+            let same = sums.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same && sums.len() == other.len(), "the order of arrival changed a sum on {topology}");
+        }
+    }
+}
+
+#[test]
+fn groups_overlap_and_do_not_mix() {
+    let machine = machine(TOPOLOGIES[0].0, TOPOLOGIES[0].1);
+    // Five groups meet at the root, and three at a rank.
+    let outcome = run(&machine, 30, (5, Options::default()), |process| async move {
+        let rank = process.rank();
+        let all: Vec<u32> = (0..30).collect();
+        let third: Vec<u32> = all.iter().copied().filter(|other| other % 3 == rank % 3).collect();
+        let backwards: Vec<u32> = all.iter().rev().copied().collect();
+        let mut groups = Vec::new();
+        for (number, members) in [(0, &all), (1 + rank % 3, &third), (7, &backwards)] {
+            groups.push((process.join_group(number, members).await.expect("a group"), members.clone()));
+        }
+        let count = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+        for round in 0..20u64 {
+            for (group, members) in &groups {
+                process.memory_mut()[..8].copy_from_slice(&(u64::from(rank) + round).to_le_bytes());
+                process.reduce_in_network(group, count, 0, 8).await.expect("a result");
+                let expected: u64 = members.iter().map(|member| u64::from(*member) + round).sum();
+                if process.word(0) != expected {
+                    return 1;
+                }
+            }
+        }
+        0
+    });
+    completed(&outcome);
+}
+
+#[test]
+fn groups_that_all_have_left_make_room() {
+    let machine = machine(TOPOLOGIES[0].0, TOPOLOGIES[0].1);
+    let outcome = run(&machine, 30, (1, Options::default()), |process| async move {
+        let members: Vec<u32> = (0..30).collect();
+        for number in 0..5 {
+            let group = process.join_group(number, &members).await.expect("room for a group");
+            process.reduce_in_network(&group, FLOATS, 0, 0).await.expect("a barrier");
+            process.leave_group(group).await;
+            process.sleep(Time::from_ns(20_000)).await;
+        }
+        0
+    });
+    completed(&outcome);
+}
+
+#[test]
+fn members_hear_of_a_death() {
+    let machine = machine(TOPOLOGIES[1].0, TOPOLOGIES[1].1);
+    let ranks = machine.topology.nodes();
+    for (victim, at) in [(0, 1), (0, 3), (5, 4), (ranks - 1, 9), (20, 15), (7, 40)] {
+        let deaths = vec![Death { at: Time::from_ns(at * 1000), rank: victim }];
+        let options = Options { deaths, keep_going: true, ..Options::default() };
+        let outcome = run(&machine, ranks, (1, options), move |process| async move {
+            let members: Vec<u32> = (0..process.size()).collect();
+            let group = match process.join_group(0, &members).await {
+                Ok(group) => group,
+                Err(Failure::Lost) => return 2,
+                Err(_) => return 1,
+            };
+            loop {
+                match process.reduce_in_network(&group, FLOATS, 0, 512).await {
+                    Ok(()) => {}
+                    Err(Failure::Lost) => return 2,
+                    Err(_) => return 3,
+                }
+            }
+        });
+        assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
+        for (rank, code) in outcome.codes.iter().enumerate().filter(|(rank, _)| *rank as u32 != victim) {
+            assert_eq!(*code, Some(2), "rank {rank}, when {victim} died at {at} us");
+        }
+    }
+}
+
+#[test]
+fn machines_whose_switches_do_not_reduce_are_refused() {
+    let cluster = load::load(&file("cluster.toml")).unwrap();
+    let error = Aggregation::new(&cluster, &[0, 1], 1).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("cluster") && error.contains("[aggregation]"), "{error}");
+    for (key, value, word) in
+        [("children", "1", "children"), ("credits", "0", "credits"), ("payload_bytes", "7", "payload")]
+    {
+        let key = format!("aggregation.{key}");
+        let error = load::load_with(&file("switchib2.toml"), &[(key, value.to_owned())]).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(word), "{error}");
+    }
+}
