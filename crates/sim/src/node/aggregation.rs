@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, Granted, JobError, JobRequest, Manager, Member, Step};
+use selvedge_manager::{Action, Config, Granted, JobError, JobRequest, Manager, Member};
 use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, Sender};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
@@ -67,6 +67,8 @@ pub struct Aggregation {
     switches: BTreeMap<u32, RouterId>,
     limits: Limits,
     actions: Vec<Action>,
+    /// It knows the machine's topology, without the nodes in the switches.
+    manager: Manager,
     topology: Arc<Topology>,
     routing: Routing,
     /// The first node of the topology that is inside a switch.
@@ -119,6 +121,7 @@ impl Aggregation {
             switches,
             limits,
             actions,
+            manager,
             topology: Arc::new(topology),
             routing,
             inside_from,
@@ -131,6 +134,18 @@ impl Aggregation {
         &self.placement
     }
 
+    /// The number that a channel of the machine has beside the nodes in the switches.
+    pub(super) fn channel(&self, channel: u32) -> u32 {
+        let before = self.manager.topology();
+        match before.channel_source(channel) {
+            Some((router, port)) => self.topology.channel(router, port),
+            None => {
+                let first = before.channels() - before.nodes();
+                self.topology.injection_channel(NodeId(channel.saturating_sub(first)))
+            }
+        }
+    }
+
     /// Aggregation nodes that the job uses.
     pub fn nodes(&self) -> usize {
         self.switches.len()
@@ -140,6 +155,7 @@ impl Aggregation {
 /// The aggregation nodes of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Switches {
+    manager: Option<Manager>,
     /// In the order of their numbers.
     nodes: Vec<SwitchNode>,
     /// The number of the first among those of the ranks, and its node of the topology.
@@ -157,17 +173,26 @@ struct SwitchNode {
 impl Switches {
     /// The nodes as the manager has set them. The machine gets the topology that has them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
-        let Aggregation { switches, limits, actions, topology, routing, inside_from, .. } = aggregation;
+        let Aggregation { switches, limits, actions, manager, topology, routing, inside_from, .. } = aggregation;
         (machine.topology, machine.routing) = (topology.clone(), routing.clone());
         machine.network.inside_from = *inside_from;
         let node = |&an: &u32| SwitchNode { an, own: OwnNode::new(*limits) };
-        let mut made = Switches { nodes: switches.keys().map(node).collect(), first: ranks, inside_from: *inside_from };
+        let nodes = switches.keys().map(node).collect();
+        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from };
+        made.carry_out(actions);
+        made.manager = Some(manager.clone());
+        made
+    }
+
+    /// Does at the nodes what the manager says. Processes are told by their nodes. The tables were sized for it.
+    fn carry_out(&mut self, actions: &[Action]) {
         for action in actions {
             let Action::Node { address, step, .. } = action else { continue };
-            let Some(place) = made.place(*address) else { continue };
-            set(step, &mut made.nodes[place].own);
+            let Some(place) = self.place(*address) else { continue };
+            if step.carry_out(&mut self.nodes[place].own.node()).is_err() {
+                log::error!("aggregation node {address:#x} has no room for {step:?}");
+            }
         }
-        made
     }
 
     /// The nodes of the topology that they are.
@@ -179,13 +204,6 @@ impl Switches {
     fn place(&self, address: u64) -> Option<usize> {
         let an = address.checked_sub(NODES_AT).and_then(|an| u32::try_from(an).ok())?;
         self.nodes.binary_search_by_key(&an, |node| node.an).ok()
-    }
-}
-
-/// Carries out what the manager says. The tables were sized for it.
-fn set(step: &Step, own: &mut OwnNode) {
-    if step.carry_out(&mut own.node()).is_err() {
-        log::error!("an aggregation node has no room for {step:?}");
     }
 }
 
@@ -245,13 +263,12 @@ impl<R: Ranks> Simulation<R> {
         self.send_what_is_due(now, place);
     }
 
-    /// A rank has been killed. The manager knows what dies, and says it to the nodes: groups in which the rank is a child fail (seed 001,
-    /// section III.E).
-    pub(super) fn aggregation_lost(&mut self, now: Time, rank: u32) {
-        for place in 0..self.aggregation.nodes.len() {
-            set(&Step::Lose { address: rank.into() }, &mut self.aggregation.nodes[place].own);
-            self.send_what_is_due(now, place);
-        }
+    /// The manager hears of a loss at once, and says to the nodes what follows (seed 001, section III.E).
+    pub(super) fn aggregation_changes(&mut self, now: Time, change: impl FnOnce(&mut Manager) -> Vec<Action>) {
+        let Some(manager) = &mut self.aggregation.manager else { return };
+        let actions = change(manager);
+        self.aggregation.carry_out(&actions);
+        (0..self.aggregation.nodes.len()).for_each(|place| self.send_what_is_due(now, place));
     }
 
     fn send_what_is_due(&mut self, now: Time, place: usize) {

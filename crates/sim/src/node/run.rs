@@ -464,6 +464,11 @@ impl<R: Ranks> Simulation<R> {
             Event::Fire { rank, ni } => self.fire(now, rank, ni),
             Event::Fault(number) => {
                 let Fault { channel, up, .. } = self.options.faults[number as usize];
+                self.aggregation_changes(now, |manager| match up {
+                    true => manager.link_back(channel),
+                    false => manager.link_lost(channel),
+                });
+                let channel = self.options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
                 let queue = &mut NetworkQueue(&mut self.queue);
                 match (&mut self.network, up) {
                     (AnyNetwork::Packets(network), true) => network.repair_link(now, channel, queue),
@@ -646,7 +651,7 @@ impl<R: Ranks> Simulation<R> {
         let code = self.ranks.kill(rank);
         self.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
         self.end(rank, now, code);
-        self.aggregation_lost(now, rank);
+        self.aggregation_changes(now, |manager| manager.process_lost(rank.into()));
         self.died |= !self.options.keep_going;
         self.resume_released(now);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Aggregation, Death, End, Model, Options, Outcome, Simulation};
+use selvedge_sim::node::{Aggregation, Death, End, Fault, Model, Options, Outcome, Simulation};
 use selvedge_sim::program::aggregation::Reduce;
 use selvedge_sim::program::{Needs, Process, Tasks};
 use selvedge_sim::time::Time;
@@ -207,6 +207,38 @@ fn members_hear_of_a_death() {
         for (rank, code) in outcome.codes.iter().enumerate().filter(|(rank, _)| *rank as u32 != victim) {
             assert_eq!(*code, Some(2), "rank {rank}, when {victim} died at {at} us");
         }
+    }
+}
+
+/// Losses of ranks that have not joined, and of links of the tree: whoever is in a group hears of it.
+#[test]
+fn members_hear_of_what_the_manager_knows() {
+    let machine = machine(TOPOLOGIES[1].0, TOPOLOGIES[1].1);
+    let ranks = machine.topology.nodes();
+    let at = Time::from_ns(10_000);
+    let death = Options { deaths: vec![Death { at, rank: 4 }], keep_going: true, ..Options::default() };
+    // The links of a leaf upwards: its tree is one of them.
+    let leaf = selvedge_fabric::RouterId(1);
+    let channels = machine.topology.neighbours(leaf).map(|(port, _)| machine.topology.channel(leaf, port));
+    let faults = channels.map(|channel| Fault { at, channel, up: false }).collect();
+    let cut = Options { faults, ..Options::default() };
+    for (options, victim) in [(death, Some(4)), (cut, None)] {
+        let outcome = run(&machine, ranks, (1, options), move |process| async move {
+            if Some(process.rank()) == victim {
+                process.sleep(Time::from_ns(1_000_000)).await;
+            }
+            let members: Vec<u32> = (0..process.size()).collect();
+            let mut outcome = process.join_group(0, &members).await.map(Some);
+            while let Ok(Some(group)) = &outcome {
+                if let Err(failure) = process.reduce_in_network(group, FLOATS, 0, 64).await {
+                    outcome = Err(failure);
+                }
+            }
+            i32::from(outcome.is_err())
+        });
+        assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
+        let heard = outcome.codes.iter().filter(|code| **code == Some(1)).count();
+        assert_eq!(heard as u32, ranks - u32::from(victim.is_some()), "{:?}", outcome.codes);
     }
 }
 
