@@ -307,7 +307,7 @@ fn history(topology: Topology, config: Config, changes: &[(Change, usize)]) -> R
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn on_a_fat_tree(changes in prop::collection::vec((change(), any::<usize>()), 1..40)) {

@@ -79,7 +79,7 @@ fn with_header(body: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     /// Any number of the state is any other, with a checksum that is right: there is an error, or a manager that works and saves the same.
     #[test]

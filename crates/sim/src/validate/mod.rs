@@ -2,7 +2,7 @@
 //! The quantitative claims of the seeds, compared with the predictions of the simulator.
 //!
 //! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are
-//! those of its components, never those of a predicted curve. A claim that is missed is a result, too: the table shows
+//! those of its components, never those of a predicted curve, but for two of seed 001, whose claims then count as inputs. A claim that is missed is a result, too: the table shows
 //! it with its reason.
 //!
 //! | file | what |

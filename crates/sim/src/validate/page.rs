@@ -25,7 +25,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
         out,
         "# Validation\n\n\
          What the source documents claim in numbers or in order, and what the simulator predicts. Written by `selvedge validate`.\n\n\
-         The machines in `machines/` are set from figures of components, each with its source, and never from the curves predicted \
+         The machines in `machines/` are set from figures of components, each with its source, and, but for two of seed 001 whose claims count as inputs, never from the curves predicted \
          here. Where a prediction misses, the table says so, and a note says why. Published and simulated numbers have columns of their \
          own. The thresholds were fixed before the first run: a number *holds* within {HOLDS_PERCENT} % of what was published, is *near* \
          within {NEAR_PERCENT} %, and *misses* beyond; an order holds where it is right everywhere, is near where the only exceptions are \
