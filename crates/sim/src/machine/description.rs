@@ -337,6 +337,10 @@ pub struct AggregationTable {
     pub credits: Figure,
     /// The most payload of a request.
     pub payload_bytes: Figure,
+    /// Inner ports between a switch and its node, each with units of its own. With as many as the switch has ports, each link of the switch
+    /// has its own. Default: 1.
+    #[serde(default = "one")]
+    pub ports: Figure,
 }
 
 /// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.

@@ -426,7 +426,7 @@ impl Reader<'_> {
 
     fn aggregation(&self, description: &Description) -> Result<Option<AggregationModel>, MachineError> {
         let Some(table) = &description.aggregation else { return Ok(None) };
-        let AggregationTable { trees, children, credits, payload_bytes } = table;
+        let AggregationTable { trees, children, credits, payload_bytes, ports } = table;
         let whole = |key: &str, figure: &Figure, least: u64, most: u32| {
             self.whole("aggregation", key, figure, least, most.into()).map(|value| value as u32)
         };
@@ -435,6 +435,7 @@ impl Reader<'_> {
             children: whole("children", children, 2, records::CHILDREN_MAX)?,
             credits: whole("credits", credits, 1, records::CREDITS_MAX)?,
             payload_bytes: whole("payload_bytes", payload_bytes, 8, 1 << 24)?,
+            ports: whole("ports", ports, 1, 1 << 10)?,
         }))
     }
 

@@ -203,6 +203,8 @@ pub struct AggregationModel {
     pub credits: u32,
     /// The most payload of a request.
     pub payload_bytes: u32,
+    /// Inner ports between a switch and its node.
+    pub ports: u32,
 }
 
 impl Machine {

@@ -73,6 +73,8 @@ pub struct Aggregation {
     routing: Routing,
     /// The first node of the topology that is inside a switch.
     inside_from: u32,
+    /// Inner ports of a switch: so many nodes of the topology are its aggregation node.
+    ports: u32,
     /// The node of each rank.
     placement: Vec<u32>,
 }
@@ -111,7 +113,8 @@ impl Aggregation {
                 switches.insert(node.an.0, *router);
             }
         }
-        let routers: Vec<RouterId> = switches.values().copied().collect();
+        let ports = model.ports as usize;
+        let routers: Vec<RouterId> = switches.values().flat_map(|router| std::iter::repeat_n(*router, ports)).collect();
         let topology = machine.topology.with_nodes_inside(&routers)?;
         let routing = Routing::new(&topology, machine.routing.algorithm(), machine.routing.virtual_channels())?;
         let inside_from = machine.topology.nodes();
@@ -125,6 +128,7 @@ impl Aggregation {
             topology: Arc::new(topology),
             routing,
             inside_from,
+            ports: model.ports,
             placement,
         })
     }
@@ -161,24 +165,26 @@ pub(super) struct Switches {
     /// The number of the first among those of the ranks, and its node of the topology.
     first: u32,
     inside_from: u32,
+    ports: u32,
 }
 
 #[derive(Debug)]
 struct SwitchNode {
     /// Its number in the trees.
     an: u32,
+    router: RouterId,
     own: OwnNode,
 }
 
 impl Switches {
     /// The nodes as the manager has set them. The machine gets the topology that has them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
-        let Aggregation { switches, limits, actions, manager, topology, routing, inside_from, .. } = aggregation;
+        let Aggregation { switches, limits, actions, manager, topology, routing, inside_from, ports, .. } = aggregation;
         (machine.topology, machine.routing) = (topology.clone(), routing.clone());
         machine.network.inside_from = *inside_from;
-        let node = |&an: &u32| SwitchNode { an, own: OwnNode::new(*limits) };
-        let nodes = switches.keys().map(node).collect();
-        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from };
+        let node = |(&an, &router): (&u32, &RouterId)| SwitchNode { an, router, own: OwnNode::new(*limits) };
+        let nodes = switches.iter().map(node).collect();
+        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from, ports: *ports };
         made.carry_out(actions);
         made.manager = Some(manager.clone());
         made
@@ -195,9 +201,15 @@ impl Switches {
         }
     }
 
-    /// The nodes of the topology that they are.
+    /// The first node of the topology that each of them is.
     pub fn nodes(&self) -> impl Iterator<Item = u32> + use<> {
-        self.inside_from..self.inside_from + self.nodes.len() as u32
+        let (first, ports) = (self.inside_from, self.ports);
+        (0..self.nodes.len() as u32).map(move |place| first + place * ports)
+    }
+
+    /// Nodes of the topology, those inside switches among them.
+    pub fn all_nodes(&self) -> usize {
+        self.inside_from as usize + self.nodes.len() * self.ports as usize
     }
 
     /// The place of the node with an address.
@@ -231,6 +243,30 @@ impl<R: Ranks> Simulation<R> {
             return None;
         }
         self.aggregation.place(address).map(|place| self.aggregation.first + place as u32)
+    }
+
+    /// The node of the topology at which a rank or an aggregation node exchanges messages with another. A switch with several inner ports
+    /// uses that of the link to the other.
+    #[inline]
+    pub(super) fn node_towards(&self, rank: u32, other: u32) -> u32 {
+        let node = self.nodes[rank as usize];
+        match self.aggregation.ports > 1 && self.is_aggregation_node(rank) {
+            true => node + self.inner_port(rank, other),
+            false => node,
+        }
+    }
+
+    fn inner_port(&self, rank: u32, other: u32) -> u32 {
+        let place = |rank: u32| (rank - self.aggregation.first) as usize;
+        let (topology, router) = (&self.machine.topology, self.aggregation.nodes[place(rank)].router);
+        let link = match self.is_aggregation_node(other) {
+            true => {
+                let there = self.aggregation.nodes[place(other)].router;
+                topology.neighbours(router).find(|(_, next)| *next == there).map(|(port, _)| port)
+            }
+            false => Some(topology.attachment(NodeId(self.nodes[other as usize])).1),
+        };
+        link.map_or(0, |port| u32::from(port.0) % self.aggregation.ports)
     }
 
     pub(super) fn aggregation_class(&self, from: u32, to: u32) -> Class {

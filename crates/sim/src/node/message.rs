@@ -251,7 +251,8 @@ impl<R: Ranks> Simulation<R> {
 
     /// The send engine of the node processes a message or response.
     pub(super) fn emit(&mut self, now: Time, index: u32) {
-        let (source, target) = (self.nodes[self.sender(index) as usize], self.nodes[self.receiver(index) as usize]);
+        let (from, to) = (self.sender(index), self.receiver(index));
+        let (source, target) = (self.node_towards(from, to), self.node_towards(to, from));
         let machine = self.machine.clone();
         let class = self.class_of(index);
         let message = &mut self.messages[index as usize];

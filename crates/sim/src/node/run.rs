@@ -281,6 +281,7 @@ impl<R: Ranks> Simulation<R> {
         nodes.extend(aggregation.nodes());
         let network = AnyNetwork::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
+        let highest = if options.aggregation.is_some() { aggregation.all_nodes() } else { highest };
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
         let new_rank = |rank| RankState {
             activity: if rank < size { Activity::Due } else { Activity::Ended },

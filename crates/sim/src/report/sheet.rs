@@ -185,7 +185,7 @@ impl Sheet {
             );
         }
         if let Some(table) = aggregation {
-            add_all!(sheet, "aggregation", table, AggregationTable { trees, children, credits, payload_bytes });
+            add_all!(sheet, "aggregation", table, AggregationTable { trees, children, credits, payload_bytes, ports });
         }
         add_all!(
             sheet,

@@ -50,9 +50,19 @@ fn run<F: Future<Output = i32> + 'static>(
     (groups, options): (u32, Options),
     body: impl Fn(Process) -> F + 'static,
 ) -> Outcome {
+    run_with(machine, ranks, (groups, 1 << 14, options), body)
+}
+
+/// The same with so many bytes of memory for each rank.
+fn run_with<F: Future<Output = i32> + 'static>(
+    machine: &Arc<Machine>,
+    ranks: u32,
+    (groups, memory_bytes, options): (u32, usize, Options),
+    body: impl Fn(Process) -> F + 'static,
+) -> Outcome {
     let placement: Vec<u32> = (0..ranks).collect();
     let aggregation = Arc::new(Aggregation::new(machine, &placement, groups).unwrap_or_else(|error| panic!("{error}")));
-    let needs = Needs { memory_bytes: 1 << 14, groups, ..Needs::default() };
+    let needs = Needs { memory_bytes, groups, ..Needs::default() };
     let mut tasks = Tasks::new(ranks, machine, &needs, move |process| Box::pin(body(process)));
     tasks.grant(&aggregation);
     let options = Options { aggregation: Some(aggregation), ..options };
@@ -133,6 +143,35 @@ fn sums_are_right_on_every_topology_and_the_same_in_every_order() {
             let same = sums.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same && sums.len() == other.len(), "the order of arrival changed a sum on {topology}");
         }
+    }
+}
+
+/// Streaming: a long vector is reduced at 95 % of the rate of a link, up and down at once. The model of whole messages keeps a channel for a
+/// message from its first byte to its last, and reaches less.
+#[test]
+fn long_vectors_are_reduced_at_the_rate_of_a_link() {
+    let machine = Arc::new(load::load(&file("quantum.toml")).unwrap_or_else(|error| panic!("{error}")));
+    let rate = machine.network.link.bandwidth_bytes_per_s as f64;
+    const BYTES: u64 = 8 << 20;
+    for (network, least) in [(Model::Packet, 0.95), (Model::Message, 0.8)] {
+        let options = Options { network, ..Options::default() };
+        let kept = std::rc::Rc::new(std::cell::Cell::new(Time::ZERO));
+        let slowest = kept.clone();
+        let outcome = run_with(&machine, 24, (1, BYTES as usize, options), move |process| {
+            let slowest = slowest.clone();
+            async move {
+                let members: Vec<u32> = (0..process.size()).collect();
+                let group = process.join_group(0, &members).await.expect("a group");
+                let start = process.now();
+                write(&process, BYTES as usize / 8);
+                process.reduce_in_network(&group, FLOATS, 0, BYTES).await.expect("a result");
+                slowest.set(slowest.get().max(process.now() - start));
+                0
+            }
+        });
+        completed(&outcome);
+        let reached = BYTES as f64 / kept.get().as_seconds_f64() / rate;
+        assert!((least..1.0).contains(&reached), "{reached} of the link by {network:?}");
     }
 }
 
