@@ -87,8 +87,8 @@ impl Aggregation {
         let (groups, credits) = (groups.max(1), model.credits);
         let bytes = model.payload_bytes;
         let children = model.children;
-        // An operation needs the operands of all children until they are reduced in order.
-        let blocks = u64::from(groups) * u64::from(2 * credits * children) * u64::from(bytes.div_ceil(64));
+        // As the manager charges for a credit: the operands of all children of two operations, rounded up.
+        let blocks = u64::from(groups) * u64::from(4 * credits * children) * u64::from(bytes.div_ceil(64));
         let operand_blocks = blocks.next_power_of_two().min(1 << 24) as u32;
         let limits = Limits { jobs: 1, trees: model.trees, groups, children, credits, operand_blocks }.clamped();
         let spec = TreeSpec { trees: model.trees, radix_max: children, depth_max: None, sites: Sites::AllRouters };

@@ -90,7 +90,7 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     progress("SHArP: against the hosts, pipelined (tables IV to VI)");
     pipelined(&machine, results)?;
     results.left_out = vec![
-        "table II: how many hosts each system had; no measurement",
+        "table II: hosts without tuning, whose activity the seed does not describe",
         "table VI, columns with multicast: the simulated switches have no multicast yet",
         "table VII: the application's halo exchanges are not published, so there is nothing to replay",
         "table IV, MVAPICH2: another host algorithm, whose implementation the seed does not describe",
