@@ -360,6 +360,7 @@ impl Topology {
             }
             wider.first_port.push(wider.peers.len() as u32);
         }
+        wider.node_names = (0..self.nodes()).map(|node| self.node_name(NodeId(node))).collect();
         for &router in routers {
             let node = wider.attachments.len() as u32;
             let free = more[router.0 as usize];
@@ -368,9 +369,7 @@ impl Topology {
             let channel = wider.channel(router, Port(port)) as usize;
             wider.peers[channel] = PackedPeer { id: node, port: 0, what: What::Node };
             wider.attachments.push((router, Port(port)));
-            if !wider.node_names.is_empty() {
-                wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
-            }
+            wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
         }
         Ok(wider)
     }
