@@ -212,6 +212,8 @@ pub(super) struct Switches {
     /// The number of the first among those of the ranks, and its node of the topology.
     first: u32,
     inside_from: u32,
+    /// The job's number.
+    job: u32,
 }
 
 #[derive(Debug)]
@@ -224,12 +226,14 @@ struct SwitchNode {
 impl Switches {
     /// The nodes as the manager has set them. The machine gets the topology that has them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
-        let Aggregation { switches, limits, actions, manager, topology, routing, inside_from, .. } = aggregation;
+        let Aggregation { granted, switches, limits, actions, manager, topology, routing, inside_from, .. } =
+            aggregation;
+        let job = granted.job;
         (machine.topology, machine.routing) = (topology.clone(), routing.clone());
         machine.network.inside_from = *inside_from;
         let node = |&an: &u32| SwitchNode { an, own: OwnNode::new(*limits) };
         let nodes = switches.keys().map(node).collect();
-        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from };
+        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from, job };
         made.carry_out(actions);
         made.manager = Some(manager.clone());
         made
@@ -320,6 +324,26 @@ impl<R: Ranks> Simulation<R> {
         let actions = change(manager);
         self.aggregation.carry_out(&actions);
         (0..self.aggregation.nodes.len()).for_each(|place| self.send_what_is_due(now, place));
+    }
+
+    /// The fabric has lost a message for good: the groups of its job fail. A rank hears it from its NIC, for what its node would tell it
+    /// may be lost as well.
+    pub(super) fn lose_aggregation(&mut self, now: Time, index: u32) {
+        let (from, to) = (self.messages[index as usize].from, self.messages[index as usize].to);
+        self.conclude(now, index);
+        let place = |rank: u32| rank.checked_sub(self.aggregation.first).map(|place| place as usize);
+        let number = |rank| place(rank).and_then(|place| self.aggregation.nodes.get(place)).map(|node| node.an);
+        let of_rank = match (number(from), number(to)) {
+            (None, Some(an)) => Some((from, an)),
+            (Some(an), None) => Some((to, an)),
+            _ => None,
+        };
+        if let Some((rank, an)) = of_rank {
+            self.ranks.lose_aggregation_node(rank, NODES_AT | u64::from(an));
+            self.wake(rank, now);
+        }
+        let job = self.aggregation.job;
+        self.aggregation_changes(now, |manager| manager.job_lost(job));
     }
 
     fn send_what_is_due(&mut self, now: Time, place: usize) {

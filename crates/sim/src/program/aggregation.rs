@@ -40,6 +40,11 @@ impl Memberships {
         Member { memberships: &mut self.memberships, started: &mut self.started }
     }
 
+    /// The fabric has lost a message between the rank and its aggregation node: the groups there fail.
+    pub(super) fn lose(&mut self, node: u64) {
+        self.member().lose(node);
+    }
+
     /// Takes what comes from an aggregation node.
     pub(super) fn deliver(&mut self, bus: &mut MemoryBus<'_>, request: &Request) -> Verdict {
         match self.member().receive(bus, request) {
