@@ -350,10 +350,10 @@ impl Topology {
         }
         let mut wider = self.clone();
         (wider.first_port, wider.peers, wider.weights) = (alloc::vec![0], Vec::new(), Vec::new());
-        for router in 0..self.routers() as usize {
+        for (router, &inside) in more.iter().enumerate() {
             let own = self.first_port[router] as usize..self.first_port[router + 1] as usize;
             wider.peers.extend_from_slice(&self.peers[own.clone()]);
-            wider.peers.resize(wider.peers.len() + more[router] as usize, UNCONNECTED);
+            wider.peers.resize(wider.peers.len() + inside as usize, UNCONNECTED);
             if self.is_weighted() {
                 wider.weights.extend_from_slice(&self.weights[own]);
                 wider.weights.resize(wider.peers.len(), 1);
