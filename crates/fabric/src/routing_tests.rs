@@ -512,6 +512,13 @@ fn nodes_inside_switches_are_reached() {
         let routers: Vec<RouterId> = (0..topology.routers()).map(RouterId).collect();
         let wider = topology.with_nodes_inside(&routers).expect("it is small");
         assert_eq!(wider.nodes(), topology.nodes() + topology.routers());
+        for node in 0..wider.nodes() {
+            let name = match node.checked_sub(topology.nodes()) {
+                None => topology.node_name(NodeId(node)),
+                Some(router) => alloc::format!("inside {}", topology.router_name(RouterId(router))),
+            };
+            assert_eq!(wider.node_name(NodeId(node)), name);
+        }
         for algorithm in Algorithm::fitting(&topology) {
             let Some(channels) = algorithm.virtual_channels_needed(&wider) else { continue };
             let routing = Routing::new(&wider, algorithm, channels).expect("it fits");

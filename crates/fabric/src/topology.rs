@@ -350,16 +350,17 @@ impl Topology {
         }
         let mut wider = self.clone();
         (wider.first_port, wider.peers, wider.weights) = (alloc::vec![0], Vec::new(), Vec::new());
-        for router in 0..self.routers() as usize {
+        for (router, &inside) in more.iter().enumerate() {
             let own = self.first_port[router] as usize..self.first_port[router + 1] as usize;
             wider.peers.extend_from_slice(&self.peers[own.clone()]);
-            wider.peers.resize(wider.peers.len() + more[router] as usize, UNCONNECTED);
+            wider.peers.resize(wider.peers.len() + inside as usize, UNCONNECTED);
             if self.is_weighted() {
                 wider.weights.extend_from_slice(&self.weights[own]);
                 wider.weights.resize(wider.peers.len(), 1);
             }
             wider.first_port.push(wider.peers.len() as u32);
         }
+        wider.node_names = (0..self.nodes()).map(|node| self.node_name(NodeId(node))).collect();
         for &router in routers {
             let node = wider.attachments.len() as u32;
             let free = more[router.0 as usize];
@@ -368,9 +369,7 @@ impl Topology {
             let channel = wider.channel(router, Port(port)) as usize;
             wider.peers[channel] = PackedPeer { id: node, port: 0, what: What::Node };
             wider.attachments.push((router, Port(port)));
-            if !wider.node_names.is_empty() {
-                wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
-            }
+            wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
         }
         Ok(wider)
     }

@@ -33,6 +33,14 @@ impl Manager {
         self.finish(actions)
     }
 
+    /// Messages of a job are lost, though no part is known to be. Its groups fail.
+    pub fn job_lost(&mut self, job: u32) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.revoke(&[job], |_| false, &mut actions);
+        self.renew(&mut actions);
+        self.finish(actions)
+    }
+
     /// An aggregation node is lost, but its router or host is not: a process has ended, or a unit is broken.
     pub fn node_lost(&mut self, an: AnId) -> Vec<Action> {
         self.lost(Part::An(an))

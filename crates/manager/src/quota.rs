@@ -43,8 +43,8 @@ pub(crate) struct Presence {
     pub level: u32,
 }
 
-/// Blocks that a job is charged for at a node.
-pub(crate) fn blocks(quota: &Quota, children: u32) -> u64 {
+/// Blocks of [`OPERAND_ALIGN`] bytes that a job is charged for at a node where its groups have so many children.
+pub fn blocks(quota: &Quota, children: u32) -> u64 {
     blocks_of_credit(quota.bytes, children).saturating_mul(quota.credits.into())
 }
 

@@ -188,13 +188,14 @@ pub fn simulate<R: Ranks>(
         outcome,
     };
     if let Some(path) = &output.trace {
-        let topology = plan.machine.topology.clone();
+        // It also has the nodes inside switches.
+        let topology = simulation.network().topology();
         let title = format!("{} on {}", plan.program, plan.machine.name);
         let names = Names {
             title: &title,
             nodes: &placement,
             node: &|node| topology.node_name(NodeId(node)),
-            channel: &|channel| channels::channel_name(&topology, channel),
+            channel: &|channel| channels::channel_name(topology, channel),
         };
         let written = stream(path, |out| timeline::write(simulation.trace(), &names, out))?;
         run.spans = Some((written.spans, written.left_out));

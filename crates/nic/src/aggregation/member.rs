@@ -166,6 +166,15 @@ impl Member<'_> {
         }
     }
 
+    /// A leaf node is lost, or cannot be reached: its groups fail.
+    pub fn lose(&mut self, node: u64) {
+        for index in 0..self.memberships.len() {
+            if self.memberships[index].node == node {
+                self.fail(index, Failure::Lost);
+            }
+        }
+    }
+
     fn joined(&mut self, sender: Sender, joined: &Joined) -> Result<(), Failure> {
         let index = self.find_for(sender, joined.group)?;
         let each = self.records_each() as u32;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, Granted, JobError, JobRequest, Manager, Member};
+use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
 use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, Sender};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
@@ -48,6 +48,21 @@ const KEY: u64 = 0x5e1f_ed9e;
 pub enum AggregationError {
     #[error("the switches of {machine} do not reduce: its file has no [aggregation]")]
     NoNodes { machine: String },
+    #[error(
+        "{groups} groups of {children} children and {credits} operations of {bytes} bytes are more than an aggregation node can have: \
+         form fewer groups, or lower credits, children or payload_bytes of [aggregation]"
+    )]
+    TooLarge { groups: u32, children: u32, credits: u32, bytes: u32 },
+    #[error(
+        "a group of all ranks has more children at an aggregation node than the {room} of aggregation.children: raise it, or put fewer \
+         ranks on a node (--ranks-per-node)"
+    )]
+    TooManyChildren { room: u32 },
+    #[error(
+        "the routing has no way from {from} to {to}, which are neighbours in the aggregation tree: raise aggregation.children, which is \
+         {children}, so that nodes find parents nearby"
+    )]
+    NoWay { from: String, to: String, children: u32 },
     #[error(transparent)]
     Tree(#[from] TreeError),
     #[error(transparent)]
@@ -87,10 +102,14 @@ impl Aggregation {
         let (groups, credits) = (groups.max(1), model.credits);
         let bytes = model.payload_bytes;
         let children = model.children;
-        // As the manager charges for a credit: the operands of all children of two operations, rounded up.
-        let blocks = u64::from(groups) * u64::from(4 * credits * children) * u64::from(bytes.div_ceil(64));
-        let operand_blocks = blocks.next_power_of_two().min(1 << 24) as u32;
+        // What the manager charges for a group with all the children that a node has room for.
+        let quota = Quota { groups, credits: groups.saturating_mul(credits), bytes };
+        let blocks = selvedge_manager::quota::blocks(&quota, children);
+        let operand_blocks = u32::try_from(blocks.next_power_of_two()).unwrap_or(u32::MAX);
         let limits = Limits { jobs: 1, trees: model.trees, groups, children, credits, operand_blocks }.clamped();
+        if u64::from(limits.operand_blocks) < blocks || limits.groups < groups {
+            return Err(AggregationError::TooLarge { groups, children, credits, bytes });
+        }
         let spec = TreeSpec { trees: model.trees, radix_max: children, depth_max: None, sites: Sites::AllRouters };
         let config = Config { spec, limits, share: 100 };
         let address = |an: AnId| NODES_AT | u64::from(an.0);
@@ -99,13 +118,21 @@ impl Aggregation {
         let request = JobRequest {
             external: 0,
             members: placement.iter().enumerate().map(member).collect(),
-            quota: Quota { groups, credits: groups * credits, bytes },
+            quota,
             trees: 1,
             priority: 0,
         };
         let mut actions = manager.start();
-        let (granted, begun) = manager.begin_job(&request, KEY)?;
+        let (granted, begun) = manager.begin_job(&request, KEY).map_err(|error| match error {
+            // Nodes have the operands of as many children as there may be.
+            JobError::NoOperands { .. } => AggregationError::TooManyChildren { room: children },
+            error => error.into(),
+        })?;
         actions.extend(begun);
+        let at_a_node = granted.trees.iter().flat_map(|tree| most_children(tree, placement)).max().unwrap_or(0);
+        if at_a_node > children {
+            return Err(AggregationError::TooManyChildren { room: children });
+        }
         let mut switches = BTreeMap::new();
         let sites = manager.tree_set().map(|set| set.sites().to_vec()).unwrap_or_default();
         for node in granted.trees.iter().flat_map(|tree| tree.nodes()) {
@@ -118,6 +145,19 @@ impl Aggregation {
         let topology = machine.topology.with_nodes_inside(&routers)?;
         let routing = Routing::new(&topology, machine.routing.algorithm(), machine.routing.virtual_channels())?;
         let inside_from = machine.topology.nodes();
+        let node_of = |an: AnId| {
+            switches.keys().position(|&other| other == an.0).map(|at| NodeId(inside_from + at as u32 * model.ports))
+        };
+        for tree in &granted.trees {
+            for (child, parent) in edges(tree).filter_map(|(a, b)| Some((node_of(a)?, node_of(b)?))) {
+                for (from, to) in [(child, parent), (parent, child)] {
+                    if routing.path(&topology, from, to, 0).is_err() {
+                        let name = |node: NodeId| topology.router_name(topology.attachment(node).0);
+                        return Err(AggregationError::NoWay { from: name(from), to: name(to), children });
+                    }
+                }
+            }
+        }
         let placement = placement.to_vec();
         Ok(Aggregation {
             granted,
@@ -156,6 +196,18 @@ impl Aggregation {
     }
 }
 
+/// The aggregation nodes of a tree that have a parent, with it.
+fn edges(tree: &GrantedTree) -> impl Iterator<Item = (AnId, AnId)> {
+    tree.nodes().iter().filter_map(|node| Some((node.an, tree.nodes().get(node.parent?)?.an)))
+}
+
+/// The most children at a node of a tree that a group of ranks on these nodes has.
+fn most_children(tree: &GrantedTree, placement: &[u32]) -> Option<u32> {
+    let members: Vec<NodeId> = placement.iter().map(|node| NodeId(*node)).collect();
+    let group = tree.group(&members)?;
+    members.iter().flat_map(|member| group.expected(*member)).max().map(u32::from)
+}
+
 /// The aggregation nodes of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Switches {
@@ -166,6 +218,8 @@ pub(super) struct Switches {
     first: u32,
     inside_from: u32,
     ports: u32,
+    /// The job's number.
+    job: u32,
 }
 
 #[derive(Debug)]
@@ -179,12 +233,14 @@ struct SwitchNode {
 impl Switches {
     /// The nodes as the manager has set them. The machine gets the topology that has them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
-        let Aggregation { switches, limits, actions, manager, topology, routing, inside_from, ports, .. } = aggregation;
+        let Aggregation { granted, switches, limits, actions, manager, topology, routing, inside_from, ports, .. } =
+            aggregation;
+        let job = granted.job;
         (machine.topology, machine.routing) = (topology.clone(), routing.clone());
         machine.network.inside_from = *inside_from;
         let node = |(&an, &router): (&u32, &RouterId)| SwitchNode { an, router, own: OwnNode::new(*limits) };
         let nodes = switches.iter().map(node).collect();
-        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from, ports: *ports };
+        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from, ports: *ports, job };
         made.carry_out(actions);
         made.manager = Some(manager.clone());
         made
@@ -305,6 +361,26 @@ impl<R: Ranks> Simulation<R> {
         let actions = change(manager);
         self.aggregation.carry_out(&actions);
         (0..self.aggregation.nodes.len()).for_each(|place| self.send_what_is_due(now, place));
+    }
+
+    /// The fabric has lost a message for good: the groups of its job fail. A rank hears it from its NIC, for what its node would tell it
+    /// may be lost as well.
+    pub(super) fn lose_aggregation(&mut self, now: Time, index: u32) {
+        let (from, to) = (self.messages[index as usize].from, self.messages[index as usize].to);
+        self.conclude(now, index);
+        let place = |rank: u32| rank.checked_sub(self.aggregation.first).map(|place| place as usize);
+        let number = |rank| place(rank).and_then(|place| self.aggregation.nodes.get(place)).map(|node| node.an);
+        let of_rank = match (number(from), number(to)) {
+            (None, Some(an)) => Some((from, an)),
+            (Some(an), None) => Some((to, an)),
+            _ => None,
+        };
+        if let Some((rank, an)) = of_rank {
+            self.ranks.lose_aggregation_node(rank, NODES_AT | u64::from(an));
+            self.wake(rank, now);
+        }
+        let job = self.aggregation.job;
+        self.aggregation_changes(now, |manager| manager.job_lost(job));
     }
 
     fn send_what_is_due(&mut self, now: Time, place: usize) {

@@ -198,6 +198,9 @@ impl<R: Ranks> Simulation<R> {
             if message.phase == Phase::Request {
                 self.skip_in_order(index, now);
             }
+            if self.messages[index as usize].command.is_aggregation() {
+                return self.lose_aggregation(now, index);
+            }
             return self.conclude(now, index);
         }
         match message.phase {

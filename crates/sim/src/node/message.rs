@@ -489,9 +489,10 @@ impl<R: Ranks> Simulation<R> {
         self.wake(rank, now);
     }
 
-    /// Notes an operation that has left, or one that reads and has its reply.
+    /// Notes an operation of a rank that has left, or one that reads and has its reply. An aggregation node only does what ranks ask for.
     fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
-        let Some(watch) = &mut self.watch else { return };
+        let is_node = self.is_aggregation_node(self.messages[index as usize].from);
+        let Some(watch) = self.watch.as_mut().filter(|_| !is_node) else { return };
         let message = &self.messages[index as usize];
         let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
         let operation = Operation::of(&message.command, message.to);

@@ -202,6 +202,9 @@ pub trait Ranks {
     /// Reads the payload of a triggered operation from the memory of a descriptor.
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault>;
 
+    /// The fabric has lost a message between a rank and the aggregation node with this address.
+    fn lose_aggregation_node(&mut self, _rank: u32, _address: u64) {}
+
     /// Writes the reply of a get or a fetching atomic into the memory of a descriptor.
     fn scatter(&mut self, rank: u32, ni: u32, side: &Side, from: &[u8]) -> Result<(), Fault>;
 }

@@ -40,6 +40,11 @@ impl Memberships {
         Member { memberships: &mut self.memberships, started: &mut self.started }
     }
 
+    /// The fabric has lost a message between the rank and its aggregation node: the groups there fail.
+    pub(super) fn lose(&mut self, node: u64) {
+        self.member().lose(node);
+    }
+
     /// Takes what comes from an aggregation node.
     pub(super) fn deliver(&mut self, bus: &mut MemoryBus<'_>, request: &Request) -> Verdict {
         match self.member().receive(bus, request) {
@@ -122,7 +127,8 @@ impl Process {
     }
 
     /// Replaces the values of all members by their reduction. The bytes lie at `at` of the rank's memory; pieces of a request's size are
-    /// under way at once, as many as the group has credits.
+    /// under way at once, as many as the group has credits. If a piece fails, the others are reduced all the same: so members agree on
+    /// the operations that the group has had, and it can go on. The first failure is returned.
     pub async fn reduce_in_network(
         &self,
         group: &JoinedGroup,
@@ -130,11 +136,16 @@ impl Process {
         at: u64,
         bytes: u64,
     ) -> Result<(), Failure> {
-        let piece = u64::from(group.bytes);
+        // A value is never in two pieces.
+        let value = reduce.datatype.size_bytes() as u64;
+        let piece = u64::from(group.bytes) / value * value;
+        if piece == 0 && bytes != 0 {
+            return Err(Failure::TooLong);
+        }
         // A barrier is an operation without bytes.
-        let pieces = bytes.div_ceil(piece).max(1);
+        let pieces = bytes.div_ceil(piece.max(1)).max(1);
         let mut numbers = std::collections::VecDeque::new();
-        let mut next = 0;
+        let (mut next, mut reduced) = (0, Ok(()));
         while next < pieces || !numbers.is_empty() {
             if next < pieces && numbers.len() < group.credits as usize {
                 let from = at + next * piece;
@@ -147,13 +158,13 @@ impl Process {
             let taken = self.core.borrow_mut().members.member().take(group.handle, oldest);
             match taken {
                 Some(outcome) => {
-                    outcome?;
                     numbers.pop_front();
+                    reduced = reduced.and(outcome);
                 }
                 None => self.ask(Ask::Wait { until: Time::MAX }).await,
             }
         }
-        Ok(())
+        reduced
     }
 
     async fn start_piece(&self, group: &JoinedGroup, reduce: Reduce, at: u64, bytes: u64) -> Result<u64, Failure> {

@@ -177,6 +177,12 @@ impl Ranks for Tasks {
         }
     }
 
+    fn lose_aggregation_node(&mut self, rank: u32, address: u64) {
+        if let Some(task) = self.tasks.get(rank as usize) {
+            task.process.core.borrow_mut().members.lose(address);
+        }
+    }
+
     fn gather(&mut self, rank: u32, _: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
         let task = &self.tasks[rank as usize];
         if task.dead {

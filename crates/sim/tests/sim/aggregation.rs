@@ -43,7 +43,7 @@ const TOPOLOGIES: [(&str, &str); 6] = [
     ("kind = \"crossbar\"\nnodes = 9", "shortest-path"),
 ];
 
-/// Runs a program on all nodes of a machine; each rank returns an exit code.
+/// Runs a program on all nodes of a machine, unless the options say where; each rank returns an exit code.
 fn run<F: Future<Output = i32> + 'static>(
     machine: &Arc<Machine>,
     ranks: u32,
@@ -60,12 +60,12 @@ fn run_with<F: Future<Output = i32> + 'static>(
     (groups, memory_bytes, options): (u32, usize, Options),
     body: impl Fn(Process) -> F + 'static,
 ) -> Outcome {
-    let placement: Vec<u32> = (0..ranks).collect();
+    let placement = if options.placement.is_empty() { (0..ranks).collect() } else { options.placement.clone() };
     let aggregation = Arc::new(Aggregation::new(machine, &placement, groups).unwrap_or_else(|error| panic!("{error}")));
     let needs = Needs { memory_bytes, groups, ..Needs::default() };
     let mut tasks = Tasks::new(ranks, machine, &needs, move |process| Box::pin(body(process)));
     tasks.grant(&aggregation);
-    let options = Options { aggregation: Some(aggregation), ..options };
+    let options = Options { aggregation: Some(aggregation), placement, ..options };
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap_or_else(|error| panic!("{error}"));
     simulation.run(&mut |_| true)
 }
@@ -294,4 +294,176 @@ fn machines_whose_switches_do_not_reduce_are_refused() {
         let error = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains(word), "{error}");
     }
+}
+
+/// Switch-IB 2 with other figures.
+fn changed(changes: &[(&str, &str)]) -> Arc<Machine> {
+    let changes: Vec<(String, String)> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    Arc::new(load::load_with(&file("switchib2.toml"), &changes).unwrap_or_else(|error| panic!("{error}")))
+}
+
+const COUNT: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+
+/// All-reduces of several lengths by ranks on these nodes. Codes: 0: right; 1: wrong; 2: lost; 3: another failure.
+fn counts(machine: &Arc<Machine>, placement: Vec<u32>, options: Options) -> Outcome {
+    let options = Options { placement, ..options };
+    run(machine, options.placement.len() as u32, (1, options), |process| async move {
+        let code = |failure| if failure == Failure::Lost { 2 } else { 3 };
+        let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
+        let members: Vec<u32> = (0..process.size()).collect();
+        let group = match process.join_group(0, &members).await {
+            Ok(group) => group,
+            Err(failure) => return code(failure),
+        };
+        for round in 0..3 {
+            for words in [0, 1, 16, 33, 512, 2000] {
+                process.sleep(Time::from_ns(rank * 37 % 97 * 10)).await;
+                for at in 0..words {
+                    process.memory_mut()[8 * at as usize..][..8].copy_from_slice(&(rank + at + round).to_le_bytes());
+                }
+                if let Err(failure) = process.reduce_in_network(&group, COUNT, 0, 8 * words).await {
+                    return code(failure);
+                }
+                let expected = |at| size * (size - 1) / 2 + size * (at + round);
+                if (0..words).any(|at| process.word(8 * at) != expected(at)) {
+                    return 1;
+                }
+            }
+        }
+        0
+    })
+}
+
+#[test]
+fn ranks_may_be_anywhere() {
+    let machine = changed(&[("host.same_node", "memory")]);
+    let placements: [Vec<u32>; 6] = [
+        vec![5],
+        vec![100, 5],
+        vec![5, 5],
+        (0..64).map(|rank| rank / 2).collect(),
+        (0..256).map(|rank| rank % 128).collect(),
+        (0..60).map(|rank| rank * 47 % 128).collect(),
+    ];
+    for placement in placements {
+        for network in [Model::Packet, Model::Message] {
+            completed(&counts(&machine, placement.clone(), Options { network, ..Options::default() }));
+        }
+    }
+}
+
+#[test]
+fn limits_of_nodes_are_kept() {
+    let all: Vec<u32> = (0..128).collect();
+    for (key, value) in [
+        ("aggregation.payload_bytes", "8"),
+        ("aggregation.payload_bytes", "12"),
+        ("aggregation.payload_bytes", "100"),
+        ("aggregation.payload_bytes", "4096"),
+        ("aggregation.payload_bytes", "10000"),
+        ("aggregation.credits", "1"),
+        ("aggregation.credits", "100"),
+        ("aggregation.children", "17"),
+        ("aggregation.trees", "1"),
+    ] {
+        completed(&counts(&changed(&[(key, value)]), all.clone(), Options::default()));
+    }
+    // As many children as there may be, and operands whose blocks are no power of two.
+    let full = changed(&[("aggregation.payload_bytes", "5000"), ("aggregation.children", "32")]);
+    completed(&counts(&full, (0..64).map(|rank| rank / 2).collect(), Options::default()));
+    // A NIC that takes two long messages at once refuses others, which then come late.
+    let few = changed(&[("aggregation.payload_bytes", "10000"), ("nic.streams_max", "2"), ("nic.retry_ns", "1000")]);
+    let outcome = counts(&few, all, Options::default());
+    completed(&outcome);
+    assert!(outcome.statistics.refused > 0, "no message was refused");
+}
+
+#[test]
+fn what_nodes_have_no_room_for_is_refused_with_the_key() {
+    let two_each: Vec<u32> = (0..256).map(|rank| rank / 2).collect();
+    for (changes, word) in [
+        ([("aggregation.children", "31")], "aggregation.children"),
+        ([("aggregation.children", "18")], "--ranks-per-node"),
+        ([("aggregation.children", "8")], "aggregation.children"),
+        ([("aggregation.payload_bytes", "16000000")], "payload_bytes"),
+    ] {
+        let error = Aggregation::new(&changed(&changes), &two_each, 1).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(word), "{changes:?}: {error}");
+    }
+    // Hosts of one leaf have their nodes in several spines, and no route leads from spine to spine.
+    let error = Aggregation::new(&changed(&[("aggregation.children", "8")]), &(0..128).collect::<Vec<u32>>(), 1).err();
+    let error = error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("spine") && error.contains("raise aggregation.children"), "{error}");
+}
+
+#[test]
+fn nodes_are_not_watched() {
+    let options = Options { watch: true, ..Options::default() };
+    completed(&counts(&changed(&[]), (0..128).collect(), options));
+}
+
+#[test]
+fn a_group_goes_on_after_an_operation_that_failed() {
+    let machine = changed(&[]);
+    let outcome = run(&machine, 128, (1, Options::default()), |process| async move {
+        let members: Vec<u32> = (0..process.size()).collect();
+        let group = process.join_group(0, &members).await.expect("a group");
+        for round in 0..3 {
+            // One rank adds other values. Pieces are under way at all ranks when they hear of it.
+            let reduce = if process.rank() == round { FLOATS } else { COUNT };
+            if process.reduce_in_network(&group, reduce, 0, 12_000).await != Err(Failure::OperationMismatch) {
+                return 1;
+            }
+            process.memory_mut()[..8].copy_from_slice(&1u64.to_le_bytes());
+            if process.reduce_in_network(&group, COUNT, 0, 8).await != Ok(()) || process.word(0) != 128 {
+                return 2;
+            }
+        }
+        0
+    });
+    completed(&outcome);
+}
+
+/// No switch sends a packet again: members hear that their group is lost, wherever a message was.
+#[test]
+fn members_hear_of_messages_that_the_fabric_loses() {
+    let machine = changed(&[]);
+    for seed in 0..24 {
+        let mut lossy = Machine::clone(&machine);
+        lossy.network.errors.loss = [0.0001, 0.001, 0.01][seed as usize % 3];
+        lossy.network.seed = seed;
+        let outcome = counts(&Arc::new(lossy), (0..128).collect(), Options::default());
+        assert!(matches!(outcome.end, End::Completed), "seed {seed}: {:?}", outcome.end);
+        let codes = outcome.codes.iter();
+        let heard = codes.clone().filter(|code| **code == Some(2)).count();
+        let right = codes.filter(|code| **code == Some(0)).count();
+        assert!(heard + right == 128 && outcome.statistics.lost > 0, "seed {seed}: {:?}", outcome.codes);
+    }
+    // A host is cut off: it hears it, too.
+    let topology = &machine.topology;
+    let (router, port) = topology.attachment(selvedge_fabric::NodeId(3));
+    let channels = [topology.injection_channel(selvedge_fabric::NodeId(3)), topology.channel(router, port)];
+    for at in [1, 5, 20, 60] {
+        let at = Time::from_ns(at * 1000);
+        let faults = channels.iter().map(|&channel| Fault { at, channel, up: false }).collect();
+        let outcome = counts(&machine, (0..128).collect(), Options { faults, ..Options::default() });
+        assert!(matches!(outcome.end, End::Completed), "{at}: {:?}", outcome.end);
+        assert!(outcome.codes.iter().all(|code| *code == Some(2)), "{at}: {:?}", outcome.codes);
+    }
+}
+
+/// Commands of members pass the queue of a host interface, and come in their order.
+#[test]
+fn members_may_have_a_host_interface() {
+    let text = std::fs::read_to_string(file("switchib2.toml")).unwrap();
+    let extoll = std::fs::read_to_string(file("extoll-ht400.toml")).unwrap();
+    let from = extoll.find("[interface]").unwrap();
+    let mut interface = extoll[from..from + extoll[from..].find("\n\n").unwrap()].to_owned();
+    for unit in ["non-posted-down", "non-posted", "posted", "response-up", "memory-read", "response"] {
+        interface = interface.replace(&format!("\"{unit}\""), "\"adapter-send\"");
+    }
+    let text = format!("{text}\n{interface}\n");
+    let machine = load::from_text(Path::new("changed.toml"), &text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    completed(&counts(&Arc::new(machine), (0..128).map(|rank| rank / 2 * 2).collect(), Options::default()));
 }

@@ -4,6 +4,8 @@
 //! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a
 //! simulation agree.
 
+use std::sync::Arc;
+
 use selvedge_nic::arithmetic::{Datatype, Operation};
 
 use super::parameter::{Parameter, whole, wholes, word};
@@ -83,6 +85,8 @@ struct Repeat {
     warm_up: u64,
     ahead: u64,
     algorithm: &'static str,
+    /// All ranks, as members of a group. They share the list: with one each, memory would grow as the square of their number.
+    members: Arc<[u32]>,
 }
 
 impl Repeat {
@@ -94,6 +98,7 @@ impl Repeat {
             warm_up: arguments.whole("warm-up"),
             ahead: arguments.whole("ahead"),
             algorithm: arguments.word("algorithm"),
+            members: (0..setting.ranks).collect(),
         }
     }
 
@@ -234,8 +239,7 @@ async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<Joine
     if repeat.algorithm != SWITCHES {
         return Ok(None);
     }
-    let members: Vec<u32> = (0..process.size()).collect();
-    let joined = process.join_group(0, &members).await;
+    let joined = process.join_group(0, &repeat.members).await;
     joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
 }
 
