@@ -31,6 +31,8 @@ use crate::interface::HANDLE_BYTES;
 /// "selvedge", and the version of what ranks say to each other here.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedge");
 const VERSION: u64 = 1;
+/// Who has come says at once who it is. A process that says nothing for so long is sent away.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// How often rank 0 looks whether the others live.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -168,8 +170,10 @@ fn welcome(mut stream: UnixStream, own: &Handle, size: usize) -> Option<(usize, 
         return None;
     }
     stream.set_nonblocking(false).ok()?;
+    stream.set_read_timeout(Some(HELLO_WITHIN)).ok()?;
     let mut bytes = [0; 24];
     stream.read_exact(&mut bytes).ok()?;
+    stream.set_read_timeout(None).ok()?;
     let words = words_of(&bytes);
     let rank = usize::try_from(words[1]).ok().filter(|rank| (1..size).contains(rank))?;
     (words == hello(own, rank, size)).then_some((rank, stream))

@@ -37,50 +37,47 @@ fn needs() -> Needs {
 /// Half a ping-pong of counting puts from node 0 to a node, in microseconds.
 fn latency(machine: &Arc<Machine>, node: u32) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
-    Experiment { what: "ATOLL ping-pong", machine, ranks: 2, needs: needs(), nodes: &[0, node], aggregation: None }
-        .run(|process| {
-            let notes = notes.clone();
-            Box::pin(async move {
-                let (rank, other, start) = (process.rank(), 1 - process.rank(), process.now());
-                for turn in 1..=ROUNDS {
-                    if rank == 0 {
-                        process.put_counting(other, 0, 0, &[0; 8]).await;
-                    }
-                    process.wait_count(0, turn).await;
-                    if rank == 1 {
-                        process.put_counting(other, 0, 0, &[0; 8]).await;
-                    }
-                }
+    Experiment { what: "ATOLL ping-pong", machine, ranks: 2, needs: needs(), nodes: &[0, node] }.run(|process| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            let (rank, other, start) = (process.rank(), 1 - process.rank(), process.now());
+            for turn in 1..=ROUNDS {
                 if rank == 0 {
-                    notes.set(0, (process.now() - start).as_us_f64() / (2 * ROUNDS) as f64);
+                    process.put_counting(other, 0, 0, &[0; 8]).await;
                 }
-                0
-            })
-        })?;
+                process.wait_count(0, turn).await;
+                if rank == 1 {
+                    process.put_counting(other, 0, 0, &[0; 8]).await;
+                }
+            }
+            if rank == 0 {
+                notes.set(0, (process.now() - start).as_us_f64() / (2 * ROUNDS) as f64);
+            }
+            0
+        })
+    })?;
     Ok(notes.take()[0])
 }
 
 /// MB/s of a stream of counting puts between neighbours.
 fn bandwidth(machine: &Arc<Machine>) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
-    Experiment { what: "ATOLL stream", machine, ranks: 2, needs: needs(), nodes: &[], aggregation: None }.run(
-        |process| {
-            let notes = notes.clone();
-            Box::pin(async move {
-                if process.rank() == 0 {
-                    let data = vec![0; STREAM_BYTES as usize];
-                    for _ in 0..STREAM {
-                        process.put_counting(1, 0, 0, &data).await;
-                    }
-                    return 0;
+    Experiment { what: "ATOLL stream", machine, ranks: 2, needs: needs(), nodes: &[] }.run(|process| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            if process.rank() == 0 {
+                let data = vec![0; STREAM_BYTES as usize];
+                for _ in 0..STREAM {
+                    process.put_counting(1, 0, 0, &data).await;
                 }
-                process.wait_count(0, 1).await;
-                let start = process.now();
-                process.wait_count(0, STREAM).await;
-                notes.set(0, (STREAM_BYTES * (STREAM - 1)) as f64 / (process.now() - start).as_us_f64());
-                0
-            })
-        },
-    )?;
+                return 0;
+            }
+            process.wait_count(0, 1).await;
+            let start = process.now();
+            process.wait_count(0, STREAM).await;
+            notes.set(0, (STREAM_BYTES * (STREAM - 1)) as f64 / (process.now() - start).as_us_f64());
+            0
+        })
+    })?;
     Ok(notes.take()[0])
 }

@@ -146,15 +146,21 @@ pub struct Experiment<'a> {
     pub needs: Needs,
     /// The node of each rank; empty: rank r on node r.
     pub nodes: &'a [u32],
-    /// The aggregation nodes in the switches, if the program uses them.
-    pub aggregation: Option<Arc<Aggregation>>,
 }
 
 impl Experiment<'_> {
     pub fn run(&self, body: impl Fn(Process) -> Body) -> Result<Outcome, ValidateError> {
+        self.run_with(None, body)
+    }
+
+    /// The same where the switches reduce for the program.
+    pub fn run_with(
+        &self,
+        aggregation: Option<Arc<Aggregation>>,
+        body: impl Fn(Process) -> Body,
+    ) -> Result<Outcome, ValidateError> {
         let mut tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
         let (what, name, ranks) = (self.what, || self.machine.name.clone(), self.ranks);
-        let aggregation = self.aggregation.clone();
         if let Some(aggregation) = &aggregation {
             tasks.grant(aggregation);
         }

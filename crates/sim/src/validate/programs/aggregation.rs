@@ -33,15 +33,8 @@ pub fn in_switches(
     let longest = sizes.iter().copied().max().unwrap_or(0);
     let needs = Needs { memory_bytes: longest.max(8) as usize, groups: 1, ..Needs::default() };
     let notes = Notes::sized(sizes.len());
-    let experiment = Experiment {
-        what: "a reduction in the switches",
-        machine,
-        ranks,
-        needs,
-        nodes: &[],
-        aggregation: Some(Arc::new(aggregation)),
-    };
-    experiment.run(|process| {
+    let experiment = Experiment { what: "a reduction in the switches", machine, ranks, needs, nodes: &[] };
+    experiment.run_with(Some(Arc::new(aggregation)), |process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());
         Box::pin(async move {
             let members: Vec<u32> = (0..process.size()).collect();
@@ -82,7 +75,7 @@ pub fn by_hosts(
 ) -> Result<Vec<f64>, ValidateError> {
     let needs = Needs { memory_bytes: 8, ..Needs::default() };
     let notes = Notes::sized(sizes.len());
-    let experiment = Experiment { what: "a reduction by hosts", machine, ranks, needs, nodes: &[], aggregation: None };
+    let experiment = Experiment { what: "a reduction by hosts", machine, ranks, needs, nodes: &[] };
     experiment.run(|process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());
         Box::pin(async move {

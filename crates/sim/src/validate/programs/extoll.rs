@@ -39,7 +39,7 @@ fn needs() -> Needs {
 }
 
 fn experiment<'a>(what: &'static str, machine: &'a Arc<Machine>) -> Experiment<'a> {
-    Experiment { what, machine, ranks: 2, needs: needs(), nodes: &[], aggregation: None }
+    Experiment { what, machine, ranks: 2, needs: needs(), nodes: &[] }
 }
 
 /// The pieces of a transfer: offset and bytes.

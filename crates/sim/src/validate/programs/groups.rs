@@ -65,7 +65,7 @@ pub fn measured(
     turn: impl Fn(Process) -> Body + Clone + 'static,
 ) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
-    Experiment { what, machine, ranks, needs, nodes: &[], aggregation: None }.run(|process| {
+    Experiment { what, machine, ranks, needs, nodes: &[] }.run(|process| {
         let (notes, turn) = (notes.clone(), turn.clone());
         Box::pin(async move {
             barrier(&process).await;

@@ -23,8 +23,7 @@ fn needs(receives: u32) -> Needs {
 /// Half a round trip for each size, in microseconds, behind so many posted receives that do not match.
 pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], ahead: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
-    let experiment =
-        Experiment { what: "ping-pong", machine, ranks: 2, needs: needs(ahead), nodes: &[], aggregation: None };
+    let experiment = Experiment { what: "ping-pong", machine, ranks: 2, needs: needs(ahead), nodes: &[] };
     experiment.run(|process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());
         Box::pin(async move {
@@ -71,8 +70,7 @@ async fn meet(process: &Process) {
 /// Messages per microsecond in one direction, in windows of `window` messages into posted receives.
 pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
-    let experiment =
-        Experiment { what: "stream", machine, ranks: 2, needs: needs(window), nodes: &[], aggregation: None };
+    let experiment = Experiment { what: "stream", machine, ranks: 2, needs: needs(window), nodes: &[] };
     experiment.run(|process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());
         Box::pin(async move {
@@ -103,8 +101,7 @@ pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<
 /// MB/s of both directions together, while two ranks send to each other at the same time.
 pub fn both_ways(machine: &Arc<Machine>, bytes: u64, rounds: u32) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
-    let experiment =
-        Experiment { what: "both ways", machine, ranks: 2, needs: needs(rounds), nodes: &[], aggregation: None };
+    let experiment = Experiment { what: "both ways", machine, ranks: 2, needs: needs(rounds), nodes: &[] };
     experiment.run(|process| {
         let notes = notes.clone();
         Box::pin(async move {

@@ -35,36 +35,35 @@ fn needs(bytes: u64) -> Needs {
 pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], notification: Notification) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let most = sizes.iter().copied().max().unwrap_or(0);
-    Experiment { what: "counting ping-pong", machine, ranks: 2, needs: needs(most), nodes: &[], aggregation: None }
-        .run(|process| {
-            let (sizes, notes) = (sizes.to_vec(), notes.clone());
-            Box::pin(async move {
-                let (rank, other) = (process.rank(), 1 - process.rank());
-                let mut turn = 0;
-                for (place, bytes) in sizes.iter().enumerate() {
-                    let data = vec![0; *bytes as usize];
-                    const ROUNDS: u32 = 10;
-                    let mut start = Time::ZERO;
-                    for round in 0..=ROUNDS {
-                        if round == 1 {
-                            start = process.now();
-                        }
-                        turn += 1;
-                        if rank == 0 {
-                            put_and_notify(&process, other, &data, notification, turn).await;
-                            wait_for_put(&process, notification, turn).await;
-                        } else {
-                            wait_for_put(&process, notification, turn).await;
-                            put_and_notify(&process, other, &data, notification, turn).await;
-                        }
+    Experiment { what: "counting ping-pong", machine, ranks: 2, needs: needs(most), nodes: &[] }.run(|process| {
+        let (sizes, notes) = (sizes.to_vec(), notes.clone());
+        Box::pin(async move {
+            let (rank, other) = (process.rank(), 1 - process.rank());
+            let mut turn = 0;
+            for (place, bytes) in sizes.iter().enumerate() {
+                let data = vec![0; *bytes as usize];
+                const ROUNDS: u32 = 10;
+                let mut start = Time::ZERO;
+                for round in 0..=ROUNDS {
+                    if round == 1 {
+                        start = process.now();
                     }
+                    turn += 1;
                     if rank == 0 {
-                        notes.set(place, (process.now() - start).as_us_f64() / f64::from(2 * ROUNDS));
+                        put_and_notify(&process, other, &data, notification, turn).await;
+                        wait_for_put(&process, notification, turn).await;
+                    } else {
+                        wait_for_put(&process, notification, turn).await;
+                        put_and_notify(&process, other, &data, notification, turn).await;
                     }
                 }
-                0
-            })
-        })?;
+                if rank == 0 {
+                    notes.set(place, (process.now() - start).as_us_f64() / f64::from(2 * ROUNDS));
+                }
+            }
+            0
+        })
+    })?;
     Ok(notes.take())
 }
 
@@ -97,48 +96,47 @@ pub fn alltoall(
 ) -> Result<f64, ValidateError> {
     const ROUNDS: u64 = 4;
     let notes = Notes::sized(1);
-    Experiment { what: "counting all-to-all", machine, ranks, needs: needs(bytes), nodes: &[], aggregation: None }
-        .run(|process| {
-            let notes = notes.clone();
-            Box::pin(async move {
-                let (rank, size) = (process.rank(), process.size());
-                let others = || (1..size).map(move |step| (rank + step) % size);
-                let data = vec![0; bytes as usize];
-                let mut start = Time::ZERO;
-                for round in 1..=ROUNDS {
-                    if round == 2 {
-                        start = process.now();
-                    }
-                    // Two counters alternate, so that puts of the next round do not count for this one.
-                    let (window, so_far) = ((round % 2) as u32, round.div_ceil(2) * u64::from(size - 1));
-                    for to in others() {
-                        if notification == Notification::Counting {
-                            process.put_counting(to, window, FLAGS_BYTES, &data).await;
-                        } else {
-                            process.put_acknowledged(to, FLAGS_BYTES, &data).await;
-                        }
-                    }
-                    match notification {
-                        Notification::Counting => process.wait_count(window, so_far).await,
-                        Notification::Flags => {
-                            process.fence().await;
-                            for to in others() {
-                                process.put(to, 8 * u64::from(rank), &round.to_le_bytes()).await;
-                            }
-                            for from in others() {
-                                process.wait_word(8 * u64::from(from), round).await;
-                            }
-                        }
-                        Notification::Dissemination | Notification::Linear => {
-                            process.fence().await;
-                            barrier(&process, notification, round).await;
-                        }
+    Experiment { what: "counting all-to-all", machine, ranks, needs: needs(bytes), nodes: &[] }.run(|process| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            let (rank, size) = (process.rank(), process.size());
+            let others = || (1..size).map(move |step| (rank + step) % size);
+            let data = vec![0; bytes as usize];
+            let mut start = Time::ZERO;
+            for round in 1..=ROUNDS {
+                if round == 2 {
+                    start = process.now();
+                }
+                // Two counters alternate, so that puts of the next round do not count for this one.
+                let (window, so_far) = ((round % 2) as u32, round.div_ceil(2) * u64::from(size - 1));
+                for to in others() {
+                    if notification == Notification::Counting {
+                        process.put_counting(to, window, FLAGS_BYTES, &data).await;
+                    } else {
+                        process.put_acknowledged(to, FLAGS_BYTES, &data).await;
                     }
                 }
-                notes.most(0, (process.now() - start).as_us_f64() / (ROUNDS - 1) as f64);
-                0
-            })
-        })?;
+                match notification {
+                    Notification::Counting => process.wait_count(window, so_far).await,
+                    Notification::Flags => {
+                        process.fence().await;
+                        for to in others() {
+                            process.put(to, 8 * u64::from(rank), &round.to_le_bytes()).await;
+                        }
+                        for from in others() {
+                            process.wait_word(8 * u64::from(from), round).await;
+                        }
+                    }
+                    Notification::Dissemination | Notification::Linear => {
+                        process.fence().await;
+                        barrier(&process, notification, round).await;
+                    }
+                }
+            }
+            notes.most(0, (process.now() - start).as_us_f64() / (ROUNDS - 1) as f64);
+            0
+        })
+    })?;
     Ok(notes.take()[0])
 }
 
@@ -189,7 +187,7 @@ pub fn stencil(
     let notes = Notes::sized(1);
     let needs = needs(8 * rows);
     let nodes: Vec<u32> = (0..ranks).map(|rank| rank / grid.per_node).collect();
-    Experiment { what: "stencil", machine, ranks, needs, nodes: &nodes, aggregation: None }.run(|process| {
+    Experiment { what: "stencil", machine, ranks, needs, nodes: &nodes }.run(|process| {
         let notes = notes.clone();
         Box::pin(async move {
             let (rank, size) = (process.rank(), process.size());

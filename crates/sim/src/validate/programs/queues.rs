@@ -26,70 +26,62 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
     let most = lengths.last().copied().unwrap_or(0) + lengths.len() as u64;
     // Each measurement takes one message, so the next one needs one message more.
     let lengths: Vec<u64> = lengths.iter().zip(0..).map(|(length, taken)| length + taken).collect();
-    Experiment {
-        what: "unexpected messages",
-        machine,
-        ranks: RANKS,
-        needs: waiting(most),
-        nodes: &[],
-        aggregation: None,
-    }
-    .run(|process| {
-        let (lengths, notes) = (lengths.clone(), notes.clone());
-        Box::pin(async move {
-            let mut sent = 0;
-            let mut begin = Time::ZERO;
-            for (place, &length) in lengths.iter().enumerate() {
-                let end = begin + SLOT * (length - sent + 1);
-                if process.rank() == 0 {
-                    process.sleep(end - process.now()).await;
-                    let start = process.now();
-                    process.recv(ANY, UNEXPECTED - (length - 1) as u32, 8).await;
-                    notes.set(place, (process.now() - start).as_ns_f64());
-                } else {
-                    let mine = (sent..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank()));
-                    for n in mine {
-                        process.sleep(begin + SLOT * (n - sent) - process.now()).await;
-                        process.send(0, UNEXPECTED - n as u32, &[]).await;
+    Experiment { what: "unexpected messages", machine, ranks: RANKS, needs: waiting(most), nodes: &[] }.run(
+        |process| {
+            let (lengths, notes) = (lengths.clone(), notes.clone());
+            Box::pin(async move {
+                let mut sent = 0;
+                let mut begin = Time::ZERO;
+                for (place, &length) in lengths.iter().enumerate() {
+                    let end = begin + SLOT * (length - sent + 1);
+                    if process.rank() == 0 {
+                        process.sleep(end - process.now()).await;
+                        let start = process.now();
+                        process.recv(ANY, UNEXPECTED - (length - 1) as u32, 8).await;
+                        notes.set(place, (process.now() - start).as_ns_f64());
+                    } else {
+                        let mine = (sent..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank()));
+                        for n in mine {
+                            process.sleep(begin + SLOT * (n - sent) - process.now()).await;
+                            process.send(0, UNEXPECTED - n as u32, &[]).await;
+                        }
+                    }
+                    sent = length;
+                    // Long enough for the slowest machine to search the longest list.
+                    begin = end + Time::from_ns(20_000) * length;
+                    if process.rank() > 0 {
+                        process.sleep(begin - process.now()).await;
                     }
                 }
-                sent = length;
-                // Long enough for the slowest machine to search the longest list.
-                begin = end + Time::from_ns(20_000) * length;
-                if process.rank() > 0 {
-                    process.sleep(begin - process.now()).await;
-                }
-            }
-            0
-        })
-    })?;
+                0
+            })
+        },
+    )?;
     Ok(notes.take())
 }
 
 /// The time to receive so many unexpected messages, the last of them first, in nanoseconds a message.
 pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
-    Experiment { what: "draining", machine, ranks: RANKS, needs: waiting(length), nodes: &[], aggregation: None }.run(
-        |process| {
-            let notes = notes.clone();
-            Box::pin(async move {
-                if process.rank() == 0 {
-                    process.sleep(SLOT * (length + 1)).await;
-                    let start = process.now();
-                    for n in (0..length).rev() {
-                        process.recv(ANY, UNEXPECTED - n as u32, 8).await;
-                    }
-                    notes.set(0, (process.now() - start).as_ns_f64() / length as f64);
-                    return 0;
+    Experiment { what: "draining", machine, ranks: RANKS, needs: waiting(length), nodes: &[] }.run(|process| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            if process.rank() == 0 {
+                process.sleep(SLOT * (length + 1)).await;
+                let start = process.now();
+                for n in (0..length).rev() {
+                    process.recv(ANY, UNEXPECTED - n as u32, 8).await;
                 }
-                for n in (0..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank())) {
-                    process.sleep(SLOT * n - process.now()).await;
-                    process.send(0, UNEXPECTED - n as u32, &[]).await;
-                }
-                0
-            })
-        },
-    )?;
+                notes.set(0, (process.now() - start).as_ns_f64() / length as f64);
+                return 0;
+            }
+            for n in (0..length).filter(|n| n % u64::from(RANKS - 1) + 1 == u64::from(process.rank())) {
+                process.sleep(SLOT * n - process.now()).await;
+                process.send(0, UNEXPECTED - n as u32, &[]).await;
+            }
+            0
+        })
+    })?;
     Ok(notes.take()[0])
 }
 
@@ -121,30 +113,29 @@ pub fn incast(
         eager_bytes_max: u64::MAX,
         ..Needs::default()
     };
-    let outcome =
-        Experiment { what: "incast", machine, ranks: senders + 1, needs, nodes, aggregation: None }.run(|process| {
-            let notes = notes.clone();
-            Box::pin(async move {
-                if process.rank() > 0 {
-                    process.sleep(start).await;
-                    for n in 0..messages {
-                        process.isend(0, TAG, &payload(process.rank(), n, bytes as usize)).await;
-                    }
-                    return 0;
+    let outcome = Experiment { what: "incast", machine, ranks: senders + 1, needs, nodes }.run(|process| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            if process.rank() > 0 {
+                process.sleep(start).await;
+                for n in 0..messages {
+                    process.isend(0, TAG, &payload(process.rank(), n, bytes as usize)).await;
                 }
-                let receives: Vec<_> = (0..senders * messages).map(|_| process.irecv(ANY, TAG, bytes)).collect();
-                let mut come = vec![0; senders as usize + 1];
-                for receive in receives {
-                    let Some(message) = process.wait(receive).await else { return 1 };
-                    let number = &mut come[message.source as usize];
-                    if message.bytes[..] != payload(message.source, *number, bytes as usize)[..] {
-                        return 2;
-                    }
-                    *number += 1;
+                return 0;
+            }
+            let receives: Vec<_> = (0..senders * messages).map(|_| process.irecv(ANY, TAG, bytes)).collect();
+            let mut come = vec![0; senders as usize + 1];
+            for receive in receives {
+                let Some(message) = process.wait(receive).await else { return 1 };
+                let number = &mut come[message.source as usize];
+                if message.bytes[..] != payload(message.source, *number, bytes as usize)[..] {
+                    return 2;
                 }
-                notes.set(0, (process.now() - start).as_us_f64());
-                i32::from(come[1..].iter().any(|come| *come != messages))
-            })
-        })?;
+                *number += 1;
+            }
+            notes.set(0, (process.now() - start).as_us_f64());
+            i32::from(come[1..].iter().any(|come| *come != messages))
+        })
+    })?;
     Ok(Incast { time_us: notes.take()[0], refused: outcome.statistics.refused })
 }
