@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LIMITS, World, fat_tree, manager, node_address, process_address, request, steps};
+use common::{Inspect, LIMITS, World, fat_tree, manager, node_address, process_address, request, steps};
 use selvedge_fabric::{AnId, NodeId};
 use selvedge_manager::{Config, JobError, JobRequest, Manager, Member, Step};
 use selvedge_nic::aggregation::member::GroupState;

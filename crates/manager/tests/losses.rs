@@ -6,10 +6,11 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Joined, NodeHome, World, config, fat_tree, manager, node_address, process_address, request};
+use common::{Inspect, Joined, World, config, fat_tree, manager, node_address, process_address, request};
 use selvedge_fabric::aggregation::{Part, Sites};
 use selvedge_fabric::{AnId, NodeId, Peer, RouterId, Topology, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, JobError, JobRequest, Manager, Step};
+use selvedge_nic::aggregation::OwnNode;
 use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::{Failure, Quota};
 
@@ -77,7 +78,7 @@ fn run(manager: &mut Manager, world: &mut World, external: u32, ends: &[u32]) ->
 }
 
 /// Takes away from the world what the part is. Returns what an aggregation node had.
-fn gone(world: &mut World, part: Part) -> Option<(u64, NodeHome)> {
+fn gone(world: &mut World, part: Part) -> Option<(u64, OwnNode)> {
     match part {
         Part::Router(RouterId(at)) | Part::An(AnId(at)) => {
             let address = node_address(AnId(at));
@@ -140,7 +141,7 @@ fn a_loss_reaches_those_who_depend_on_it_and_nobody_else() {
             assert!(left.len() >= 3);
             let new = run(&mut manager, &mut world, 5, &left);
             if let Some((address, home)) = home {
-                world.nodes.insert(address, if is_stale { home } else { NodeHome::new(manager.limits()) });
+                world.nodes.insert(address, if is_stale { home } else { OwnNode::new(manager.limits()) });
             }
             world.carry_out(&bring_back(&mut manager, part));
             assert_eq!(bring_back(&mut manager, part), []);

@@ -6,11 +6,12 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{LIMITS, NodeHome, World, config, fat_tree, node_address, process_address};
+use common::{Inspect, LIMITS, World, config, fat_tree, node_address, process_address};
 use proptest::prelude::*;
 use selvedge_fabric::aggregation::Sites;
 use selvedge_fabric::{AnId, NodeId, RouterId, Topology, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, JobRequest, Manager, Member, Step};
+use selvedge_nic::aggregation::OwnNode;
 use selvedge_nic::aggregation::{Quota, records};
 
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ struct Model {
     jobs: BTreeMap<u32, (Granted, Vec<Member>)>,
     lost: Vec<Part>,
     /// Tables of lost nodes.
-    away: BTreeMap<u64, NodeHome>,
+    away: BTreeMap<u64, OwnNode>,
     next_key: u64,
     next_group: u32,
 }
@@ -175,7 +176,7 @@ impl Model {
         prop_assert!(self.world.told.is_subset(&other.told), "{:?} {:?}", self.world.told, other.told);
         // New nodes come to the same state, but for jobs without resources, which they need not know.
         for (&address, home) in &self.world.nodes {
-            let mut fresh = NodeHome::new(LIMITS);
+            let mut fresh = OwnNode::new(LIMITS);
             for action in restored.start() {
                 match action {
                     Action::Node { address: at, step, .. } if at == address => {
@@ -184,7 +185,7 @@ impl Model {
                     _ => {}
                 }
             }
-            let open = |home: &NodeHome| {
+            let open = |home: &OwnNode| {
                 let (jobs, trees) = home.state();
                 (jobs.into_iter().filter(|job| job.2 == records::job::OPEN).collect::<Vec<_>>(), trees)
             };
@@ -237,7 +238,7 @@ impl Model {
                     self.world.nodes.remove(&address);
                 }
             } else if let Some(home) = self.away.remove(&address) {
-                self.world.nodes.insert(address, if is_stale { home } else { NodeHome::new(LIMITS) });
+                self.world.nodes.insert(address, if is_stale { home } else { OwnNode::new(LIMITS) });
             }
         }
     }

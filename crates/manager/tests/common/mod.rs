@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::{Deref, DerefMut};
 
 use selvedge_fabric::aggregation::Sites;
 use selvedge_fabric::{AnId, NodeId, Topology, TreeSpec};
@@ -56,40 +55,25 @@ pub fn request(external: u32, ends: &[u32]) -> JobRequest {
     }
 }
 
-/// A node as tests look into it.
-#[derive(Clone)]
-pub struct NodeHome(OwnNode);
-
-impl NodeHome {
-    pub fn new(limits: Limits) -> NodeHome {
-        NodeHome(OwnNode::new(limits))
-    }
-
+/// What tests look for in a node.
+pub trait Inspect {
     /// What the manager has set: jobs with status and quota, trees with parents.
-    pub fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>) {
+    fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>);
+
+    /// No group, no operand, no job.
+    fn assert_empty(&self);
+}
+
+impl Inspect for OwnNode {
+    fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>) {
         let used = self.jobs.iter().filter(|job| job.slot & 0xff != 0);
         let job = |job: &Job| (job.number, job.key, job.slot & 0xff, job.groups_max, job.credits_max, job.bytes_max);
         (used.map(job).collect(), self.trees.clone())
     }
 
-    /// No group, no operand, no job.
-    pub fn assert_empty(&self) {
+    fn assert_empty(&self) {
         assert!(self.is_empty(), "{:?} {:?}", self.groups, self.operand_map);
         assert!(self.jobs.iter().all(|job| job.slot & 0xff == 0), "{:?}", self.jobs);
-    }
-}
-
-impl Deref for NodeHome {
-    type Target = OwnNode;
-
-    fn deref(&self) -> &OwnNode {
-        &self.0
-    }
-}
-
-impl DerefMut for NodeHome {
-    fn deref_mut(&mut self) -> &mut OwnNode {
-        &mut self.0
     }
 }
 
@@ -127,7 +111,7 @@ pub struct Joined {
 
 #[derive(Clone)]
 pub struct World {
-    pub nodes: BTreeMap<u64, NodeHome>,
+    pub nodes: BTreeMap<u64, OwnNode>,
     pub processes: BTreeMap<u64, Process>,
     links: BTreeMap<(u64, u64), VecDeque<OnItsWay>>,
     /// What each process was told, with the job.
@@ -137,7 +121,7 @@ pub struct World {
 impl World {
     pub fn new(manager: &Manager) -> World {
         let sites = manager.tree_set().expect("trees").sites().len() as u32;
-        let home = |an| (node_address(AnId(an)), NodeHome::new(manager.limits()));
+        let home = |an| (node_address(AnId(an)), OwnNode::new(manager.limits()));
         let nodes = (0..sites).map(home).collect();
         World { nodes, processes: BTreeMap::new(), links: BTreeMap::new(), told: BTreeSet::new() }
     }

@@ -2,42 +2,25 @@
 //! Aggregation nodes and members around a network of queues, one for each pair of ends, in any order of arrival between pairs.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Deref, DerefMut};
 
+pub use selvedge_nic::aggregation::OwnNode;
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
 use selvedge_nic::aggregation::records::LEVELS_MAX;
-use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, OwnNode, Quota, Refusal, SendId, StartError};
+use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, Quota, Refusal, SendId, StartError};
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
-/// A node, and whether anything is left in it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeHome(OwnNode);
-
-impl NodeHome {
-    pub fn new(limits: Limits) -> NodeHome {
-        NodeHome(OwnNode::new(limits))
-    }
-
+/// Whether anything is left in a node.
+pub trait Inspect {
     /// Nothing of any group is left: no record, no use of a quota, no operand.
-    pub fn assert_empty(&mut self) {
+    fn assert_empty(&mut self);
+}
+
+impl Inspect for OwnNode {
+    fn assert_empty(&mut self) {
         assert!(self.is_empty(), "{:?} {:?}", self.groups, self.operand_map);
         assert!(self.jobs.iter().all(|job| job.groups == 0 && job.credits == 0), "{:?}", self.jobs);
-    }
-}
-
-impl Deref for NodeHome {
-    type Target = OwnNode;
-
-    fn deref(&self) -> &OwnNode {
-        &self.0
-    }
-}
-
-impl DerefMut for NodeHome {
-    fn deref_mut(&mut self) -> &mut OwnNode {
-        &mut self.0
     }
 }
 
@@ -104,7 +87,7 @@ pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
 /// Nodes and members, and what is on its way between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
-    pub nodes: Vec<NodeHome>,
+    pub nodes: Vec<OwnNode>,
     pub members: Vec<MemberHome>,
     /// By source and destination. None is empty.
     pub links: Links,
@@ -115,7 +98,7 @@ pub struct World {
 impl World {
     pub fn new(nodes: usize, limits: Limits, members: usize, member: MemberHome) -> World {
         World {
-            nodes: vec![NodeHome::new(limits); nodes],
+            nodes: vec![OwnNode::new(limits); nodes],
             members: vec![member; members],
             links: BTreeMap::new(),
             lost: Vec::new(),

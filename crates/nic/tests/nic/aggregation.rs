@@ -73,7 +73,7 @@ fn a_group_forms_reduces_and_ends() {
         world.leave(member, handle, KEY);
     }
     world.settle();
-    world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+    world.nodes.iter_mut().for_each(OwnNode::assert_empty);
 }
 
 /// A member has no more operations under way than the group has credits, taken or not.
@@ -500,7 +500,7 @@ fn groups_that_do_not_fit_fail_everywhere() {
             world.leave(member, handle, KEY);
         }
         world.settle();
-        world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+        world.nodes.iter_mut().for_each(OwnNode::assert_empty);
     }
 }
 

@@ -111,7 +111,7 @@ impl Words {
         }
     }
 
-    fn spoil_node(&mut self, home: &mut NodeHome) {
+    fn spoil_node(&mut self, home: &mut OwnNode) {
         self.spoil(&mut home.control.due_head, Words::half);
         self.spoil(&mut home.control.due_tail, Words::half);
         for record in &mut home.jobs {
@@ -231,7 +231,7 @@ fn wire<'a>(payload: &'a [u8]) -> Wire<'a> {
 }
 
 /// What a message that is sure to be read by this record says: its own handle, child, key and number.
-fn aimed(words: &mut Words, home: &NodeHome) -> (Sender, Message) {
+fn aimed(words: &mut Words, home: &OwnNode) -> (Sender, Message) {
     let at = (words.random() % 3) as usize;
     let record = &home.groups[at];
     let handle = u64::from(record.slot >> 8) << 32 | at as u64;
@@ -273,7 +273,7 @@ proptest! {
     #[test]
     fn a_node_survives_any_tables(seed: u64) {
         let mut words = Words(seed);
-        let mut home = NodeHome::new(LIMITS);
+        let mut home = OwnNode::new(LIMITS);
         home.node().admit(1, KEY, AMPLE).expect("there is room");
         home.node().set_tree(0, None);
         home.node().set_tree(1, Some(node_at(1)));
@@ -423,7 +423,7 @@ fn a_join_that_comes_twice_to_a_failed_group_leaves_nothing() {
         assert!(matches!(world.state(0, own), GroupState::Failed(_)));
         world.leave(0, own, KEY);
         world.settle();
-        world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+        world.nodes.iter_mut().for_each(OwnNode::assert_empty);
     }
 }
 
@@ -450,14 +450,14 @@ fn a_join_that_is_refused_and_then_taken_is_left() {
     assert_eq!(world.state(0, own), GroupState::Failed(Failure::NoJob));
     world.leave(0, own, KEY);
     world.settle();
-    world.nodes.iter_mut().for_each(NodeHome::assert_empty);
+    world.nodes.iter_mut().for_each(OwnNode::assert_empty);
 }
 
 /// The manager may let a job in again whose resources it took back.
 #[test]
 fn a_job_may_be_admitted_again() {
     for has_gap in [false, true] {
-        let mut home = NodeHome::new(LIMITS);
+        let mut home = OwnNode::new(LIMITS);
         home.node().set_tree(0, None);
         if has_gap {
             home.node().admit(2, 77, AMPLE).expect("there is room");

@@ -21,7 +21,7 @@
 //!
 //! Invariants
 //! 1. A line or an operand of operation `n` is written again for `n + 2 * credits`. A member starts operation `n + credits` only when its replica
-//!    has taken all requests of `n`. A member that starts `n + 2 * credits` has seen the requests of all for `n + credits`. So what is there stays until all
+//!    has taken all requests of `n`. A member that starts `n + 2 * credits` has taken every member's request for `n + credits`. So what is there stays until all
 //!    replicas have read it.
 //! 2. All replicas take the same requests in the same order, so all have the same result, to the bit.
 //! 3. A process that dies ends the group: all members get [`Failure::Lost`](selvedge_nic::aggregation::Failure). There are no time-outs.

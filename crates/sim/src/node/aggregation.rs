@@ -189,11 +189,6 @@ impl Aggregation {
             }
         }
     }
-
-    /// Aggregation nodes that the job uses.
-    pub fn nodes(&self) -> usize {
-        self.switches.len()
-    }
 }
 
 /// The aggregation nodes of a tree that have a parent, with it.

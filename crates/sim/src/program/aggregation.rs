@@ -75,6 +75,11 @@ pub struct Reduce {
     pub datatype: Datatype,
 }
 
+impl Reduce {
+    /// Sums of 8-byte words, with wrapping addition.
+    pub const WORDS: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+}
+
 impl Process {
     /// Joins the group of a number, of the ranks `members`, in the first tree of the job. It returns when the group is formed.
     pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {

@@ -87,13 +87,12 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     progress("SHArP: native latency, 32 to 128 hosts (table I)");
     native(plan, &machine, results)?;
     progress("SHArP: through MPI (table III)");
-    through_mpi(plan, &machine, results)?;
+    let through_mpi = through_mpi(plan, &machine, results)?;
     progress("SHArP: against the hosts (table IV)");
-    against_hosts(&machine, results)?;
-    progress("SHArP: pipelined (table V)");
-    pipelined(&machine, results)?;
-    progress("SHArP: the way of the result (table VI)");
-    distribution(&machine, results)?;
+    against_hosts(&machine, &through_mpi, results)?;
+    progress("SHArP: pipelined (tables V and VI)");
+    let down_the_tree = pipelined(&machine, results)?;
+    distribution(&down_the_tree, results);
     results.left_out = vec![
         "table II: hosts without tuning, whose activity the seed does not describe",
         "table VI, columns with multicast: the simulated switches have no multicast yet",
@@ -131,29 +130,36 @@ fn by_size_and_hosts(
     hosts.iter().map(|hosts| in_switches(machine, *hosts, &sizes, library)).collect()
 }
 
+/// Bytes, hosts, and what is published and predicted, for each figure of a table.
+fn figures<'a>(
+    hosts: &'a [u32],
+    rows: &'a [Row],
+    predicted: &'a [Vec<f64>],
+) -> impl Iterator<Item = (u64, u32, (f64, f64))> + 'a {
+    predicted.iter().zip(hosts).flat_map(move |(line, &count)| {
+        let column = HOSTS.iter().position(|hosts| *hosts == count).unwrap_or(0);
+        rows.iter().zip(line).map(move |((bytes, row), &predicted)| (*bytes, count, (row[column], predicted)))
+    })
+}
+
 fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
     let hosts = plan.pick(&HOSTS[..], &HOSTS[2..]);
     let predicted = by_size_and_hosts(machine, hosts, &TABLE_1, Time::ZERO)?;
     let mut pairs = Vec::new();
-    for (line, &count) in predicted.iter().zip(hosts) {
-        let column = HOSTS.iter().position(|hosts| *hosts == count).unwrap_or(0);
-        for ((bytes, published), &predicted) in TABLE_1.iter().zip(line) {
-            let published = published[column];
-            let is_input = *bytes == 0 && count == MOST;
-            if is_input {
-                results.claims.push(
-                    Claim::number(
-                        "sharp-1a",
-                        "seed 001, table I",
-                        "empty reduction, 128 hosts",
-                        (published, predicted, "us"),
-                    )
-                    .input()
-                    .note("The latency of an aggregation node is fitted to it."),
-                );
-            } else if *bytes != CONTRADICTED {
-                pairs.push((published, predicted));
-            }
+    for (bytes, count, (published, predicted)) in figures(hosts, &TABLE_1, &predicted) {
+        match (bytes, count) {
+            (0, MOST) => results.claims.push(
+                Claim::number(
+                    "sharp-1a",
+                    "seed 001, table I",
+                    "empty reduction, 128 hosts",
+                    (published, predicted, "us"),
+                )
+                .input()
+                .note("The latency of an aggregation node is fitted to it."),
+            ),
+            (CONTRADICTED, _) => {}
+            _ => pairs.push((published, predicted)),
         }
     }
     results.claims.push(mean_claim("sharp-1b", "seed 001, table I", "native all-reduce of 0 to 128 bytes", &pairs));
@@ -182,22 +188,20 @@ fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(
     Ok(())
 }
 
-fn through_mpi(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+/// Gives the latencies of 128 hosts.
+fn through_mpi(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, ValidateError> {
     let hosts = plan.pick(&HOSTS[..], &HOSTS[2..]);
-    let predicted = by_size_and_hosts(machine, hosts, &TABLE_3, MPI)?;
-    let mut pairs = Vec::new();
-    for (line, &count) in predicted.iter().zip(hosts) {
-        let column = HOSTS.iter().position(|hosts| *hosts == count).unwrap_or(0);
-        pairs.extend(TABLE_3.iter().zip(line).map(|((_, published), predicted)| (published[column], *predicted)));
-    }
+    let mut predicted = by_size_and_hosts(machine, hosts, &TABLE_3, MPI)?;
+    let pairs: Vec<(f64, f64)> = figures(hosts, &TABLE_3, &predicted).map(|(_, _, pair)| pair).collect();
     results.claims.push(
         mean_claim("sharp-3", "seed 001, table III", "all-reduce of 0 to 128 bytes through MPI", &pairs)
             .note("MPI is assumed to add 250 ns to a call."),
     );
-    Ok(())
+    Ok(predicted.pop().unwrap_or_default())
 }
 
-fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+/// Gives the latencies in the switches, for the sizes of table V.
+fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, ValidateError> {
     let sizes: Vec<u64> = TABLE_5.iter().map(|row| row.0).collect();
     let switches = in_switches(machine, MOST, &sizes, Time::ZERO)?;
     let hosts = by_hosts(machine, MOST, &sizes, Sum::RecursiveDoubling, Time::ZERO)?;
@@ -252,16 +256,16 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<(), Valida
         ],
         about: "In the switches in pieces of 256 bytes, 16 at once; by the hosts by recursive doubling.".into(),
     });
-    Ok(())
+    Ok(switches)
 }
 
-fn against_hosts(machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+/// `switches`: the latencies through MPI, for the sizes of table III, which are those of table IV.
+fn against_hosts(machine: &Arc<Machine>, switches: &[f64], results: &mut Results) -> Result<(), ValidateError> {
     let sizes: Vec<u64> = TABLE_4.iter().map(|row| row.0).collect();
-    let switches = in_switches(machine, MOST, &sizes, MPI)?;
     let hosts = by_hosts(machine, MOST, &sizes, Sum::RecursiveDoubling, MPI)?;
     let order: Vec<(f64, f64)> = hosts.iter().copied().zip(switches.iter().copied()).collect();
     let known: Vec<(f64, f64)> =
-        TABLE_4.iter().zip(&switches).filter_map(|(row, predicted)| Some((row.1?, *predicted))).collect();
+        TABLE_4.iter().zip(switches).filter_map(|(row, predicted)| Some((row.1?, *predicted))).collect();
     results.claims.push(
         Claim::order(
             "sharp-4a",
@@ -278,18 +282,13 @@ fn against_hosts(machine: &Arc<Machine>, results: &mut Results) -> Result<(), Va
     Ok(())
 }
 
-fn distribution(machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
-    let table_6: Vec<u64> = TABLE_6.iter().map(|row| row.0.max(8)).collect();
-    let down = in_switches(machine, MOST, &table_6, Time::ZERO)?;
-    let pairs: Vec<(f64, f64)> = TABLE_6
-        .iter()
-        .zip(&down)
-        .filter(|(row, _)| row.0 != CONTRADICTED)
-        .map(|(row, predicted)| (row.1, *predicted))
-        .collect();
+/// `switches`: the latencies for the sizes of table V. Table VI has 4 bytes besides.
+fn distribution(switches: &[f64], results: &mut Results) {
+    let of = |bytes: u64| TABLE_5.iter().zip(switches).find(|(row, _)| row.0 == bytes.max(8)).map(|(_, us)| *us);
+    let counted = TABLE_6.iter().filter(|row| row.0 != CONTRADICTED);
+    let pairs: Vec<(f64, f64)> = counted.filter_map(|row| Some((row.1, of(row.0)?))).collect();
     results.claims.push(
         mean_claim("sharp-6", "seed 001, table VI", "the result comes down the tree, 4 to 4,096 bytes", &pairs)
             .note("Reductions are of words: 4 bytes are 8 here."),
     );
-    Ok(())
 }

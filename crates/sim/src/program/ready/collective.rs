@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use selvedge_nic::arithmetic::{Datatype, Operation};
-
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
@@ -232,7 +230,6 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 
 /// The algorithm by which switches reduce.
 const SWITCHES: &str = "switches";
-const SUM: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
 
 /// The group of all ranks, if they reduce in the switches. The error is an exit code.
 async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<JoinedGroup>, i32> {
@@ -247,7 +244,7 @@ async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<Joine
 async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
     let Some(group) = group else { return Err(process.wrong("it has no group")) };
     process.memory_mut()[..words.len()].copy_from_slice(words);
-    let reduced = process.reduce_in_network(group, SUM, 0, words.len() as u64).await;
+    let reduced = process.reduce_in_network(group, Reduce::WORDS, 0, words.len() as u64).await;
     reduced.map_err(|failure| process.wrong(format!("a reduction failed: {failure:?}")))?;
     words.copy_from_slice(&process.memory()[..words.len()]);
     Ok(())

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use selvedge_nic::arithmetic::{Datatype, Operation};
-
 use super::super::lab::{Experiment, Notes, ValidateError};
 use crate::machine::Machine;
 use crate::node::Aggregation;
@@ -16,8 +14,6 @@ use crate::time::Time;
 /// Reductions before the clock starts, and of those that it measures.
 const WARM_UP: u64 = 2;
 const ROUNDS: u64 = 10;
-
-const SUM: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
 
 /// Microseconds of an all-reduce of so many bytes (whole words), for each size: from the start of the first rank to the end of the last,
 /// the mean of several, one after the other. `library`: what the MPI above adds to each call.
@@ -50,7 +46,7 @@ pub fn in_switches(
                     }
                     write_words(&process, bytes);
                     process.spend(library);
-                    if let Err(failure) = process.reduce_in_network(&group, SUM, 0, bytes).await {
+                    if let Err(failure) = process.reduce_in_network(&group, Reduce::WORDS, 0, bytes).await {
                         return process.wrong(format!("{bytes} bytes: {failure:?}"));
                     }
                     if !are_sums(&process, bytes) {
