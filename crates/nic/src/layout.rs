@@ -7,6 +7,8 @@
 //! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version, in
 //!    `registers/selvedge.rdl`.
 
+use crate::aggregation::Membership;
+use crate::aggregation::member::Started;
 use crate::buddy::Buddy;
 use crate::limits::Limits;
 use crate::registers::Registers;
@@ -48,6 +50,8 @@ pub struct Layout {
     pub port_pointers: u64,
     pub locks: u64,
     pub lock_waiters: u64,
+    pub memberships: u64,
+    pub started: u64,
     pub tlb: u64,
     pub mailboxes: u64,
     pub notifications: u64,
@@ -98,6 +102,8 @@ impl Layout {
         let port_pointers = place(vpids, size_of::<PortPointers>());
         let locks = place(vpids * LOCKS as u64, size_of::<u32>());
         let lock_waiters = place(limits.lock_waiters.into(), size_of::<LockWaiter>());
+        let memberships = place(limits.memberships.into(), size_of::<Membership>());
+        let started = place(limits.started(), size_of::<Started>());
         let tlb = place(limits.tlb_entries.into(), size_of::<TlbEntry>());
         let mailboxes = place(vpids * u64::from(limits.mailbox_slots), SLOT_WORDS * 8);
         let notifications = place(vpids * u64::from(limits.notifications), NOTIFICATION_WORDS * 8);
@@ -127,6 +133,8 @@ impl Layout {
             port_pointers,
             locks,
             lock_waiters,
+            memberships,
+            started,
             tlb,
             mailboxes,
             notifications,

@@ -18,6 +18,9 @@ pub const RING_ENTRIES_MAX: u32 = 1 << 16;
 pub const TLB_ENTRIES_MAX: u32 = 1 << 16;
 /// The most lock requests that a responder keeps.
 pub const LOCK_WAITERS_MAX: u32 = 1 << 10;
+/// The most groups of aggregation that a process may be a member of, and the most operations of each that may be under way.
+pub const MEMBERSHIPS_MAX: u32 = 1 << 12;
+pub const MEMBER_OPERATIONS_MAX: u32 = 1 << 10;
 /// The longest VELO message that a NIC may be made for.
 pub const VELO_BYTES_MAX: u32 = 120;
 /// The largest heap that a NIC may be given: 1 GiB.
@@ -70,6 +73,11 @@ pub struct Limits {
     pub tlb_ways: u32,
     /// Lock requests that fail and are kept until they succeed. 0: each is answered at once.
     pub lock_waiters: u32,
+    /// Groups that the process may be a member of ([`crate::aggregation::Member`]). 0: the NIC takes nothing from aggregation nodes, and the
+    /// limit below is 0.
+    pub memberships: u32,
+    /// Operations of each group that may be started and not taken. No fewer than a group has credits count.
+    pub member_operations: u32,
 }
 
 impl Limits {
@@ -114,6 +122,8 @@ impl Limits {
         tlb_entries: 0,
         tlb_ways: 0,
         lock_waiters: 0,
+        memberships: 0,
+        member_operations: 0,
     };
 
     /// The limits of a NIC whose program uses the VELO and RMA units alone. It may register 4 GiB of memory, and takes
@@ -159,7 +169,17 @@ impl Limits {
             tlb_entries: unit(tlb_entries),
             tlb_ways: unit(tlb_ways),
             lock_waiters: unit(self.lock_waiters.min(LOCK_WAITERS_MAX)),
+            memberships: self.memberships.min(MEMBERSHIPS_MAX),
+            member_operations: match self.memberships {
+                0 => 0,
+                _ => self.member_operations.clamp(1, MEMBER_OPERATIONS_MAX),
+            },
         }
+    }
+
+    /// Operations of all groups that may be started and not taken.
+    pub fn started(&self) -> u64 {
+        u64::from(self.memberships) * u64::from(self.member_operations)
     }
 
     /// Whether all limits are in their ranges. A segment with other limits is refused.

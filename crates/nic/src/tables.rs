@@ -11,6 +11,8 @@
 //!
 //! Sizes are asserted below; layouts are `repr(C)` with explicit widths and no padding.
 
+use crate::aggregation::Membership;
+use crate::aggregation::member::Started;
 use crate::handle::NONE;
 use crate::signals::LANES;
 
@@ -300,8 +302,9 @@ impl Request {
     /// Whether bytes go from the initiator's memory to the target.
     #[inline(always)]
     pub fn has_payload(&self) -> bool {
-        use kind::{ATOMIC, FETCH_ATOMIC, PUT, RMA_PUT, SWAP, VELO_SEND};
-        matches!(self.kind, PUT | ATOMIC | FETCH_ATOMIC | SWAP | VELO_SEND | RMA_PUT)
+        use kind::{AGGREGATION_REQUEST, AGGREGATION_RESULT, ATOMIC, FETCH_ATOMIC, PUT, RMA_PUT, SWAP, VELO_SEND};
+        let aggregates = matches!(self.kind, AGGREGATION_REQUEST | AGGREGATION_RESULT);
+        aggregates || matches!(self.kind, PUT | ATOMIC | FETCH_ATOMIC | SWAP | VELO_SEND | RMA_PUT)
     }
 
     /// Whether bytes come back to the initiator's memory.
@@ -621,6 +624,9 @@ pub struct Tables<'a> {
     /// [`LOCKS`] for each VPID.
     pub locks: &'a mut [u32],
     pub lock_waiters: &'a mut [LockWaiter],
+    /// The groups of aggregation that the process is a member of, and as many started operations for each.
+    pub memberships: &'a mut [Membership],
+    pub started: &'a mut [Started],
     pub tlb: &'a mut [TlbEntry],
     /// The global address tables, of [`PAGES`] entries each ([`crate::atu`]).
     pub address_tables: &'a mut [u64],

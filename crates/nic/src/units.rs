@@ -6,10 +6,12 @@
 //! | [`kind::PUT`] to [`kind::SWAP`] | [`crate::portals`] |
 //! | [`kind::VELO_SEND`] | [`crate::velo`] |
 //! | [`kind::RMA_PUT`] to [`kind::RMA_IMMEDIATE_PUT`] | [`crate::rma`] |
+//! | [`kind::AGGREGATION_RESULT`], [`kind::AGGREGATION_DOWN`] | [`crate::aggregation`]: the member |
 //!
 //! A home carries commands of all kinds alike, and calls the methods below: [`Nic::deliver`] at the target, then
 //! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator.
 
+use crate::aggregation::Member;
 use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
@@ -104,11 +106,25 @@ impl Nic<'_> {
         }
     }
 
+    /// The process's memberships in groups of aggregation.
+    pub fn member(&mut self) -> Member<'_> {
+        Member { memberships: self.tables.memberships, started: self.tables.started }
+    }
+
+    /// Takes what an aggregation node sends.
+    fn member_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        Verdict::Done(match self.member().receive(bus, request) {
+            Ok(()) => Delivery { mlength: request.length, ..Delivery::default() },
+            Err(_) => Delivery::failed(crate::portals::fail::DROPPED),
+        })
+    }
+
     #[inline(never)]
     fn deliver_to_unit<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.kind {
             kind::VELO_SEND => self.velo_deliver(bus, request),
             kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma_receive(bus, request),
+            kind::AGGREGATION_RESULT | kind::AGGREGATION_DOWN => self.member_receive(bus, request),
             _ => Verdict::Done(Delivery::failed(crate::portals::fail::DROPPED)),
         }
     }

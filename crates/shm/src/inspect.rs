@@ -300,6 +300,8 @@ fn claims(header: &Piece) -> Claims {
         tlb_entries: limit(offset_of!(Limits, tlb_entries)),
         tlb_ways: limit(offset_of!(Limits, tlb_ways)),
         lock_waiters: limit(offset_of!(Limits, lock_waiters)),
+        memberships: limit(offset_of!(Limits, memberships)),
+        member_operations: limit(offset_of!(Limits, member_operations)),
     };
     Claims {
         magic: header.u64(offset_of!(SegmentHeader, magic) as u64),

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use selvedge_nic::aggregation::Membership;
+use selvedge_nic::aggregation::member::Started;
 use selvedge_nic::layout::{self, BLOCK_BYTES};
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
@@ -479,6 +481,8 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 ports: table::<Port>(base, layout.ports, limits.vpids.into()),
                 locks: table::<u32>(base, layout.locks, u64::from(limits.vpids) * LOCKS as u64),
                 lock_waiters: table::<LockWaiter>(base, layout.lock_waiters, limits.lock_waiters.into()),
+                memberships: table::<Membership>(base, layout.memberships, limits.memberships.into()),
+                started: table::<Started>(base, layout.started, limits.started()),
                 tlb: table::<TlbEntry>(base, layout.tlb, limits.tlb_entries.into()),
                 address_tables: table::<u64>(
                     base,

@@ -5,6 +5,8 @@
 //! 1. Operation `n` starts when that of `n - credits` is over and was taken. So the nodes have room for it.
 //! 2. A result is in the program's memory before its operation is over.
 //! 3. When a group has failed all its operations are over, with the failure.
+//! 4. A process that delivers a message of the node here may die at any store: the record of the operation, or the slot, is stored last, and what
+//!    follows from it is found again.
 //!
 //! Cost: O(1) for each message and operation; O(credits) for a failure.
 
@@ -200,9 +202,17 @@ impl Member<'_> {
         if number < membership.completed {
             return Ok(());
         }
-        let started = self.record(index, number).map(|record| *record);
-        let started = started.filter(|record| record.state == state::STARTED && record.number == number);
+        let started = self.record(index, number).map(|record| *record).filter(|record| record.number == number);
         let started = started.filter(|_| number == membership.completed).ok_or(Failure::Credit)?;
+        match started.state {
+            state::STARTED => {}
+            // Whoever brought this result first has died before it was counted.
+            state::OVER => {
+                self.memberships[index].completed = number.wrapping_add(1);
+                return Ok(());
+            }
+            _ => return Err(Failure::Credit.into()),
+        }
         let has_length = outcome.bytes == if outcome.failure.is_none() { started.bytes } else { 0 };
         let mut failure = outcome.failure;
         if !has_length {
@@ -223,12 +233,13 @@ impl Member<'_> {
         if !matches!(slot::status(membership.slot), status::JOINING | status::READY) {
             return;
         }
-        membership.slot = slot::word(slot::generation(membership.slot), status::FAILED);
-        membership.failure = failure as u32;
-        membership.completed = membership.next;
+        (membership.failure, membership.completed) = (failure as u32, membership.next);
         for record in self.records(index).iter_mut().filter(|record| record.state == state::STARTED) {
             (record.failure, record.state) = (failure as u32, state::OVER);
         }
+        // The slot is last: if its writer dies before, the next message of the node, or its loss, fails the group.
+        let membership = &mut self.memberships[index];
+        membership.slot = slot::word(slot::generation(membership.slot), status::FAILED);
     }
 
     /// Takes the outcome of an operation that is over. None: it is not, or was taken.
@@ -238,6 +249,8 @@ impl Member<'_> {
             self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
         let failure = Failure::from_u8(record.failure as u8);
         *record = Started::default();
+        let completed = &mut self.memberships[index].completed;
+        *completed = (*completed).max(number.wrapping_add(1));
         Some(failure.map_or(Ok(()), Err))
     }
 

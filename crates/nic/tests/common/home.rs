@@ -110,6 +110,8 @@ impl Home {
                 ports: records!(ports, limits.vpids),
                 locks: records!(locks, limits.vpids * 1024),
                 lock_waiters: records!(lock_waiters, limits.lock_waiters),
+                memberships: records!(memberships, limits.memberships),
+                started: records!(started, limits.started()),
                 tlb: records!(tlb, limits.tlb_entries),
                 address_tables: records!(address_tables, limits.address_tables << 18),
                 tlb_ways: limits.tlb_ways,

@@ -3,6 +3,8 @@
 
 use crate::common::{Home, MEMORY_AT, TINY, TestBus, sane};
 use proptest::prelude::*;
+use selvedge_nic::aggregation::Membership;
+use selvedge_nic::aggregation::member::Started;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::errors::{AppendError, ArmError, CounterError, PortalError};
 use selvedge_nic::portals::resources::DescriptorView;
@@ -303,6 +305,8 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
         table!(port_pointers, limits.vpids, signals::PortPointers),
         table!(locks, limits.vpids * tables::LOCKS as u32, u32),
         table!(lock_waiters, limits.lock_waiters, tables::LockWaiter),
+        table!(memberships, limits.memberships, Membership),
+        ("started", layout.started, limits.started() * size_of::<Started>() as u64),
         table!(tlb, limits.tlb_entries, tables::TlbEntry),
         table!(mailboxes, limits.vpids * limits.mailbox_slots, [u64; signals::SLOT_WORDS]),
         table!(notifications, limits.vpids * limits.notifications, [u64; signals::NOTIFICATION_WORDS]),
@@ -317,7 +321,7 @@ proptest! {
     fn no_two_tables_overlap(
         sizes in proptest::array::uniform12(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         heap in prop_oneof![0..100u32, any::<u32>()],
-        units in proptest::array::uniform8(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
+        units in proptest::array::uniform10(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         start in (0..64u64).prop_map(|lines| lines * 128),
     ) {
         let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, blocks] = sizes;
@@ -326,6 +330,7 @@ proptest! {
             heap_blocks: blocks, heap_blocks_max: heap,
             vpids: units[0], velo_bytes: units[1], mailbox_slots: units[2], notifications: units[3],
             address_tables: units[4], tlb_entries: units[5], tlb_ways: units[6], lock_waiters: units[7],
+            memberships: units[8], member_operations: units[9],
         }.clamped();
         prop_assert!(limits.are_sane());
         prop_assert!(limits.heap_blocks <= limits.heap_blocks_max);

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use selvedge_nic::aggregation::Membership;
+use selvedge_nic::aggregation::member::Started;
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
@@ -42,6 +44,8 @@ pub struct OwnTables {
     port_pointers: Vec<PortPointers>,
     locks: Vec<u32>,
     lock_waiters: Vec<LockWaiter>,
+    memberships: Vec<Membership>,
+    started: Vec<Started>,
     tlb: Vec<TlbEntry>,
     mailboxes: Vec<AtomicU64>,
     notifications: Vec<AtomicU64>,
@@ -82,6 +86,8 @@ impl OwnTables {
             port_pointers: some(limits.vpids),
             locks: some(limits.vpids * LOCKS as u32),
             lock_waiters: some(limits.lock_waiters),
+            memberships: some(limits.memberships),
+            started: some(limits.memberships * limits.member_operations),
             tlb: some(limits.tlb_entries),
             mailboxes: some(limits.vpids * limits.mailbox_slots * SLOT_WORDS as u32),
             notifications: some(limits.vpids * limits.notifications * NOTIFICATION_WORDS as u32),
@@ -128,6 +134,8 @@ impl OwnTables {
                 ports: &mut self.ports,
                 locks: &mut self.locks,
                 lock_waiters: &mut self.lock_waiters,
+                memberships: &mut self.memberships,
+                started: &mut self.started,
                 tlb: &mut self.tlb,
                 address_tables: &mut self.address_tables,
                 tlb_ways: self.limits.tlb_ways,

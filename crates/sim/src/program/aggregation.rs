@@ -2,60 +2,22 @@
 //! A rank as a member of groups that reduce in the switches (seed 001, section III): it joins, and its vectors are reduced in pieces of
 //! at most the bytes of one request, as many at a time as the group has credits.
 //!
-//! The tables of its memberships are beside those of its NIC; the NIC delivers to them what comes from an aggregation node.
+//! Its NIC has the tables of its memberships, and takes what comes from an aggregation node.
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::aggregation::member::{GroupState, Started};
+use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::{Failure, Member, Membership, StartError};
+use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_nic::portals::{Delivery, Verdict, fail};
-use selvedge_nic::tables::{Command, Request, Side};
+use selvedge_nic::tables::{Command, Side};
 
 use crate::node::{Ask, Bytes};
 use crate::time::Time;
 
-use super::memory::MemoryBus;
 use super::process::Process;
 
 /// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
-const STARTED_EACH: usize = 64;
-
-/// The tables of a rank's memberships.
-#[derive(Debug, Default)]
-pub(super) struct Memberships {
-    memberships: Vec<Membership>,
-    started: Vec<Started>,
-}
-
-impl Memberships {
-    pub(super) fn new(groups: u32) -> Memberships {
-        Memberships {
-            memberships: vec![Membership::default(); groups as usize],
-            started: vec![Started::default(); groups as usize * STARTED_EACH],
-        }
-    }
-
-    fn member(&mut self) -> Member<'_> {
-        Member { memberships: &mut self.memberships, started: &mut self.started }
-    }
-
-    /// The fabric has lost a message between the rank and its aggregation node: the groups there fail.
-    pub(super) fn lose(&mut self, node: u64) {
-        self.member().lose(node);
-    }
-
-    /// Takes what comes from an aggregation node.
-    pub(super) fn deliver(&mut self, bus: &mut MemoryBus<'_>, request: &Request) -> Verdict {
-        match self.member().receive(bus, request) {
-            Ok(()) => Verdict::Done(Delivery { mlength: request.length, ..Delivery::default() }),
-            Err(refusal) => {
-                log::debug!("a member has refused {request:?}: {refusal:?}");
-                Verdict::Done(Delivery::failed(fail::DROPPED))
-            }
-        }
-    }
-}
+pub(super) const STARTED_EACH: u32 = 64;
 
 /// A group that a rank has joined.
 #[derive(Clone, Debug)]
@@ -103,15 +65,15 @@ impl Process {
             members: 1,
             total: members.len() as u32,
             expected: children,
-            credits: (quota.credits / quota.groups.max(1)).min(STARTED_EACH as u32) as u16,
+            credits: (quota.credits / quota.groups.max(1)).min(STARTED_EACH) as u16,
             bytes: quota.bytes,
         };
         let (key, node) = (granted.key, leaf.address);
-        let made = self.core.borrow_mut().members.member().join(node, key, &join);
+        let made = self.core.borrow_mut().tables.nic().member().join(node, key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         self.send_to_node((node, key), message, Bytes::new()).await;
         loop {
-            let state = self.core.borrow_mut().members.member().state(handle);
+            let state = self.core.borrow_mut().tables.nic().member().state(handle);
             match state {
                 Some(GroupState::Ready { credits, bytes }) => {
                     return Ok(JoinedGroup { handle, node, key, credits, bytes });
@@ -125,7 +87,7 @@ impl Process {
 
     /// Leaves a group. Reductions that are under way fail at the other members.
     pub async fn leave_group(&self, group: JoinedGroup) {
-        let left = self.core.borrow_mut().members.member().leave(group.handle);
+        let left = self.core.borrow_mut().tables.nic().member().leave(group.handle);
         if let Some((node, message)) = left {
             self.send_to_node((node, group.key), message, Bytes::new()).await;
         }
@@ -160,7 +122,7 @@ impl Process {
                 continue;
             }
             let Some(&oldest) = numbers.front() else { break };
-            let taken = self.core.borrow_mut().members.member().take(group.handle, oldest);
+            let taken = self.core.borrow_mut().tables.nic().member().take(group.handle, oldest);
             match taken {
                 Some(outcome) => {
                     numbers.pop_front();
@@ -180,7 +142,7 @@ impl Process {
             bytes: bytes as u32,
             ..Reduction::default()
         };
-        let started = self.core.borrow_mut().members.member().start(group.handle, &reduction, at);
+        let started = self.core.borrow_mut().tables.nic().member().start(group.handle, &reduction, at);
         let (number, message) = started.map_err(|error| match error {
             StartError::Failed(failure) => failure,
             StartError::NoGroup => Failure::NoGroup,

@@ -33,7 +33,7 @@ use crate::node::{Aggregation, Ask, Bytes, Turn, Wish};
 use crate::time::Time;
 
 use super::Needs;
-use super::aggregation::Memberships;
+use super::aggregation::STARTED_EACH;
 use super::extoll::Port;
 use super::memory::Memory;
 use super::messages::Messages;
@@ -70,8 +70,6 @@ pub(super) struct Core {
     pub(super) port: Option<Port>,
     /// The job's share of the aggregation nodes, if switches reduce.
     pub(super) aggregation: Option<Arc<Aggregation>>,
-    /// Its memberships of groups that reduce in the switches.
-    pub(super) members: Memberships,
     /// The NIC has refused the last command.
     pub(super) refused: bool,
 }
@@ -122,6 +120,8 @@ impl Process {
             pending: 1,
             heap_blocks: queue,
             heap_blocks_max: queue,
+            memberships: needs.groups,
+            member_operations: STARTED_EACH,
             ..if needs.units { units(&machine, needs.memory_bytes) } else { Limits::NONE }
         };
         let mut tables = OwnTables::new(&limits);
@@ -184,7 +184,6 @@ impl Process {
             spare,
             port,
             aggregation: None,
-            members: Memberships::new(needs.groups),
             refused: false,
         };
         Process { core: Rc::new(RefCell::new(core)) }

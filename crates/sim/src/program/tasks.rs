@@ -171,15 +171,12 @@ impl Ranks for Tasks {
         let core = Rc::clone(&self.tasks[rank as usize].process.core);
         let core = &mut *core.borrow_mut();
         let mut bus = MemoryBus { memory: &mut core.memory, payload, token, reply, meter };
-        match request.is_aggregation() {
-            true => core.members.deliver(&mut bus, request),
-            false => core.tables.nic().deliver(&mut bus, request),
-        }
+        core.tables.nic().deliver(&mut bus, request)
     }
 
     fn lose_aggregation_node(&mut self, rank: u32, address: u64) {
         if let Some(task) = self.tasks.get(rank as usize) {
-            task.process.core.borrow_mut().members.lose(address);
+            task.process.core.borrow_mut().tables.nic().member().lose(address);
         }
     }
 

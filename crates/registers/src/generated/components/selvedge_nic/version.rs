@@ -22,7 +22,7 @@ unsafe impl Sync for Version {}
 
 impl core::default::Default for Version {
     fn default() -> Self {
-        Self(0xC)
+        Self(0xD)
     }
 }
 
@@ -77,6 +77,6 @@ mod tests {
     #[test]
     fn test_default() {
         let reg = Version::default();
-        assert_eq!(reg.layout(), 12);
+        assert_eq!(reg.layout(), 13);
     }
 }
