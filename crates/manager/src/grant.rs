@@ -2,12 +2,14 @@
 //! The grant of a job: its number, its quota, and the parts of its trees that it needs to make groups (seed 001, section III.C).
 //!
 //! A member of a group says how many children each node on its way to the root is to expect. [`GrantedTree::group`] counts them for any
-//! members of the job, so nobody asks the manager to make a group.
+//! members of the job, so nobody asks the manager to make a group. Processes find their grant in a file ([`Granted::save`]).
 
 use selvedge_fabric::{AnId, NodeId, Tree};
 use selvedge_nic::aggregation::Quota;
 use selvedge_nic::aggregation::records::LEVELS_MAX;
+use serde::{Deserialize, Serialize};
 
+use crate::frame::{self, FrameError};
 use crate::jobs::Member;
 
 /// What a job has.
@@ -18,6 +20,8 @@ pub struct Granted {
     pub key: u64,
     /// At each aggregation node, for all trees together.
     pub quota: Quota,
+    /// As the job was asked for.
+    pub members: Vec<Member>,
     pub trees: Vec<GrantedTree>,
 }
 
@@ -29,6 +33,56 @@ pub struct GrantedTree {
     nodes: Vec<GrantedNode>,
     /// The position of the leaf of each end node, in the order of end nodes.
     leaves: Vec<(NodeId, usize)>,
+}
+
+const MAGIC: &str = "selvedge-grant";
+/// Version of the file.
+const VERSION: u32 = 1;
+
+/// Why a file is no grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantError {
+    #[error("this is not the grant of a job at aggregation nodes")]
+    NotOne,
+    #[error("version {is} of a grant, but {VERSION} is known: use one version of Selvedge for the job and its manager")]
+    Version { is: u32 },
+    #[error("the grant is damaged")]
+    Damaged,
+    #[error("the grant has a tree that is none")]
+    Impossible,
+}
+
+impl From<FrameError> for GrantError {
+    fn from(error: FrameError) -> GrantError {
+        match error {
+            FrameError::NotOne => GrantError::NotOne,
+            FrameError::Version { is } => GrantError::Version { is },
+            FrameError::Damaged => GrantError::Damaged,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedGrant {
+    job: u32,
+    key: u64,
+    /// Groups, credits, bytes.
+    quota: (u32, u32, u32),
+    /// Process and end node.
+    members: Vec<(u64, u32)>,
+    trees: Vec<SavedTree>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedTree {
+    number: u16,
+    /// Aggregation node, address, position of the node above.
+    nodes: Vec<(u32, u64, Option<usize>)>,
+    /// End node, and the position of its leaf.
+    leaves: Vec<(u32, usize)>,
 }
 
 /// An aggregation node of a tree.
@@ -48,7 +102,59 @@ pub struct GroupChildren<'a> {
     children: Vec<u16>,
 }
 
+impl Granted {
+    /// The grant as a file, for the processes of the job.
+    pub fn save(&self) -> Vec<u8> {
+        let Quota { groups, credits, bytes } = self.quota;
+        let tree = |tree: &GrantedTree| SavedTree {
+            number: tree.number,
+            nodes: tree.nodes.iter().map(|node| (node.an.0, node.address, node.parent)).collect(),
+            leaves: tree.leaves.iter().map(|&(node, at)| (node.0, at)).collect(),
+        };
+        let saved = SavedGrant {
+            job: self.job,
+            key: self.key,
+            quota: (groups, credits, bytes),
+            members: self.members.iter().map(|member| (member.process, member.node.0)).collect(),
+            trees: self.trees.iter().map(tree).collect(),
+        };
+        frame::close(MAGIC, VERSION, &saved)
+    }
+
+    /// The grant in a file.
+    pub fn restore(bytes: &[u8]) -> Result<Granted, GrantError> {
+        let saved: SavedGrant =
+            serde_json::from_slice(frame::open(MAGIC, VERSION, bytes)?).map_err(|_| GrantError::Damaged)?;
+        let trees: Option<Vec<GrantedTree>> = saved.trees.into_iter().map(GrantedTree::restore).collect();
+        let (groups, credits, bytes) = saved.quota;
+        Ok(Granted {
+            job: saved.job,
+            key: saved.key,
+            quota: Quota { groups, credits, bytes },
+            members: saved.members.iter().map(|&(process, node)| Member { process, node: NodeId(node) }).collect(),
+            trees: trees.ok_or(GrantError::Impossible)?,
+        })
+    }
+}
+
 impl GrantedTree {
+    /// None: no tree is so.
+    fn restore(saved: SavedTree) -> Option<GrantedTree> {
+        let is_above = |(at, node): (usize, &(u32, u64, Option<usize>))| node.2.map_or(at == 0, |parent| parent < at);
+        let (nodes, leaves) = (saved.nodes, saved.leaves);
+        let is_tree = nodes.iter().enumerate().all(is_above);
+        let is_sorted = leaves.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !is_tree || !is_sorted || leaves.iter().any(|&(_, at)| at >= nodes.len()) {
+            return None;
+        }
+        let node = |(an, address, parent)| GrantedNode { an: AnId(an), address, parent };
+        Some(GrantedTree {
+            number: saved.number,
+            nodes: nodes.into_iter().map(node).collect(),
+            leaves: leaves.into_iter().map(|(node, at)| (NodeId(node), at)).collect(),
+        })
+    }
+
     pub(crate) fn new(number: u16, tree: Tree, members: &[Member], address: impl Fn(AnId) -> u64) -> GrantedTree {
         let mut nodes: Vec<(u32, AnId)> = Vec::new();
         let mut ends: Vec<(NodeId, AnId)> = Vec::new();

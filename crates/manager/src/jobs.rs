@@ -179,7 +179,7 @@ impl Manager {
             Some(GrantedTree::new(number, self.forest.tree(place)?, &job.members, address))
         };
         let trees = job.trees.iter().filter_map(tree).collect();
-        Ok(Granted { job: number, key: job.key, quota: job.quota, trees })
+        Ok(Granted { job: number, key: job.key, quota: job.quota, members: job.members.clone(), trees })
     }
 
     pub(crate) fn check_members(&self, members: &[Member]) -> Result<(), JobError> {

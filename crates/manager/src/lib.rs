@@ -31,6 +31,7 @@
 
 pub mod actions;
 mod footprint;
+mod frame;
 pub mod grant;
 pub mod jobs;
 pub mod losses;
@@ -45,7 +46,7 @@ use selvedge_fabric::{AnId, Topology, Tree, TreeError, TreeSet, TreeSpec};
 use selvedge_nic::aggregation::{Failure, Limits};
 
 pub use actions::{Action, Step};
-pub use grant::{Granted, GrantedNode, GrantedTree, GroupChildren};
+pub use grant::{GrantError, Granted, GrantedNode, GrantedTree, GroupChildren};
 pub use jobs::{JobError, JobRequest, Member};
 pub use quota::{BYTES_DEFAULT, SHARE_DEFAULT, Use};
 pub use saved::SavedError;

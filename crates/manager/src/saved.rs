@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state as bytes, for a manager that comes back after it died.
 //!
-//! ```text
-//! selvedge-manager <version> <CRC-32C of the rest, 8 hexadecimal digits> <bytes of the rest>\n
-//! <the state, as JSON>
-//! ```
-//!
 //! Trees are not saved: they are made again from what was lost when they were made, and compared by a checksum. So the network must be the
 //! one that it was. What follows from the rest is not saved either.
 //!
@@ -22,6 +17,7 @@ use selvedge_nic::packet::crc32c;
 use serde::{Deserialize, Serialize};
 
 use crate::actions::{Action, Step};
+use crate::frame::{self, FrameError};
 use crate::jobs::{Job, Member, presence, unite};
 use crate::trees::{self, Place, Set};
 use crate::{Config, Manager, Use};
@@ -113,10 +109,7 @@ enum SavedAction {
 impl Manager {
     /// The state, to be stored before the actions of the last change are carried out.
     pub fn save(&self) -> Vec<u8> {
-        let body = serde_json::to_vec(&self.state()).unwrap_or_default();
-        let mut bytes = format!("{MAGIC} {VERSION} {:08x} {}\n", crc32c(&body), body.len()).into_bytes();
-        bytes.extend(body);
-        bytes
+        frame::close(MAGIC, VERSION, &self.state())
     }
 
     /// The manager that saved these bytes, over the same network. `address` as for [`Manager::new`]; nodes may have moved.
@@ -126,7 +119,8 @@ impl Manager {
         config: &Config,
         address: impl Fn(AnId) -> u64,
     ) -> Result<Manager, SavedError> {
-        let state: State = serde_json::from_slice(body_of(bytes)?).map_err(|_| SavedError::Damaged)?;
+        let state: State =
+            serde_json::from_slice(frame::open(MAGIC, VERSION, bytes)?).map_err(|_| SavedError::Damaged)?;
         let mut manager = Manager::empty(topology, config);
         for saved in state.sets {
             let lost: BTreeSet<Part> = saved.lost.iter().map(|&part| part.into()).collect();
@@ -273,25 +267,6 @@ impl Manager {
     }
 }
 
-/// The state within saved bytes, if these are whole.
-fn body_of(bytes: &[u8]) -> Result<&[u8], SavedError> {
-    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or(SavedError::NotOne)?;
-    let (header, body) = (&bytes[..end], &bytes[end + 1..]);
-    let header = std::str::from_utf8(header).map_err(|_| SavedError::NotOne)?;
-    let mut words = header.split(' ');
-    if words.next() != Some(MAGIC) {
-        return Err(SavedError::NotOne);
-    }
-    let version = words.next().and_then(|word| word.parse().ok()).ok_or(SavedError::Damaged)?;
-    if version != VERSION {
-        return Err(SavedError::Version { is: version });
-    }
-    let sum = words.next().filter(|word| word.len() == 8).and_then(|word| u32::from_str_radix(word, 16).ok());
-    let length = words.next().and_then(|word| word.parse().ok());
-    let is_whole = sum == Some(crc32c(body)) && length == Some(body.len()) && words.next().is_none();
-    if is_whole { Ok(body) } else { Err(SavedError::Damaged) }
-}
-
 /// What tells one set of trees from another: the shape of each.
 fn checksum(set: &TreeSet) -> u32 {
     let mut words = Vec::new();
@@ -316,6 +291,16 @@ fn saved_action(action: &Action) -> Option<SavedAction> {
             Step::Revoke { .. } | Step::SetTree { .. } | Step::Admit { .. } => return None,
         },
     })
+}
+
+impl From<FrameError> for SavedError {
+    fn from(error: FrameError) -> SavedError {
+        match error {
+            FrameError::NotOne => SavedError::NotOne,
+            FrameError::Version { is } => SavedError::Version { is },
+            FrameError::Damaged => SavedError::Damaged,
+        }
+    }
 }
 
 impl From<Part> for SavedPart {
