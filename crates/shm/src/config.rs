@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use crate::elsewhere::Carrier;
 
+/// The number of the NIC with which a process is a member of groups of aggregation.
+pub const MEMBER_NI: u32 = 10;
+
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
 

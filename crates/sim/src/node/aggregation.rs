@@ -415,7 +415,7 @@ impl<R: Ranks> Simulation<R> {
             source: Side::NOWHERE,
             sink: Side::NOWHERE,
         };
-        let index = self.new_message(now, at, 0, Box::new(command), payload);
+        let index = self.new_message(now, at, self.ranks.member_ni(), Box::new(command), payload);
         self.queue.schedule(now, Event::Issue(index));
     }
 }

@@ -202,6 +202,11 @@ pub trait Ranks {
     /// Reads the payload of a triggered operation from the memory of a descriptor.
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault>;
 
+    /// The number of the NIC with which ranks are members of groups of aggregation.
+    fn member_ni(&self) -> u32 {
+        0
+    }
+
     /// The fabric has lost a message between a rank and the aggregation node with this address.
     fn lose_aggregation_node(&mut self, _rank: u32, _address: u64) {}
 

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
+use selvedge_shm::config::MEMBER_NI;
 use selvedge_shm::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
@@ -210,7 +211,8 @@ impl<L: Launcher> Processes<L> {
 /// The command, or why it is invalid.
 fn checked(bytes: &[u8], payload: &[u8]) -> Result<Command, &'static str> {
     let command = command_from(bytes).ok_or("it started an operation that is cut short")?;
-    if !(kind::PUT..=kind::RMA_IMMEDIATE_PUT).contains(&command.kind) {
+    // What aggregation nodes send comes from them alone.
+    if !matches!(command.kind, kind::PUT..=kind::AGGREGATION_REQUEST | kind::AGGREGATION_UP) {
         return Err("it started an operation of an unknown kind");
     }
     if command.length > PAYLOAD_BYTES_MAX {
@@ -296,6 +298,14 @@ impl<L: Launcher> Ranks for Processes<L> {
         let Some(nic) = self.nic(rank, ni) else { return Verdict::Initiator(Fault::Gone) };
         let Incoming { request, payload, token } = *incoming;
         nic.deliver(request, payload, token, reply, &mut |step: Step| meter.charge(step))
+    }
+
+    fn member_ni(&self) -> u32 {
+        MEMBER_NI
+    }
+
+    fn lose_aggregation_node(&mut self, rank: u32, address: u64) {
+        self.with_nic(rank, MEMBER_NI, &mut |nic| nic.member().lose(address));
     }
 
     fn publish(&mut self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
