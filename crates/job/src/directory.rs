@@ -199,6 +199,11 @@ impl JobDirectory {
         self.path.join(format!("{os_pid}.{k}.spill"))
     }
 
+    /// The job's share of aggregation nodes, if it has one.
+    pub fn grant(&self) -> PathBuf {
+        self.path.join("grant")
+    }
+
     /// The claim file of a Portals process id.
     pub fn claim_file(&self, pid: u16) -> PathBuf {
         self.path.join(format!("{pid}.claim"))

@@ -7,8 +7,9 @@
 use std::ffi::c_int;
 
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Buffer, Elements, Member, Pending, log};
+use selvedge_shm::aggregation::{Buffer, Elements, Pending, log};
 
+use crate::groups::Group;
 use crate::mpi::{Handle, Mpi, SUCCESS, library};
 use crate::{groups, types};
 
@@ -44,12 +45,12 @@ impl Call {
 
     /// Runs an operation of the communicator's group.
     #[inline]
-    fn run(&self, operation: impl FnOnce(&Member) -> Option<Pending>) -> Option<c_int> {
-        let mut member = groups::of(self.mpi, self.comm)?;
-        let pending = operation(&member)?;
-        let outcome = member.complete(pending, &mut || self.mpi.progress());
+    fn run(&self, operation: impl FnOnce(&Group) -> Option<Pending>) -> Option<c_int> {
+        let mut group = groups::of(self.mpi, self.comm)?;
+        let pending = operation(&group)?;
+        let outcome = group.complete(pending, &mut || self.mpi.progress())?;
         // The program's error handler may call an operation of the communicator.
-        drop(member);
+        drop(group);
         Some(outcome.map_or_else(|failure| self.failed(failure), |()| SUCCESS))
     }
 
@@ -107,8 +108,8 @@ pub unsafe fn reduce(
     let root = usize::try_from(root).ok()?;
     // A result is used at the root alone. Where it is not, the argument may be anything.
     let buffer = call.buffer(from, to, false)?;
-    call.run(|member| {
-        if root >= member.size() || (member.rank() == root && to.is_null()) {
+    call.run(|group| {
+        if root >= group.size() || (group.rank() == root && to.is_null()) {
             return None;
         }
         // SAFETY: the buffers have so many bytes.
@@ -163,12 +164,12 @@ unsafe fn scatter(
 ) -> Option<c_int> {
     let (elements, each) = call.elements(datatype, op, 1)?;
     let buffer = call.buffer(from, to, false)?;
-    call.run(|member| {
+    call.run(|group| {
         let (mut bytes, mut own) = (0, 0..0);
-        for process in 0..member.size() {
+        for process in 0..group.size() {
             let start = bytes;
             bytes += usize::try_from(count(process)).ok()?.checked_mul(each)?;
-            if process == member.rank() {
+            if process == group.rank() {
                 own = start..bytes;
             }
         }
@@ -265,11 +266,11 @@ pub unsafe fn bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int,
     let mut data = buffer.data(1)?;
     let mut packs = Ok(());
     let mut is_root = false;
-    let outcome = call.run(|member| {
-        if root >= member.size() {
+    let outcome = call.run(|group| {
+        if root >= group.size() {
             return None;
         }
-        is_root = member.rank() == root;
+        is_root = group.rank() == root;
         if is_root {
             // SAFETY: by this function's contract.
             packs = unsafe { buffer.pack(&call, 0, &mut data) };
@@ -298,8 +299,8 @@ pub unsafe fn allgather(from: (*const u8, c_int, usize), to: (*mut u8, c_int, us
     };
     let (mut result, mut operand) = (None, None);
     let mut packs = Ok(());
-    let outcome = call.run(|member| {
-        let result = result.insert(into.data(member.size())?);
+    let outcome = call.run(|group| {
+        let result = result.insert(into.data(group.size())?);
         let own = match &source {
             Some(source) => {
                 let operand = operand.insert(source.data(1)?);
@@ -309,8 +310,8 @@ pub unsafe fn allgather(from: (*const u8, c_int, usize), to: (*mut u8, c_int, us
             }
             None => {
                 // SAFETY: by this function's contract.
-                packs = unsafe { into.pack(&call, member.rank(), result) };
-                result.memory.wrapping_add(member.rank() * into.bytes)
+                packs = unsafe { into.pack(&call, group.rank(), result) };
+                result.memory.wrapping_add(group.rank() * into.bytes)
             }
         };
         let buffer = Buffer { from: own, to: result.memory };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Communicators as groups of aggregation nodes.
+//! Communicators as groups of aggregation nodes: live ones, of processes that share memory, or those in the switches of a simulated machine.
 //!
 //! A communicator gets its group at the first collective operation that a node can carry out. All its processes come to that operation, so they
 //! agree there, by the MPI's own operations, on whether there is a group: if one process cannot take part, none does. An attribute of the
@@ -15,8 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use selvedge_job::own_place;
-use selvedge_shm::aggregation::{Exchange, Member, Process, Shape, log};
+use selvedge_nic::aggregation::Failure;
+use selvedge_shm::aggregation::collectives::Idle;
+use selvedge_shm::aggregation::{Exchange, Member, Pending, Process, Shape, log};
 use selvedge_shm::simulated::is_simulated;
+use selvedge_transport::aggregation;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 
@@ -26,11 +29,47 @@ const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping and a descriptor.
 const GROUPS_MAX: usize = 256;
 
+/// What carries out a communicator's operations.
+pub enum Group {
+    /// Its processes, in memory that they share.
+    Live(Member),
+    /// Nodes elsewhere.
+    Elsewhere(aggregation::Group),
+}
+
+impl Group {
+    /// This process's number, and how many there are.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        match self {
+            Group::Live(member) => member.rank(),
+            Group::Elsewhere(group) => group.rank(),
+        }
+    }
+
+    #[inline]
+    pub fn size(&self) -> usize {
+        match self {
+            Group::Live(member) => member.size(),
+            Group::Elsewhere(group) => group.size(),
+        }
+    }
+
+    /// Carries an operation out. None: the MPI does, at all processes.
+    #[inline]
+    pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
+        match self {
+            Group::Live(member) => Some(member.complete(operation, idle)),
+            Group::Elsewhere(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
+        }
+    }
+}
+
 /// What is known of a communicator. None: its operations are the MPI's.
-type Group = Option<Mutex<Member>>;
+type Known = Option<Mutex<Group>>;
 
 /// All communicators that had an operation, by handle.
-static KNOWN: Mutex<Option<HashMap<Handle, &'static Group>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HashMap<Handle, &'static Known>>> = Mutex::new(None);
 
 /// Counts the communicators that were freed.
 static FREED: AtomicU64 = AtomicU64::new(0);
@@ -39,7 +78,7 @@ static FREED: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy)]
 struct Recent {
     comm: Handle,
-    group: *const Group,
+    group: *const Known,
     freed: u64,
 }
 
@@ -51,7 +90,7 @@ thread_local! {
 /// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
 /// under one, so nobody else uses what this returns.
 #[inline]
-pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Member>> {
+pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Group>> {
     let group = RECENT.with(|all| {
         let cell = &all[spread(comm, all.len())];
         let (recent, freed) = (cell.get(), FREED.load(Acquire));
@@ -67,20 +106,20 @@ pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Member>
 }
 
 #[cold]
-fn look_up(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
+fn look_up(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     match known(|all| all.get(&comm).copied()) {
         Some(group) => Some(group),
         None => remember(mpi, comm),
     }
 }
 
-fn known<T>(with: impl FnOnce(&mut HashMap<Handle, &'static Group>) -> T) -> T {
+fn known<T>(with: impl FnOnce(&mut HashMap<Handle, &'static Known>) -> T) -> T {
     let mut all = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     with(all.get_or_insert_default())
 }
 
 /// Makes the group of a communicator. None: MPI does not know the communicator.
-fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
+fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     let place = mpi.place(comm).ok()?;
     let group = match place {
         None => Err("it is an intercommunicator".to_owned()),
@@ -91,11 +130,11 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group> {
         let name = || format!("communicator {comm:#x}, process {rank} of {size}");
         match &group {
             Ok(_) if rank != 0 => {}
-            Ok(_) => log::info(|| format!("{}: its collective operations go through an aggregation node", name())),
+            Ok(_) => log::info(|| format!("{}: its collective operations go through aggregation nodes", name())),
             Err(reason) => log::info(|| format!("{}: its collective operations are the MPI's: {reason}", name())),
         }
     }
-    let group: &'static Group = Box::leak(Box::new(group.ok().map(Mutex::new)));
+    let group: &'static Known = Box::leak(Box::new(group.ok().map(Mutex::new)));
     known(|all| all.insert(comm, group));
     // Without the attribute a later communicator with this handle would find this group.
     let key = key(mpi);
@@ -145,17 +184,19 @@ impl Exchange for ByMpi {
 }
 
 /// Agrees with the other processes on a group. The error says why there is none.
-fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Member, String> {
+fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
     let has_room = || known(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
-    let refuses = reason_to_refuse().or_else(|| (!has_room()).then_some("this process has as many groups as it may"));
+    let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
+    let reasons =
+        [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (!has_room(), "this process has as many groups as it may")];
+    let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
+    let exchange = &mut ByMpi { mpi, comm, size };
+    // The processes of a simulated machine share no memory.
+    if is_simulated() {
+        let formed = aggregation::Group::form((rank, size), refuses.map(str::to_owned), exchange);
+        return formed.map(Group::Elsewhere);
+    }
     let process = Process { rank, size, place: own_place(), refuses };
     let shape = Shape { members: size as u32, credits: CREDITS, bytes: BYTES };
-    Member::form(&process, shape, &mut ByMpi { mpi, comm, size })
-}
-
-/// Why this process takes no part. In a simulated machine time and memory are the simulator's.
-fn reason_to_refuse() -> Option<&'static str> {
-    let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
-    let reasons = [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (is_simulated(), "the machine is simulated")];
-    reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
+    Member::form(&process, shape, exchange).map(Group::Live)
 }

@@ -10,6 +10,7 @@
 //! | [`settings`] | every environment variable that the library reads, in one table |
 //! | [`process`], [`meeting`] | this process in its job, or among the processes of its user: place, ids, arena |
 //! | [`hosts`], [`place`] | processes of other hosts: links to them; which host this is |
+//! | [`aggregation`] | groups whose aggregation nodes are elsewhere |
 //! | [`launched`] | rank, size and start-up exchange as C programs call them |
 //! | [`transport`] | a NIC for messages, with everything in flight |
 //! | [`protocols`] | the protocol table |
@@ -28,6 +29,7 @@
 // The callers of completions and tickets pass raw pointers that their front door vouches for.
 #![allow(clippy::too_many_arguments)]
 
+pub mod aggregation;
 pub mod bindings;
 pub mod claim;
 pub mod completion;

@@ -73,6 +73,13 @@ pub const VARIABLES: &[Variable] = &[
                at once. The same for all processes of a job. Simulated machines have limits.lock_waiters.",
     },
     Variable {
+        name: "SELVEDGE_AGGREGATION_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16 requests of an aggregation node",
+        text: "MPI on simulated machines whose switches reduce: the longest operation that they carry out. Longer ones are the MPI's. The same \
+               for all processes of a job.",
+    },
+    Variable {
         name: "GASNET_MAX_SEGSIZE",
         values: "bytes, with K, M, G or T",
         default: "256M",
@@ -302,6 +309,8 @@ pub struct Settings {
     pub mailboxes_discard: bool,
     /// Lock requests that fail and are kept.
     pub lock_waiters: u32,
+    /// Bytes of the longest operation that aggregation nodes elsewhere carry out; None: by their requests.
+    pub aggregation_bytes: Option<u64>,
     /// The longest segment of GASNet.
     pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
@@ -399,6 +408,7 @@ impl Settings {
             lock_waiters: read("SELVEDGE_LOCK_WAITERS", 0, |text| {
                 text.parse().ok().filter(|count| (0..=LOCK_WAITERS_MAX).contains(count))
             }),
+            aggregation_bytes: read("SELVEDGE_AGGREGATION_BYTES", None, |text| parse_bytes(text).map(Some)),
             gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
         }

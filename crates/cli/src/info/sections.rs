@@ -44,7 +44,7 @@ pub fn build_text(value: &Value) -> String {
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All limits, in the order of [`Limits`].
-const LIMITS: [Limit; 21] = [
+const LIMITS: [Limit; 23] = [
     ("entries", |l| l.entries, "list entries and match entries"),
     ("headers", |l| l.headers, "unexpected headers"),
     ("descriptors", |l| l.descriptors, "memory descriptors"),
@@ -66,6 +66,8 @@ const LIMITS: [Limit; 21] = [
     ("tlb_entries", |l| l.tlb_entries, "translations that the TLB keeps"),
     ("tlb_ways", |l| l.tlb_ways, "entries of the TLB that an address may be in"),
     ("lock_waiters", |l| l.lock_waiters, "lock requests that fail and are kept until they succeed"),
+    ("memberships", |l| l.memberships, "groups of aggregation that the process may be a member of"),
+    ("member_operations", |l| l.member_operations, "operations of each that may be started and not taken"),
 ];
 
 const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
@@ -95,6 +97,8 @@ fn largest() -> Limits {
         tlb_entries: all,
         tlb_ways: all,
         lock_waiters: all,
+        memberships: all,
+        member_operations: all,
     }
     .clamped()
 }

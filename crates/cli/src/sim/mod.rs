@@ -117,6 +117,11 @@ pub struct Args {
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     compute: Compute,
 
+    /// MPI programs: let the machine's switches reduce, for at most so many communicators at once
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, default_missing_value = "16", require_equals = true,
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    aggregation: Option<u32>,
+
     /// Real processes: set an environment variable in the ranks; may be given several times
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = arguments::parameter)]
     env: Vec<(String, String)>,
@@ -231,6 +236,11 @@ fn dispatch(args: &Args) -> Result<u8> {
             "--variation is for programs, because --traffic and --study simulate no hosts; leave it out".to_owned(),
         )
         .into());
+    }
+    if args.aggregation.is_some() && args.command.is_empty() {
+        return Err(
+            Usage("--aggregation is for MPI programs; built-in programs have --algorithm switches".to_owned()).into()
+        );
     }
     if args.study {
         return traffic::study(args);

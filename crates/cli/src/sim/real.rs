@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use selvedge_sim::machine::FullMailbox;
-use selvedge_sim::machine::Machine;
+use selvedge_sim::machine::{FullMailbox, Machine};
+use selvedge_sim::node::Aggregation;
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
@@ -13,7 +13,7 @@ use super::arguments::Percent;
 use super::livelock::Warner;
 use super::processes::{Launch, launch};
 use super::progress::Interrupt;
-use super::{Args, runner};
+use super::{Args, Usage, runner};
 
 /// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);
@@ -26,13 +26,18 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if args.compute.parts_per_million() > 0 {
         parameters.push(("compute".to_owned(), args.compute.0.to_string()));
     }
-    let plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
+    let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
+    if let Some(groups) = args.aggregation {
+        let made = Aggregation::new(&machine, &runner::place(&plan)?, groups);
+        plan.aggregation = Some(Arc::new(made.map_err(|error| Usage(error.to_string()))?));
+    }
     let launched = launch(Launch {
         ranks: plan.ranks,
         command: args.command.clone(),
         env: args.env.clone(),
         tag_output: args.tag_output,
         keep_going: args.keep_going,
+        grant: plan.aggregation.as_ref().map(|aggregation| aggregation.granted.save()),
         costs: Costs {
             call_ps: machine.local_command().0,
             look_ps: machine.host.poll.0,

@@ -71,7 +71,8 @@ impl Elements {
         self.0.bytes as usize
     }
 
-    fn reduction(&self, bytes: usize) -> Reduction {
+    /// The reduction of so many bytes.
+    pub fn reduction(&self, bytes: usize) -> Reduction {
         Reduction { bytes: bytes as u32, ..self.0 }
     }
 
@@ -94,7 +95,7 @@ pub struct Buffer {
 
 /// What an operation does.
 #[derive(Clone, Debug)]
-enum What {
+pub enum What {
     Barrier,
     Broadcast {
         root: usize,
@@ -223,6 +224,20 @@ impl Pending {
     /// As for [`Pending::allgather`], for the parts and the window's length.
     pub unsafe fn allgather_window(buffer: Buffer, bytes: usize, window: Range<usize>) -> Pending {
         Pending::new(What::Allgather { window: Some(window) }, buffer, bytes)
+    }
+
+    pub fn what(&self) -> &What {
+        &self.what
+    }
+
+    /// Operands and results.
+    pub fn buffer(&self) -> Buffer {
+        self.buffer
+    }
+
+    /// Bytes of an operand.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether all its operations of the node are started, so that the group's next operation may start.

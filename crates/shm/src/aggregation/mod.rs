@@ -39,7 +39,7 @@ pub mod queue;
 mod replica;
 pub mod segment;
 
-pub use collectives::{Buffer, Elements, Pending, part_of_window};
+pub use collectives::{Buffer, Elements, Pending, What, part_of_window};
 pub use forming::{Exchange, Process};
 pub use member::{Member, Notes};
 pub use queue::Queue;

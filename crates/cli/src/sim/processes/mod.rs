@@ -49,6 +49,8 @@ pub struct Launch {
     /// Let the other ranks continue when one fails.
     pub keep_going: bool,
     pub costs: Costs,
+    /// The job's share of the machine's aggregation nodes. None: the machine's switches do not reduce for it.
+    pub grant: Option<Vec<u8>>,
 }
 
 /// Why the job could not be started.
@@ -84,24 +86,30 @@ impl From<anyhow::Error> for LaunchError {
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
+/// The library that gives MPI's collective operations to aggregation nodes.
+const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
 /// The directory in which libfabric finds our provider.
 const PROVIDERS: &str = "libselvedge";
 
 /// Prepares a job. No rank is started yet.
 pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
-    let Launch { ranks, command, env, tag_output, keep_going, costs } = launch;
+    let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
     let mut args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
     let executable = args.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
     let mut preloads = vec![folder.join(PRELOAD)];
     preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    preloads.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
     }
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
     let signals = Signals::block().context("cannot block and read signals")?;
     let (parent, directory) = run::make_directory(&args, None)?;
+    if let Some(grant) = grant {
+        directory.replace(&directory.grant(), &grant).context("cannot write the job's share of aggregation nodes")?;
+    }
     let plan = SpawnPlan::new(&args, Share::whole(&args), executable, &directory, &parent).and_then(|mut plan| {
         plan.simulate(&preloads)?;
         Ok(plan)

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process as a member of groups whose aggregation nodes are elsewhere: in the switches of a simulated machine (seed 001, section III).
+//!
+//! ```text
+//! grant of the job (a file) ──> Aggregation: a NIC with memberships
+//!                                  │ Group::form: join, until all members have joined
+//! Pending ──> Group::complete ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
+//! ```
+//!
+//! The collective operations are those of a live group ([`Pending`]). All become reductions, as in SHARP: a broadcast is the OR of the root's
+//! bytes and zeros, an allgather the OR of vectors that are zero but for a member's own part, and who does not want a result drops it.
+//!
+//! Invariants
+//! 1. Members choose alike whether the nodes carry an operation out: by its kind and its length, on which they agree.
+//! 2. At most as many pieces as the group has credits are under way. If one fails the others are reduced all the same, so members agree on the
+//!    operations that the group has had.
+//! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
+//!
+//! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use selvedge_fabric::NodeId;
+use selvedge_manager::Granted;
+use selvedge_nic::Limits;
+use selvedge_nic::aggregation::member::GroupState;
+use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
+use selvedge_nic::aggregation::records::options::ORDERED;
+use selvedge_nic::aggregation::{Failure, StartError};
+use selvedge_nic::arithmetic::{Datatype, Operation};
+use selvedge_nic::tables::{Command, Side};
+use selvedge_shm::Interface;
+use selvedge_shm::aggregation::collectives::Idle;
+use selvedge_shm::aggregation::{Elements, Exchange, Pending, What, part_of_window};
+use selvedge_shm::config::MEMBER_NI;
+
+use crate::process::{Opened, Process};
+
+/// Version of what processes say to each other when they form a group.
+const VERSION: u64 = 1;
+/// Groups that a process makes before it uses a number again. All members of the earlier group have left it long ago.
+const SERIALS: u32 = 1 << 12;
+/// The longest operation that nodes carry out, in requests, unless `SELVEDGE_AGGREGATION_BYTES` says otherwise: beyond, the hosts' own algorithms are
+/// faster on switches whose data path is no faster than one link.
+const LONGEST_REQUESTS: u64 = 16;
+
+/// This process's share of the aggregation nodes.
+pub struct Aggregation {
+    /// The claim to its id lasts as long.
+    opened: Opened,
+    granted: Granted,
+    /// This process's end node.
+    node: NodeId,
+    process: u64,
+    longest: usize,
+}
+
+impl Aggregation {
+    /// The share of this process. The error says why it has none.
+    pub fn of_process() -> Result<&'static Aggregation, String> {
+        static FOUND: OnceLock<Result<Aggregation, String>> = OnceLock::new();
+        FOUND.get_or_init(Aggregation::open).as_ref().map_err(Clone::clone)
+    }
+
+    fn open() -> Result<Aggregation, String> {
+        let process = Process::current().map_err(|error| error.to_string())?;
+        let path = process.directory().grant();
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err("the job has no share of aggregation nodes".to_owned());
+            }
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let granted = Granted::restore(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+        let number = u64::from(process.rank());
+        let node = node_of(&granted, number).ok_or("the job's share of aggregation nodes is not this process's")?;
+        let quota = granted.quota;
+        let limits = Limits {
+            memberships: quota.groups,
+            member_operations: quota.credits / quota.groups.max(1),
+            ..Limits::NONE
+        };
+        let opened = process.open(MEMBER_NI, None, &limits.clamped()).map_err(|error| error.to_string())?;
+        let longest = process.settings.aggregation_bytes.unwrap_or(u64::from(quota.bytes) * LONGEST_REQUESTS);
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+        Ok(Aggregation { opened, granted, node, process: number, longest })
+    }
+
+    fn interface(&self) -> &Arc<Interface> {
+        &self.opened.interface
+    }
+
+    fn send(&self, node: u64, message: Message, payload: u64) -> Result<(), Failure> {
+        let sender = Sender { address: self.interface().id(), key: self.granted.key };
+        let source = Side { start: payload, ..Side::NOWHERE };
+        let request = message.encode(sender);
+        let command = Command { request, target: node, user_ptr: 0, source, sink: Side::NOWHERE };
+        self.interface().start(&command).map_err(|_| Failure::Lost)
+    }
+}
+
+/// The end node of a process of the job.
+fn node_of(granted: &Granted, process: u64) -> Option<NodeId> {
+    granted.members.iter().find(|member| member.process == process).map(|member| member.node)
+}
+
+/// What a process says when a group forms.
+#[derive(Clone, Copy)]
+struct Hello {
+    version: u64,
+    /// Its number in the job, plus one. 0: it takes no part.
+    process: u64,
+    /// The number of the group, if it is the first.
+    number: u64,
+}
+
+impl Hello {
+    const WORDS: usize = 3;
+
+    fn from_words(words: &[u64]) -> Option<Hello> {
+        let [version, process, number] = *words.first_chunk()?;
+        Some(Hello { version, process, number })
+    }
+}
+
+/// What a process says while a group forms.
+mod joining {
+    pub const GOES_ON: u64 = 1;
+    pub const READY: u64 = 2;
+    pub const FAILED: u64 = 0;
+}
+
+/// A group that this process is a member of.
+pub struct Group {
+    aggregation: &'static Aggregation,
+    handle: u64,
+    node: u64,
+    rank: usize,
+    size: usize,
+    credits: usize,
+    /// The most bytes of one request.
+    bytes: usize,
+    /// What does not concern this member: operands without a value, and where unwanted results go.
+    zeros: Vec<u8>,
+    unwanted: Vec<u8>,
+}
+
+impl Group {
+    /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
+    pub fn form(
+        (rank, size): (usize, usize),
+        refuses: Option<String>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Group, String> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let own = refuses.map_or_else(Aggregation::of_process, Err);
+        let serial = || u64::from(SERIAL.fetch_add(1, Relaxed) % SERIALS);
+        let (process, number) = match &own {
+            Ok(own) if rank == 0 => (own.process + 1, own.process << SERIALS.ilog2() | serial()),
+            Ok(own) => (own.process + 1, 0),
+            Err(_) => (0, 0),
+        };
+        let all = exchange.gather(&[VERSION, process, number])?;
+        let all: Vec<Hello> = all.chunks(Hello::WORDS).filter_map(Hello::from_words).collect();
+        let own = own?;
+        if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
+            return Err("its processes have several versions of this library".to_owned());
+        }
+        if let Some(other) = all.iter().position(|hello| hello.process == 0) {
+            return Err(format!("process {other} takes no part"));
+        }
+        let number = all.first().and_then(|first| u32::try_from(first.number).ok());
+        let nodes: Option<Vec<NodeId>> = all.iter().map(|hello| node_of(&own.granted, hello.process - 1)).collect();
+        let joined = match (number, nodes) {
+            (Some(number), Some(nodes)) => Group::join(own, number, (rank, size), &nodes),
+            _ => Err(Failure::NoGroup),
+        };
+        Group::finish(joined, exchange)
+    }
+
+    /// Asks the leaf node to join the group with this number.
+    fn join(
+        aggregation: &'static Aggregation,
+        number: u32,
+        (rank, size): (usize, usize),
+        nodes: &[NodeId],
+    ) -> Result<Group, Failure> {
+        let Aggregation { granted, node, .. } = aggregation;
+        let tree = granted.trees.first().ok_or(Failure::NoTree)?;
+        let leaf = tree.leaf(*node).ok_or(Failure::NoTree)?;
+        let expected = tree.group(nodes).ok_or(Failure::NoTree)?.expected(*node);
+        let quota = granted.quota;
+        let join = Join {
+            job: granted.job,
+            number,
+            tree: tree.number,
+            options: ORDERED,
+            handle: 0,
+            order: rank as u32,
+            members: 1,
+            total: size as u32,
+            expected,
+            credits: u16::try_from(quota.credits / quota.groups.max(1)).unwrap_or(u16::MAX),
+            bytes: quota.bytes,
+        };
+        let made = aggregation.interface().lock().member().join(leaf.address, granted.key, &join);
+        let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
+        let group = Group {
+            aggregation,
+            handle,
+            node: leaf.address,
+            rank,
+            size,
+            credits: 0,
+            bytes: 0,
+            zeros: Vec::new(),
+            unwanted: Vec::new(),
+        };
+        aggregation.send(leaf.address, message, 0)?;
+        Ok(group)
+    }
+
+    /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined.
+    fn finish(joined: Result<Group, Failure>, exchange: &mut dyn Exchange) -> Result<Group, String> {
+        loop {
+            let state = match &joined {
+                Ok(group) => group.state(),
+                Err(failure) => GroupState::Failed(*failure),
+            };
+            let own = match state {
+                GroupState::Joining => joining::GOES_ON,
+                GroupState::Ready { .. } => joining::READY,
+                GroupState::Failed(_) => joining::FAILED,
+            };
+            let all = exchange.gather(&[own])?;
+            if let Some(other) = all.iter().position(|&state| state == joining::FAILED) {
+                return Err(match state {
+                    GroupState::Failed(failure) => failure.to_string(),
+                    _ => format!("process {other} could not join"),
+                });
+            }
+            if let (GroupState::Ready { credits, bytes }, true) =
+                (state, all.iter().all(|&state| state == joining::READY))
+            {
+                let mut group = joined.map_err(|failure| failure.to_string())?;
+                (group.credits, group.bytes) = (credits as usize, bytes as usize);
+                (group.zeros, group.unwanted) = (vec![0; group.bytes], vec![0; group.bytes]);
+                return Ok(group);
+            }
+        }
+    }
+
+    fn state(&self) -> GroupState {
+        let state = self.aggregation.interface().lock().member().state(self.handle);
+        state.unwrap_or(GroupState::Failed(Failure::NoGroup))
+    }
+
+    /// This member's number, and how many there are.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether the nodes carry an operation out. All members say the same.
+    pub fn takes(&self, operation: &Pending) -> bool {
+        let bytes = match operation.what() {
+            What::Allgather { .. } => operation.bytes().saturating_mul(self.size),
+            _ => operation.bytes(),
+        };
+        bytes <= self.aggregation.longest
+    }
+
+    /// Carries an operation out, which the nodes take ([`Group::takes`]). `idle` is called while it waits.
+    pub fn complete(&mut self, operation: &Pending, idle: Idle<'_>) -> Result<(), Failure> {
+        let (bytes, buffer) = (operation.bytes(), operation.buffer());
+        match *operation.what() {
+            What::Barrier => self.reduce(&bits()?, None, None, 0, idle),
+            What::Reduce { root: Some(root), .. } | What::Broadcast { root } if root >= self.size => {
+                Err(Failure::GroupMismatch)
+            }
+            What::Reduce { ref elements, root } => {
+                let wants = root.is_none_or(|root| root == self.rank);
+                self.reduce(elements, Some(buffer.from), wants.then_some(buffer.to), bytes, idle)
+            }
+            What::ReduceScatter { ref elements, ref own } => {
+                let mut result = vec![0; bytes];
+                self.reduce(elements, Some(buffer.from), Some(result.as_mut_ptr()), bytes, idle)?;
+                let part = result.get(own.clone()).ok_or(Failure::GroupMismatch)?;
+                // SAFETY: who made the operation has room for this part.
+                unsafe { buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+                Ok(())
+            }
+            What::Broadcast { root } if root == self.rank => {
+                self.reduce(&bits()?, Some(buffer.from), None, bytes, idle)
+            }
+            What::Broadcast { .. } => self.reduce(&bits()?, None, Some(buffer.to), bytes, idle),
+            What::Allgather { ref window } => {
+                let all = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
+                let mut operand = vec![0; all.len()];
+                let part = operand.get_mut(part_of_window(&all, bytes, self.rank)).ok_or(Failure::GroupMismatch)?;
+                // SAFETY: who made the operation has an operand of so many bytes.
+                unsafe { part.as_mut_ptr().copy_from_nonoverlapping(buffer.from, part.len()) };
+                self.reduce(&bits()?, Some(operand.as_ptr()), Some(buffer.to), all.len(), idle)
+            }
+        }
+    }
+
+    /// Reduces vectors, of which this member's lies at `from`, or is 0. The result goes to `to`, if it is wanted.
+    fn reduce(
+        &mut self,
+        elements: &Elements,
+        from: Option<*const u8>,
+        to: Option<*mut u8>,
+        bytes: usize,
+        idle: Idle<'_>,
+    ) -> Result<(), Failure> {
+        let element = elements.size_bytes();
+        // An element is never in two pieces.
+        let piece = self.bytes / element * element;
+        if bytes % element != 0 {
+            return Err(Failure::NoSuchOperation);
+        }
+        if piece == 0 && bytes != 0 {
+            return Err(Failure::TooLong);
+        }
+        // A barrier is an operation without bytes.
+        let pieces = bytes.div_ceil(piece.max(1)).max(1);
+        let (mut next, mut started, mut outcome) = (0, VecDeque::new(), Ok(()));
+        while next < pieces || !started.is_empty() {
+            if next < pieces && started.len() < self.credits {
+                let at = next * piece..bytes.min((next + 1) * piece);
+                let operand = from.map_or(self.zeros.as_ptr(), |from| from.wrapping_add(at.start));
+                let result = to.map_or(self.unwanted.as_mut_ptr(), |to| to.wrapping_add(at.start));
+                started.push_back(self.start(&elements.reduction(at.len()), operand, result)?);
+                next += 1;
+            } else if let Some(oldest) = started.pop_front() {
+                outcome = outcome.and(self.wait(oldest, idle));
+            }
+        }
+        outcome
+    }
+
+    /// Starts an operation of the node. Returns its number.
+    fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, Failure> {
+        let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
+        let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
+        let (number, message) = made.map_err(|error| match error {
+            StartError::Failed(failure) => failure,
+            StartError::NoGroup => Failure::NoGroup,
+            StartError::Credit => Failure::Credit,
+        })?;
+        self.aggregation.send(self.node, message, operand)?;
+        Ok(number)
+    }
+
+    /// Waits for the outcome of an operation of the node. `idle` may use other NICs of the process, so it is called between waits: one of
+    /// them ends with each change.
+    fn wait(&self, number: u64, idle: Idle<'_>) -> Result<(), Failure> {
+        let interface = self.aggregation.interface();
+        let take = || interface.lock_to_post().member().take(self.handle, number);
+        loop {
+            if let Some(outcome) = take() {
+                return outcome;
+            }
+            idle();
+            let mut looks = 0;
+            let changed = || {
+                looks += 1;
+                take().map(Some).or((looks > 1).then_some(None))
+            };
+            match interface.wait(None, changed) {
+                Ok(Some(outcome)) => return outcome,
+                Ok(None) => {}
+                Err(_) => return Err(Failure::Lost),
+            }
+        }
+    }
+}
+
+/// The reduction by which bytes of one member reach all.
+fn bits() -> Result<Elements, Failure> {
+    Elements::of_values(Operation::Bor, Datatype::Uint8).ok_or(Failure::NoSuchOperation)
+}
+
+impl Drop for Group {
+    /// Leaves the group.
+    fn drop(&mut self) {
+        let left = self.aggregation.interface().lock().member().leave(self.handle);
+        if let Some((node, message)) = left {
+            let _ = self.aggregation.send(node, message, 0);
+        }
+    }
+}
