@@ -6,7 +6,7 @@ mod common;
 use common::{LIMITS, config, fat_tree, manager, node_address, process_address, request};
 use proptest::prelude::*;
 use selvedge_fabric::{AnId, NodeId, RouterId, Topology};
-use selvedge_manager::{Config, JobRequest, Manager, SavedError};
+use selvedge_manager::{Config, GrantError, Granted, JobRequest, Manager, SavedError};
 use selvedge_nic::aggregation::Limits;
 use selvedge_nic::packet::crc32c;
 
@@ -57,6 +57,33 @@ fn every_changed_byte_and_every_cut_is_refused() {
     assert_eq!(restore(b""), Err(SavedError::NotOne));
     assert_eq!(restore(b"selvedge-manager 2 00000000 0\n"), Err(SavedError::Version { is: 2 }));
     assert_eq!(restore(&[&bytes[..], b" "].concat()), Err(SavedError::Damaged));
+}
+
+#[test]
+fn a_grant_comes_back_as_it_was_and_damage_is_refused() {
+    let mut manager = manager(4);
+    let (granted, _) = manager.begin_job(&JobRequest { trees: 2, ..request(1, &[0, 5, 9, 15]) }, 77).expect("room");
+    let bytes = granted.save();
+    assert_eq!(Granted::restore(&bytes), Ok(granted));
+    for at in 0..bytes.len() {
+        assert!(Granted::restore(&bytes[..at]).is_err(), "{at}");
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(Granted::restore(&damaged).is_err(), "{at}");
+    }
+    assert_eq!(Granted::restore(&manager.save()), Err(GrantError::NotOne));
+    assert_eq!(Granted::restore(b"selvedge-grant 9 00000000 0\n"), Err(GrantError::Version { is: 9 }));
+    // A whole file that says what cannot be: a node above itself, a leaf that is not there, end nodes out of order.
+    let impossible = [
+        r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,0]],"leaves":[]}]}"#,
+        r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,null],[1,6,null]],"leaves":[]}]}"#,
+        r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,null]],"leaves":[[0,1]]}]}"#,
+        r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,null]],"leaves":[[3,0],[2,0]]}]}"#,
+    ];
+    for body in impossible {
+        let file = format!("selvedge-grant 1 {:08x} {}\n{body}", crc32c(body.as_bytes()), body.len());
+        assert_eq!(Granted::restore(file.as_bytes()), Err(GrantError::Impossible), "{body}");
+    }
 }
 
 #[test]

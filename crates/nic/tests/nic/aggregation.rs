@@ -95,6 +95,43 @@ fn operations_wait_for_credits() {
     assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(2));
 }
 
+/// Whoever brings a result may die when it is there and not counted yet. It comes a second time, before or after the program has taken it.
+#[test]
+fn a_result_that_was_not_counted_is_found() {
+    let (mut world, handles) = two_leaves(1, 1);
+    world.settle();
+    let reduction = sum(Datatype::Uint32, 4);
+    for is_taken_before in [false, true] {
+        let mut number = 0;
+        for (member, &handle) in handles.iter().enumerate() {
+            let started = world.start(member, (handle, KEY, leaf_of(&world, member)), &reduction, &[1; 4], 0);
+            number = started.expect("it has credits");
+        }
+        let mut result = None;
+        while result.is_none() {
+            world.nodes_with_sends().into_iter().for_each(|node| assert!(world.pump(node)));
+            let link = *world.links.keys().next().expect("the result is on its way");
+            if link.1 == member_at(0) {
+                result = world.links[&link].front().map(|(request, payload)| (link.0, *request, payload.clone()));
+            }
+            world.deliver(link);
+        }
+        let (node, request, payload) = result.expect("a result");
+        let home = &mut world.members[0];
+        assert_eq!(home.memberships[0].completed, number + 1);
+        home.memberships[0].completed = number;
+        if is_taken_before {
+            assert_eq!(home.member().take(handles[0], number), Some(Ok(())));
+        }
+        world.post(node, member_at(0), request, payload);
+        world.settle();
+        let home = &mut world.members[0];
+        assert_eq!(home.memberships[0].completed, number + 1);
+        assert_eq!(home.member().take(handles[0], number), (!is_taken_before).then_some(Ok(())));
+        assert_eq!(world.members[1].member().take(handles[1], number), Some(Ok(())));
+    }
+}
+
 #[test]
 fn a_trimmed_group_ends_at_the_lowest_node_that_has_all() {
     for (options, at_root) in [(3, 0), (2, 1)] {
