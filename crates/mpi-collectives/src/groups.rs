@@ -138,10 +138,6 @@ impl Exchange for ByMpi {
     fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         self.mpi.gather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
     }
-
-    fn progress(&mut self) {
-        self.mpi.progress();
-    }
 }
 
 /// Agrees with the other processes on a group. The error says why there is none.

@@ -40,7 +40,7 @@ mod replica;
 pub mod segment;
 
 pub use collectives::{Buffer, Elements, Pending, part_of_window};
-pub use forming::{Exchange, Process};
+pub use forming::{Exchange, Forming, Heard, Process, SEVERAL_HOSTS};
 pub use member::{Member, Notes};
 pub use queue::Queue;
 pub use segment::{Card, OpenError, Shape, SharedGroup};
