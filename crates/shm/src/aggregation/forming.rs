@@ -179,15 +179,14 @@ impl Forming {
 /// Why processes that have said this form no group, and the process because of which.
 fn judge(all: &[Hello], size: usize) -> (u64, usize) {
     let Some(first) = all.first().filter(|_| all.len() == size) else { return (verdict::NUMBER, 0) };
-    let reasons: [(u64, fn(&Hello, &Hello) -> bool); 3] = [
-        (verdict::VERSION, |hello, _| hello.version != VERSION),
-        (verdict::PLACE, |hello, first| hello.place != first.place),
-        (verdict::REFUSES, |hello, _| hello.refuses != 0),
-    ];
-    for (reason, holds) in reasons {
-        if let Some(of) = all.iter().position(|hello| holds(hello, first)) {
-            return (reason, of);
-        }
+    if let Some(of) = all.iter().position(|hello| hello.version != VERSION) {
+        return (verdict::VERSION, of);
+    }
+    if let Some(of) = all.iter().position(|hello| hello.place != first.place) {
+        return (verdict::PLACE, of);
+    }
+    if let Some(of) = all.iter().position(|hello| hello.refuses != 0) {
+        return (verdict::REFUSES, of);
     }
     (if first.card.bytes == 0 { verdict::NO_MEMORY } else { verdict::NONE }, 0)
 }
