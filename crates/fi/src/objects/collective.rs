@@ -505,7 +505,7 @@ impl Join {
             Ok(Heard::Formed(member)) => {
                 let size = self.members.len();
                 info_line!("fi_join_collective: a group of {size} members goes through an aggregation node");
-                Ok(Some(member))
+                Ok(Some(*member))
             }
             Ok(Heard::Again(forming)) => {
                 self.forming = Some(forming);

@@ -64,7 +64,7 @@ impl Hello {
 pub enum Heard {
     /// There is another round.
     Again(Forming),
-    Formed(Member),
+    Formed(Box<Member>),
 }
 
 /// A group-to-be at one of its processes. It goes through rounds: in each, every process says a few words ([`Forming::words`]), and hears the
@@ -81,7 +81,7 @@ enum Stage {
     /// Whether all can form a group, and where its memory is. The first process has made it.
     Meeting { shared: Option<SharedGroup>, refuses: Option<String> },
     /// Whether all have joined.
-    Joining(Result<Member, String>),
+    Joining(Result<Box<Member>, String>),
     /// Whether all have seen all others, and how they reach each other's memory.
     Formed { member: Box<Member>, outcome: Result<(), String> },
 }
@@ -148,7 +148,7 @@ impl Forming {
                 let card = card_of(conclusion)?;
                 let shared = shared.map_or_else(|| SharedGroup::open(&card), Ok);
                 let joined = shared.and_then(|shared| Member::join(shared, process.rank as u32));
-                let joined = joined.map_err(|error| error.to_string());
+                let joined = joined.map(Box::new).map_err(|error| error.to_string());
                 let words = vec![joined.is_ok().into()];
                 Ok(Heard::Again(Forming { process, words, stage: Stage::Joining(joined) }))
             }
@@ -156,7 +156,7 @@ impl Forming {
                 if conclusion.first() != Some(&1) {
                     return Err(joined.err().unwrap_or_else(|| "a process could not join".into()));
                 }
-                let mut member = Box::new(joined?);
+                let mut member = joined?;
                 // It does not wait: all have joined.
                 let outcome = member.finish_joining(&mut || {}).map_err(|failure| failure.to_string());
                 let (attaches, maps) = if outcome.is_ok() { member.probe_memory() } else { (false, false) };
@@ -170,7 +170,7 @@ impl Forming {
                     return Err(outcome.err().unwrap_or_else(|| "the group did not form".into()));
                 }
                 member.set_memory(all & ATTACHES != 0, all & MAPS != 0);
-                Ok(Heard::Formed(*member))
+                Ok(Heard::Formed(member))
             }
         }
     }
@@ -215,7 +215,7 @@ impl Member {
             let conclusion = forming.conclude(&all);
             match forming.hear(&conclusion)? {
                 Heard::Again(next) => forming = next,
-                Heard::Formed(member) => return Ok(member),
+                Heard::Formed(member) => return Ok(*member),
             }
         }
     }
@@ -257,7 +257,7 @@ mod tests {
 
         fn formed(self) -> Member {
             match self {
-                Heard::Formed(member) => member,
+                Heard::Formed(member) => *member,
                 Heard::Again(_) => panic!("processes do not end in the same round"),
             }
         }
