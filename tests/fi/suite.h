@@ -85,6 +85,7 @@ struct wants {
     size_t cq_size;            /* the provider's */
     uint64_t bind_tx, bind_rx; /* flags beside FI_TRANSMIT and FI_RECV: FI_SELECTIVE_COMPLETION */
     bool disabled;             /* the case binds more objects, and calls side_enable() */
+    bool events;               /* bind an event queue */
     struct side *beside;       /* use its domain */
 };
 
@@ -96,6 +97,7 @@ struct side {
     struct fid_domain *domain;
     struct fid_av *av;
     struct fid_cq *tx, *rx;
+    struct fid_eq *eq; /* NULL without `events` */
     struct fid_ep *ep;
     bool enabled;
     unsigned char address[ADDRESS_BYTES_MAX];

@@ -122,6 +122,11 @@ struct side *side_open(struct wants wants)
     OK(fi_ep_bind(side->ep, &side->av->fid, 0));
     OK(fi_ep_bind(side->ep, &side->tx->fid, FI_TRANSMIT | wants.bind_tx));
     OK(fi_ep_bind(side->ep, &side->rx->fid, FI_RECV | wants.bind_rx));
+    if (wants.events) {
+        struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
+        OK(fi_eq_open(side->fabric, &eq_attr, &side->eq, NULL));
+        OK(fi_ep_bind(side->ep, &side->eq->fid, 0));
+    }
     if (sides_count == SIDES_MAX) FAIL("too many sides for the suite");
     sides[sides_count++] = side;
     if (!wants.disabled) side_enable(side);
@@ -169,6 +174,7 @@ static void close_rest(struct side *side)
     queue_remove(side->rx);
     OK(fi_close(&side->tx->fid));
     OK(fi_close(&side->rx->fid));
+    if (side->eq != NULL) OK(fi_close(&side->eq->fid));
     OK(fi_close(&side->av->fid));
 }
 

@@ -11,6 +11,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use selvedge_shm::home::has_units;
+use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::bindings::Orders;
 pub use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 use selvedge_transport::ticket::ENDPOINTS_MAX;
@@ -21,8 +22,8 @@ use crate::ffi::*;
 use crate::objects::address::Address;
 use crate::{info_line, loader, name};
 
-/// What the provider can do.
-pub const CAPS: u64 = MSG
+/// What the provider can do outside of virtual time.
+const CAPS: u64 = MSG
     | TAGGED
     | RMA
     | ATOMIC
@@ -37,10 +38,11 @@ pub const CAPS: u64 = MSG
     | RMA_EVENT
     | SOURCE
     | TRIGGER
+    | COLLECTIVE
     | LOCAL_COMM
     | REMOTE_COMM;
 /// The capabilities of a program that asks for none in particular.
-const CAPS_TX: u64 = MSG | TAGGED | RMA | ATOMIC | READ | WRITE | SEND | TRIGGER;
+const CAPS_TX: u64 = MSG | TAGGED | RMA | ATOMIC | READ | WRITE | SEND | TRIGGER | COLLECTIVE;
 const CAPS_RX: u64 = MSG
     | TAGGED
     | RMA
@@ -52,10 +54,11 @@ const CAPS_RX: u64 = MSG
     | MULTI_RECV
     | RMA_EVENT
     | SOURCE
-    | TRIGGER;
+    | TRIGGER
+    | COLLECTIVE;
 const CAPS_DOMAIN: u64 = LOCAL_COMM | REMOTE_COMM;
 /// The capabilities that need others, or modify them.
-const PRIMARY: u64 = MSG | TAGGED | RMA | ATOMIC;
+const PRIMARY: u64 = MSG | TAGGED | RMA | ATOMIC | COLLECTIVE;
 const DIRECTIONS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 
 /// Every order of messages. All of them hold between two endpoints.
@@ -96,6 +99,12 @@ const MR_PROV_KEY: c_int = FI_MR_PROV_KEY as c_int;
 /// Memory registration modes, in the form before 1.5 and in the present one, that change nothing here.
 const MR_BASIC: c_int = 1;
 const MR_SCALABLE: c_int = 2;
+
+/// What the provider can do in this process. In virtual time there are no collective operations: members of a group read each other's memory,
+/// at no time that the simulator knows.
+pub fn caps() -> u64 {
+    if is_simulated() { CAPS & !COLLECTIVE } else { CAPS }
+}
 
 /// The field that makes the provider refuse a program's hints.
 type Refused = &'static str;
@@ -160,10 +169,10 @@ unsafe fn copy_name(name: &CStr) -> *mut c_char {
 unsafe fn fill(answer: &mut fi_info, version: u32) {
     // SAFETY: libfabric has just made the structure with all its attributes, and nobody else has it yet.
     unsafe {
-        answer.caps = CAPS;
+        answer.caps = caps();
         answer.addr_format = ADDRESS_FORMAT;
         *answer.tx_attr = fi_tx_attr {
-            caps: CAPS_TX,
+            caps: CAPS_TX & caps(),
             msg_order: ORDERS,
             inject_size: INJECT_BYTES,
             size: QUEUE_SIZE,
@@ -171,8 +180,13 @@ unsafe fn fill(answer: &mut fi_info, version: u32) {
             rma_iov_limit: IOV_LIMIT,
             ..*answer.tx_attr
         };
-        *answer.rx_attr =
-            fi_rx_attr { caps: CAPS_RX, msg_order: ORDERS, size: QUEUE_SIZE, iov_limit: IOV_LIMIT, ..*answer.rx_attr };
+        *answer.rx_attr = fi_rx_attr {
+            caps: CAPS_RX & caps(),
+            msg_order: ORDERS,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            ..*answer.rx_attr
+        };
         let ep = &mut *answer.ep_attr;
         ep.type_ = FI_EP_RDM;
         ep.protocol = FI_PROTO_UNSPEC;
@@ -213,7 +227,7 @@ unsafe fn fill(answer: &mut fi_info, version: u32) {
 
 /// Adjusts the answer to the hints.
 unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<(), Refused> {
-    if hints.caps & !CAPS != 0 {
+    if hints.caps & !caps() != 0 {
         return Err("caps");
     }
     if hints.caps != 0 {
@@ -301,7 +315,7 @@ fn needs_owner() -> bool {
 /// Adds both directions to capabilities that name none.
 fn completed(caps: u64) -> u64 {
     let mut caps = caps;
-    if caps & (MSG | TAGGED) != 0 && caps & (SEND | RECV) == 0 {
+    if caps & (MSG | TAGGED | COLLECTIVE) != 0 && caps & (SEND | RECV) == 0 {
         caps |= SEND | RECV;
     }
     if caps & (RMA | ATOMIC) != 0 && caps & (READ | WRITE | REMOTE_READ | REMOTE_WRITE) == 0 {

@@ -16,8 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::collectives::Idle;
-use selvedge_shm::aggregation::{Exchange, Member, Pending, Process, Shape, log};
+use selvedge_shm::aggregation::{Exchange, Idle, Member, Pending, Process, Shape, log};
 use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation;
 
@@ -176,10 +175,6 @@ struct ByMpi {
 impl Exchange for ByMpi {
     fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         self.mpi.gather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
-    }
-
-    fn progress(&mut self) {
-        self.mpi.progress();
     }
 }
 

@@ -212,9 +212,6 @@ impl Exchange for Meeting {
         stream.read_exact(&mut all).map_err(said)?;
         Ok(words_of(&all))
     }
-
-    /// Nothing else is under way.
-    fn progress(&mut self) {}
 }
 
 fn bytes_of(words: &[u64]) -> Vec<u8> {

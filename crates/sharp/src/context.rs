@@ -18,7 +18,6 @@ pub struct Context {
     config: Config,
     out_of_band: OutOfBand,
     out_of_band_context: *mut c_void,
-    progress: Option<unsafe extern "C" fn() -> c_int>,
     world_rank: c_int,
 }
 
@@ -39,7 +38,6 @@ impl Context {
             config: spec.config,
             out_of_band: spec.oob_colls,
             out_of_band_context: spec.oob_ctx,
-            progress: spec.progress_func,
             world_rank: rank,
         })
     }
@@ -120,13 +118,6 @@ impl Exchange for ByCaller<'_> {
         match (gathered, shared) {
             (0, 0) => Ok(all),
             _ => Err(format!("process {}: the caller's gather gave {gathered}, its broadcast {shared}", self.rank)),
-        }
-    }
-
-    fn progress(&mut self) {
-        if let Some(progress) = self.context.progress {
-            // SAFETY: the caller's function, which takes nothing.
-            unsafe { progress() };
         }
     }
 }

@@ -10,8 +10,10 @@
 )]
 
 use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -176,6 +178,24 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
             unsafe { member.complete(Pending::broadcast(root, memory.as_mut_ptr(), bytes), idle) }.expect(&label);
             assert!(memory == operand(seed, root, datatype, bytes), "{label}");
         }
+        5 => {
+            // Parts of unequal lengths, one of them often empty.
+            let parts: Vec<_> = (0..count).map(|of| of * of * bytes / (count * count)).chain([bytes]).collect();
+            let own = parts[rank]..parts[rank + 1];
+            let source = if rank == root { original.as_ptr() } else { std::ptr::null() };
+            let buffer = Buffer { from: source, to: to.as_mut_ptr() };
+            unsafe { member.complete(Pending::scatter(root, buffer, bytes, own.clone()), idle) }.expect(&label);
+            assert!(to[..own.len()] == operand(seed, root, datatype, bytes)[own.clone()], "{label}");
+            assert!(to[own.len()..].iter().all(|&byte| byte == 0xa5), "{label}: nothing else changes");
+        }
+        6 => {
+            let mut all = vec![0x5a; if rank == root { bytes * count } else { 0 }];
+            let buffer = Buffer { from: original.as_ptr(), to: all.as_mut_ptr() };
+            unsafe { member.complete(Pending::gather(root, buffer, bytes), idle) }.expect(&label);
+            let of_all = (0..count).flat_map(|other| operand(seed, other, datatype, bytes));
+            let expected: Vec<u8> = if rank == root { of_all.collect() } else { Vec::new() };
+            assert!(all == expected, "{label}");
+        }
         _ => {
             let mut all = vec![0x5a; bytes * count];
             let own = all[rank * bytes..].as_mut_ptr();
@@ -214,7 +234,7 @@ fn every_collective_at_every_length() {
             members(Shape { members: count, credits, bytes }, reachable, |member| {
                 let mut seed = 0;
                 for bytes in LENGTHS {
-                    for kind in 0..6 {
+                    for kind in 0..8 {
                         seed += 1;
                         step(member, seed, kind, bytes, seed as usize, seed % 2 == 0);
                     }
@@ -234,7 +254,7 @@ fn random_operations_in_a_row() {
             let (mut choices, mut delays) = (Choices(round + 100), Choices(member.rank() as u64));
             for seed in 0..300 {
                 // Mostly those that do not wait.
-                let kind = [0, 1, 2, 3, 4, 5, 4, 2, 4, 4, 2, 2][choices.below(12)];
+                let kind = [0, 1, 2, 3, 4, 5, 4, 2, 4, 4, 2, 2, 5, 6, 6, 7][choices.below(16)];
                 let length = 1 + choices.below_one_of(&LENGTHS);
                 let what = choices.below(30);
                 let in_place = choices.below(2) == 0;
@@ -473,6 +493,8 @@ fn a_member_that_is_killed_ends_the_group() {
         let shape = Shape { members: 3, credits: 2, bytes: 4096 };
         let (_founder, card) = SharedGroup::found(shape).expect("there is memory");
         let reachable = round % 2 == 0;
+        // Who has not joined when it dies is missed by the exchange by which a group forms, not by the group.
+        let (mut have_joined, joined) = UnixStream::pair().expect("a pair");
         let children: Vec<i32> = (0..3)
             .map(|rank| {
                 fork(|| {
@@ -481,6 +503,7 @@ fn a_member_that_is_killed_ends_the_group() {
                     if let Err(failure) = member.finish_joining(&mut || {}) {
                         return failure as i32;
                     }
+                    (&joined).write_all(&[1]).expect("the other end is open");
                     member.set_memory(reachable, reachable);
                     let mut choices = Choices(round);
                     let sum = elements(Operation::Sum, Datatype::Uint8);
@@ -508,6 +531,7 @@ fn a_member_that_is_killed_ends_the_group() {
                 })
             })
             .collect();
+        have_joined.read_exact(&mut [0; 3]).expect("all join");
         std::thread::sleep(Duration::from_micros(choices.below(30_000) as u64));
         let victim = choices.below(3);
         // SAFETY: a child of ours that is not reaped.

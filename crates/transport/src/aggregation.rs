@@ -19,6 +19,7 @@
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -32,8 +33,7 @@ use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_shm::Interface;
-use selvedge_shm::aggregation::collectives::Idle;
-use selvedge_shm::aggregation::{Elements, Exchange, Pending, What, part_of_window};
+use selvedge_shm::aggregation::{Buffer, Elements, Exchange, Idle, Pending, What, part_of_window};
 use selvedge_shm::config::MEMBER_NI;
 
 use crate::process::{Opened, Process};
@@ -281,7 +281,11 @@ impl Group {
         let (bytes, buffer) = (operation.bytes(), operation.buffer());
         match *operation.what() {
             What::Barrier => self.reduce(&bits()?, None, None, 0, idle),
-            What::Reduce { root: Some(root), .. } | What::Broadcast { root } if root >= self.size => {
+            What::Reduce { root: Some(root), .. }
+            | What::Broadcast { root, .. }
+            | What::Allgather { root: Some(root), .. }
+                if root >= self.size =>
+            {
                 Err(Failure::GroupMismatch)
             }
             What::Reduce { ref elements, root } => {
@@ -289,26 +293,43 @@ impl Group {
                 self.reduce(elements, Some(buffer.from), wants.then_some(buffer.to), bytes, idle)
             }
             What::ReduceScatter { ref elements, ref own } => {
-                let mut result = vec![0; bytes];
-                self.reduce(elements, Some(buffer.from), Some(result.as_mut_ptr()), bytes, idle)?;
-                let part = result.get(own.clone()).ok_or(Failure::GroupMismatch)?;
-                // SAFETY: who made the operation has room for this part.
-                unsafe { buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-                Ok(())
+                self.reduce_for_part(elements, Some(buffer.from), own, &buffer, bytes, idle)
             }
-            What::Broadcast { root } if root == self.rank => {
-                self.reduce(&bits()?, Some(buffer.from), None, bytes, idle)
+            What::Broadcast { root, ref own } => {
+                let from = (root == self.rank).then_some(buffer.from);
+                match own {
+                    None => self.reduce(&bits()?, from, from.is_none().then_some(buffer.to), bytes, idle),
+                    Some(own) => self.reduce_for_part(&bits()?, from, own, &buffer, bytes, idle),
+                }
             }
-            What::Broadcast { .. } => self.reduce(&bits()?, None, Some(buffer.to), bytes, idle),
-            What::Allgather { ref window } => {
+            What::Allgather { ref window, root } => {
                 let all = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
                 let mut operand = vec![0; all.len()];
                 let part = operand.get_mut(part_of_window(&all, bytes, self.rank)).ok_or(Failure::GroupMismatch)?;
                 // SAFETY: who made the operation has an operand of so many bytes.
                 unsafe { part.as_mut_ptr().copy_from_nonoverlapping(buffer.from, part.len()) };
-                self.reduce(&bits()?, Some(operand.as_ptr()), Some(buffer.to), all.len(), idle)
+                let wants = root.is_none_or(|root| root == self.rank);
+                self.reduce(&bits()?, Some(operand.as_ptr()), wants.then_some(buffer.to), all.len(), idle)
             }
         }
+    }
+
+    /// As [`Group::reduce`], for a part of the result, which goes to the buffer.
+    fn reduce_for_part(
+        &mut self,
+        elements: &Elements,
+        from: Option<*const u8>,
+        own: &Range<usize>,
+        buffer: &Buffer,
+        bytes: usize,
+        idle: Idle<'_>,
+    ) -> Result<(), Failure> {
+        let mut result = vec![0; bytes];
+        self.reduce(elements, from, Some(result.as_mut_ptr()), bytes, idle)?;
+        let part = result.get(own.clone()).ok_or(Failure::GroupMismatch)?;
+        // SAFETY: who made the operation has room for this part.
+        unsafe { buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+        Ok(())
     }
 
     /// Reduces vectors, of which this member's lies at `from`, or is 0. The result goes to `to`, if it is wanted.

@@ -11,8 +11,10 @@ use crate::flags::{MSG, RMA, TAGGED};
 pub const ENDPOINT_PORTALS: u32 = 4;
 /// Portal table entries for each endpoint.
 pub const KINDS: u32 = 4;
-/// Most endpoints of one transport.
+/// Most endpoints of programs in one transport.
 pub const ENDPOINTS_MAX: usize = 60;
+/// The endpoint behind them, for the messages of the front door's own. So a peer knows its number.
+pub const OWN_ENDPOINT: u16 = ENDPOINTS_MAX as u16;
 
 /// Writes and atomics on registered memory.
 pub const PORTAL_WRITE: u32 = 0;

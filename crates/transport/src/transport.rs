@@ -55,7 +55,8 @@ use crate::protocols::Limits;
 use crate::region::Region;
 use crate::settings::Settings;
 use crate::ticket::{
-    ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket,
+    ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, OWN_ENDPOINT, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE,
+    Ticket,
 };
 use crate::transfer::Note;
 use crate::units::{self, Units};
@@ -187,7 +188,7 @@ impl Transport {
             descriptors: 512,
             counters: 1024,
             queues: 4,
-            portals: ENDPOINT_PORTALS + KINDS * ENDPOINTS_MAX as u32,
+            portals: ENDPOINT_PORTALS + KINDS * (u32::from(OWN_ENDPOINT) + 1),
             triggered: 2048,
             iovecs: 16,
             list: ENTRIES,
@@ -231,7 +232,7 @@ impl Transport {
             watches: [first, second],
             operations: Slab::with_capacity(1024),
             peers: Peers::new(limits),
-            endpoints: vec![std::ptr::null_mut(); ENDPOINTS_MAX],
+            endpoints: vec![std::ptr::null_mut(); usize::from(OWN_ENDPOINT) + 1],
             claimed: Vec::new(),
             regions: Slab::new(),
             remote_counters: [NONE; 2],
@@ -295,6 +296,11 @@ impl Transport {
         self.peers.number(id, owner)
     }
 
+    /// Whether the process of a peer has ended, or has closed its NIC.
+    pub fn is_lost(&self, peer: u32) -> bool {
+        self.peers.get(peer).is_none_or(|peer| !self.interface.look_alive(peer.id, peer.owner))
+    }
+
     /// Records an address vector's number for a source.
     pub fn name_source(&mut self, source: u64, number: u64) {
         self.peers.name_source(source, number);
@@ -308,19 +314,34 @@ impl Transport {
 
     /// Assigns a number to an endpoint and allocates its portal table entries.
     pub fn open_endpoint(&mut self, bindings: *mut Bindings) -> Option<u16> {
-        let index = self.endpoints.iter().position(|other| other.is_null())? as u16;
-        {
-            let mut nic = self.interface.lock();
-            for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
-                nic.portal_alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
-            }
-            nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+        let index = self.endpoints[..ENDPOINTS_MAX].iter().position(|other| other.is_null())? as u16;
+        self.open_endpoint_at(index, bindings).then_some(index)
+    }
+
+    /// Opens the endpoint with [`OWN_ENDPOINT`] as its number. Returns false if it is open, or the NIC has no room.
+    pub fn open_own_endpoint(&mut self, bindings: *mut Bindings) -> bool {
+        self.endpoints[usize::from(OWN_ENDPOINT)].is_null() && self.open_endpoint_at(OWN_ENDPOINT, bindings)
+    }
+
+    fn open_endpoint_at(&mut self, index: u16, bindings: *mut Bindings) -> bool {
+        if self.make_portals(index).is_none() {
+            return false;
         }
         self.endpoints[usize::from(index)] = bindings;
         for kind in [Kind::Tagged, Kind::Plain] {
             self.fill_pool(kind.portal(index));
         }
-        Some(index)
+        true
+    }
+
+    /// Allocates an endpoint's portal table entries.
+    fn make_portals(&mut self, index: u16) -> Option<()> {
+        let mut nic = self.interface.lock();
+        for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
+            nic.portal_alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
+        }
+        nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+        Some(())
     }
 
     /// Removes an endpoint. Its receives and unexpected messages are dropped without a completion.

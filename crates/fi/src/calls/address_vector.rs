@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::calls::av_set;
 use crate::constants::*;
 use crate::ffi::*;
 use crate::objects::address::{Address, give};
@@ -22,13 +23,9 @@ static OPS: Ops<fi_ops_av> = Ops(fi_ops_av {
     remove: Some(remove),
     lookup: Some(lookup),
     straddr: Some(straddr),
-    av_set: Some(no_av_set),
+    av_set: Some(av_set::open),
     ..object::rest()
 });
-
-crate::refuse! {
-    no_av_set(*mut fid_av, *mut fi_av_set_attr, *mut *mut fid_av_set, *mut c_void) -> c_int;
-}
 
 /// fi_av_open.
 pub unsafe extern "C" fn open(

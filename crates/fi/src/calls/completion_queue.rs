@@ -107,6 +107,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         } else if reading.left() != 0 && !reads_next {
             held.glance_into(&mut reading);
         }
+        held.turn.carry_on_groups();
         let state = held.state();
         if state.has_any() {
             waited = true;
@@ -227,16 +228,8 @@ unsafe extern "C" fn strerror(
         EFAULT => c"the memory is not mapped",
         _ => c"the operation failed",
     };
-    if !buf.is_null() && len != 0 {
-        let bytes = text.to_bytes();
-        let most = bytes.len().min(len - 1);
-        // SAFETY: fi_cq_strerror(3): the program has room for `len` characters; no more is written.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buf, most);
-            *buf.add(most) = 0;
-        }
-    }
-    text.as_ptr()
+    // SAFETY: fi_cq_strerror(3): the program has room for `len` characters, or gives null.
+    unsafe { object::give_text(text, buf, len) }
 }
 
 unsafe extern "C" fn control(_: *mut fid, _: c_int, _: *mut c_void) -> c_int {

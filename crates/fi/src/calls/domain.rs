@@ -4,16 +4,15 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-#[cfg(debug_assertions)]
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use selvedge_shm::os::thread::one_thread;
 use selvedge_transport::Transport;
 
-use crate::calls::{address_vector, atomic, completion_queue, counter, deferred, endpoint, region};
+use crate::calls::{address_vector, atomic, collective, completion_queue, counter, deferred, endpoint, region};
 use crate::constants::*;
 use crate::ffi::*;
+use crate::objects::collective::Groups;
 use crate::objects::domain::{ALWAYS, Domain, NEVER};
 use crate::objects::fabric::Fabric;
 use crate::objects::object::{self, Ops, Uses};
@@ -24,7 +23,6 @@ refuse! {
     no_poll_open(*mut fid_domain, *mut fi_poll_attr, *mut *mut fid_poll) -> c_int;
     no_stx_ctx(*mut fid_domain, *mut fi_tx_attr, *mut *mut fid_stx, *mut c_void) -> c_int;
     no_srx_ctx(*mut fid_domain, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
-    no_collective(*mut fid_domain, fi_collective_op, *mut fi_collective_attr, u64) -> c_int;
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
@@ -41,7 +39,7 @@ static OPS: Ops<fi_ops_domain> = Ops(fi_ops_domain {
     stx_ctx: Some(no_stx_ctx),
     srx_ctx: Some(no_srx_ctx),
     query_atomic: Some(atomic::query),
-    query_collective: Some(no_collective),
+    query_collective: Some(collective::query),
     endpoint2: Some(endpoint2),
     ..object::rest()
 });
@@ -117,6 +115,8 @@ pub unsafe extern "C" fn open(
             alone,
             interface: Arc::clone(&core.interface),
             core: UnsafeCell::new(core),
+            groups: UnsafeCell::default(),
+            collects: AtomicBool::new(false),
             uses: Uses::default(),
             caps: info.caps,
             provider_keys: attr.mr_mode & FI_MR_PROV_KEY as c_int != 0,
@@ -165,6 +165,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if (*domain).uses.any() {
             return -EBUSY;
         }
+        (*domain).core().with_groups(Groups::close);
         (*(*domain).fabric).uses.drop_one();
         drop(Box::from_raw(domain));
     }

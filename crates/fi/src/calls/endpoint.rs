@@ -6,12 +6,14 @@ use std::ptr;
 
 use selvedge_transport::bindings::{Bindings, Orders};
 
-use crate::calls::{atomic, message, rma};
+use crate::calls::{atomic, collective, message, rma};
 use crate::constants::*;
 use crate::ffi::*;
 use crate::objects::address::{self, Address};
+use crate::objects::collective::Groups;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::{Bound, Endpoint, Fixed, Handle};
+use crate::objects::event_queue::EventQueue;
 use crate::objects::held::Held;
 use crate::objects::object::{self, Ops};
 use crate::{info, refuse, warn_line};
@@ -28,7 +30,6 @@ refuse! {
     no_accept(*mut fid_ep, *const c_void, usize) -> c_int;
     no_reject(*mut fid_pep, fid_t, *const c_void, usize) -> c_int;
     no_shutdown(*mut fid_ep, u64) -> c_int;
-    no_join(*mut fid_ep, *const c_void, u64, *mut *mut fid_mc, *mut c_void) -> c_int;
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
@@ -56,7 +57,7 @@ static CM_OPS: Ops<fi_ops_cm> = Ops(fi_ops_cm {
     accept: Some(no_accept),
     reject: Some(no_reject),
     shutdown: Some(no_shutdown),
-    join: Some(no_join),
+    join: Some(collective::join),
 });
 
 /// fi_endpoint.
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn open(
         if too_much {
             return -EINVAL;
         }
-        if info.caps & !info::CAPS != 0 || info::primary(info.caps) == 0 {
+        if info.caps & !info::caps() != 0 || info::primary(info.caps) == 0 {
             return -EINVAL;
         }
         let domain = domain.cast::<Domain>();
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn open(
             rma: rma::ops(),
             tagged: message::tagged_ops(has_one_caller),
             atomic: atomic::ops(),
-            collective: ptr::null_mut(),
+            collective: collective::ops(),
         };
         let endpoint = Endpoint {
             vector: ptr::null_mut(),
@@ -121,8 +122,12 @@ pub unsafe extern "C" fn open(
             counters: [ptr::null_mut(); 6],
             bound: Bound::NONE,
             aliases: Vec::new(),
+            groups: 0,
             service: None,
         };
+        if info.caps & COLLECTIVE != 0 && !(*domain).core().with_groups(Groups::open) {
+            return -ENOSPC;
+        }
         let made = Box::into_raw(Handle::make(head, domain, Fixed { alone: (*domain).alone }, endpoint));
         let handle = Handle::of(made);
         let outcome = handle.lock().open(handle.guarded(), info);
@@ -144,7 +149,7 @@ impl Held<'_, Endpoint> {
     unsafe fn alias(&mut self, handle: &Handle, asked: &fi_alias) -> c_int {
         let fid = object::head(FI_CLASS_EP, handle.head.fid.context, &FID_OPS.0);
         let head = fid_ep { fid, ..handle.head };
-        let alias = Endpoint { aliases: Vec::new(), service: None, ..*self.state() };
+        let alias = Endpoint { aliases: Vec::new(), groups: 0, service: None, ..*self.state() };
         let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
         // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's
         // contract.
@@ -170,16 +175,18 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
         }
         let handle = Handle::of(fid);
         let mut held = handle.lock();
+        let mut gets_joins = false;
         // An alias is bound by its base.
         let outcome = match (*bound).fclass as u32 {
             FI_CLASS_AV => held.base().bind_vector(bound.cast(), handle.domain),
             FI_CLASS_CQ => held.base().bind_queue(bound.cast(), flags, handle.domain),
             FI_CLASS_CNTR => held.bind_counter(bound.cast(), flags, handle.domain()),
             FI_CLASS_EQ => {
-                let events = &mut held.base().bound.events;
-                if events.is_null() {
-                    *events = bound.cast();
-                    (**events).uses.add();
+                let endpoint = held.base();
+                if endpoint.bound.events.is_null() {
+                    endpoint.bound.events = bound.cast();
+                    (*endpoint.bound.events).uses.add();
+                    gets_joins = endpoint.caps & COLLECTIVE != 0;
                 }
                 0
             }
@@ -190,6 +197,10 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
             }
         };
         held.renew_aliases();
+        drop(held);
+        if gets_joins {
+            (*bound.cast::<EventQueue>()).add_domain(handle.domain);
+        }
         outcome
     }
 }
@@ -312,13 +323,13 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             drop(Box::from_raw(fid.cast::<Handle>()));
             return 0;
         }
-        if !held.state().aliases.is_empty() {
+        if !held.state().aliases.is_empty() || held.state().groups != 0 {
             return -EBUSY;
         }
         let index = held.state().bindings.index;
         held.close_endpoint(index);
         let _ = held.find_remote_counters();
-        let Endpoint { bound, counters, .. } = *held.state();
+        let Endpoint { bound, counters, caps, .. } = *held.state();
         drop(held);
         for queue in [bound.tx_queue, bound.rx_queue] {
             if let Some(queue) = queue.as_ref() {
@@ -334,6 +345,9 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             vector.uses.drop_one();
         }
         if let Some(events) = bound.events.as_ref() {
+            if caps & COLLECTIVE != 0 {
+                events.remove_domain(handle.domain);
+            }
             events.uses.drop_one();
         }
         handle.domain().uses.drop_one();

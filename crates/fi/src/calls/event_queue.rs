@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::constants::*;
 use crate::ffi::*;
-use crate::objects::event_queue::EventQueue;
+use crate::objects::event_queue::{Event, EventQueue};
 use crate::objects::fabric::Fabric;
 use crate::objects::object::{self, Ops, Uses};
 use crate::warn_line;
@@ -51,6 +51,7 @@ pub unsafe extern "C" fn open(
             fabric,
             writable: attr.flags & WRITE != 0,
             events: Mutex::default(),
+            domains: Mutex::default(),
             uses: Uses::default(),
         });
         *eq = Box::into_raw(made).cast();
@@ -59,21 +60,29 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe fn of<'a>(eq: *mut fid_eq) -> &'a EventQueue {
-    // SAFETY: by fi_eq(3) the pointer is to an open event queue. Its events are behind a mutex, and everything else
-    // that changes is atomic.
+    // SAFETY: by fi_eq(3) the pointer is to an open event queue. Its events and its domains are behind mutexes, and
+    // everything else that changes is atomic.
     unsafe { &*eq.cast::<EventQueue>() }
 }
 
 unsafe extern "C" fn read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> isize {
     // SAFETY: fi_eq_read(3): the queue is open, and the program has room for the event, or null, and for `len` bytes.
     unsafe {
-        let mut events = of(eq).events.lock().unwrap_or_else(|poison| poison.into_inner());
-        let Some((kind, bytes)) = events.front() else { return -(EAGAIN as isize) };
-        if bytes.len() > len {
+        of(eq).progress();
+        let mut events = of(eq).events();
+        let (kind, bytes) = match events.front() {
+            Some(Event::Success(kind, bytes)) => (kind, bytes),
+            Some(Event::Failure(_)) => return -(EAVAIL as isize),
+            None => return -(EAGAIN as isize),
+        };
+        // A program that gives no buffer wants to know the kind of the event alone (libfabric's own tests do so).
+        let length = if buf.is_null() { 0 } else { bytes.len() };
+        if length > len {
             return -(ETOOSMALL as isize);
         }
-        let length = bytes.len();
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), length);
+        if length != 0 {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), length);
+        }
         if !event.is_null() {
             *event = *kind;
         }
@@ -103,8 +112,17 @@ unsafe extern "C" fn sread(
     }
 }
 
-unsafe extern "C" fn readerr(_: *mut fid_eq, _: *mut fi_eq_err_entry, _: u64) -> isize {
-    -(EAGAIN as isize)
+unsafe extern "C" fn readerr(eq: *mut fid_eq, to: *mut fi_eq_err_entry, flags: u64) -> isize {
+    // SAFETY: fi_eq_readerr(3): the queue is open, and the entry is the program's.
+    unsafe {
+        let mut events = of(eq).events();
+        let Some(Event::Failure(failure)) = events.front() else { return -(EAGAIN as isize) };
+        *to = *failure;
+        if flags & PEEK == 0 {
+            events.pop_front();
+        }
+    }
+    size_of::<fi_eq_err_entry>() as isize
 }
 
 unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> isize {
@@ -115,13 +133,28 @@ unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len:
             return -(EINVAL as isize);
         }
         let bytes = std::slice::from_raw_parts(buf.cast::<u8>(), len).to_vec();
-        eq.events.lock().unwrap_or_else(|poison| poison.into_inner()).push_back((event, bytes));
+        eq.push(Event::Success(event, bytes));
     }
     len as isize
 }
 
-unsafe extern "C" fn strerror(_: *mut fid_eq, _: c_int, _: *const c_void, _: *mut c_char, _: usize) -> *const c_char {
-    c"no error".as_ptr()
+/// Describes the errors of joins.
+unsafe extern "C" fn strerror(
+    _: *mut fid_eq,
+    error: c_int,
+    _: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let text = match error {
+        0 => c"no error",
+        EHOSTDOWN => c"the process of a member has ended",
+        EOPNOTSUPP => c"the members are on several hosts",
+        EINVAL => c"the members do not agree on their order",
+        _ => c"the members could not form a group",
+    };
+    // SAFETY: fi_eq_strerror(3): the program has room for `len` characters, or gives null.
+    unsafe { object::give_text(text, buf, len) }
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The functions that libfabric calls, one file for each of its man pages. They check arguments and translate them for
-//! the objects ([`crate::objects`]) and the transport. Data transfer: [`message`], [`rma`], [`atomic`], [`deferred`];
+//! the objects ([`crate::objects`]) and the transport. Data transfer: [`message`], [`rma`], [`atomic`], [`collective`],
+//! [`deferred`];
 //! [`fast_path`] is the short way of common messages.
 
 pub mod address_vector;
 pub mod arguments;
 pub mod atomic;
 pub mod atomic_types;
+pub mod av_set;
+pub mod collective;
 pub mod completion_queue;
 pub mod counter;
 pub mod deferred;

@@ -28,6 +28,7 @@ impl Counter {
     pub(crate) fn now(&self) -> (u64, u64) {
         let mut core = self.domain().core();
         core.progress();
+        core.carry_on_groups();
         core.counted(self.reference)
     }
 

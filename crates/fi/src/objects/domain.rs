@@ -10,15 +10,14 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-#[cfg(debug_assertions)]
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_shm::Interface;
 use selvedge_transport::Transport;
 use selvedge_transport::polling::Rest;
 
 use crate::ffi::fid_domain;
+use crate::objects::collective::Groups;
 use crate::objects::fabric::Fabric;
 use crate::objects::object::Uses;
 
@@ -31,6 +30,10 @@ pub struct Domain {
     /// 1: a thread holds the lock.
     pub(crate) taken: AtomicU32,
     pub(crate) core: UnsafeCell<Transport>,
+    /// The groups of collective operations. The lock guards them as it does the core.
+    pub(crate) groups: UnsafeCell<Groups>,
+    /// Some of them have something under way.
+    pub(crate) collects: AtomicBool,
     /// Threads that wait for the lock sleep in the kernel.
     pub(crate) sleeps: bool,
     /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
@@ -74,6 +77,12 @@ impl Domain {
         #[cfg(debug_assertions)]
         assert!(!self.in_turn.swap(true, Relaxed), "a thread takes one turn at a time");
         Turn { domain: self, locked }
+    }
+
+    /// Whether collective operations, or joins, are under way.
+    #[inline(always)]
+    pub(crate) fn collects(&self) -> bool {
+        self.collects.load(Relaxed)
     }
 
     /// Whether only one thread ever calls, by the program's promise.
@@ -145,6 +154,30 @@ impl<'a> Turn<'a> {
     /// The domain whose lock this is.
     pub fn domain(&self) -> &'a Domain {
         self.domain
+    }
+
+    /// The groups, and the core.
+    pub(crate) fn with_groups<R>(&mut self, what: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
+        let domain = self.domain;
+        // SAFETY: the lock is held, as for the core, and this guard is borrowed. Groups are reached by this function only, and nothing that is
+        // called with them has the guard.
+        let groups = unsafe { &mut *domain.groups.get() };
+        let outcome = what(groups, self);
+        domain.collects.store(groups.has_anything_under_way(), Relaxed);
+        outcome
+    }
+
+    /// Carries on joins and collective operations, as far as they can be.
+    #[inline(always)]
+    pub(crate) fn carry_on_groups(&mut self) {
+        if self.domain.collects() {
+            self.carry_on_groups_under_way();
+        }
+    }
+
+    #[cold]
+    fn carry_on_groups_under_way(&mut self) {
+        self.with_groups(Groups::carry_on);
     }
 }
 

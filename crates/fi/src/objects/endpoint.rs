@@ -63,6 +63,8 @@ pub struct Endpoint {
     pub(crate) bound: Bound,
     /// Its open aliases.
     pub(crate) aliases: Vec<*mut Endpoint>,
+    /// Its open collective groups.
+    pub(crate) groups: u32,
     /// The service number that it is bound to.
     pub(crate) service: Option<name::Bound>,
 }

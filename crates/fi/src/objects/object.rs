@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The common part of all objects: libfabric's head, use counts, and the functions that an object does not offer.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -54,6 +54,23 @@ pub(crate) unsafe extern "C" fn no_ops_open(
     _: *mut c_void,
 ) -> c_int {
     -ENOSYS
+}
+
+/// Copies a text for a program, as far as there is room. Returns the text itself.
+///
+/// # Safety
+/// `to` is null or has room for `room` characters.
+pub unsafe fn give_text(text: &'static CStr, to: *mut c_char, room: usize) -> *const c_char {
+    if !to.is_null() && room != 0 {
+        let bytes = text.to_bytes();
+        let most = bytes.len().min(room - 1);
+        // SAFETY: there is room, by this function's contract.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, most);
+            *to.add(most) = 0;
+        }
+    }
+    text.as_ptr()
 }
 
 /// The unset entries of a table that newer libfabric headers have and this provider does not implement.

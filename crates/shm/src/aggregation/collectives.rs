@@ -6,13 +6,14 @@
 //! | barrier | without operands | |
 //! | all-reduce, reduce | the node reduces | each member reduces its part for all |
 //! | reduce-scatter | the node reduces, each takes its part | each member reduces its part |
-//! | broadcast | all read the root's operand | all copy from the root |
-//! | all-gather | all read all operands | all copy from all |
+//! | broadcast, scatter | all read the root's operand, or their part of it | all copy from the root |
+//! | all-gather, gather | all read all operands, or the root does | all copy from all, or the root does |
 //!
 //! A long one is two operations of the node: members say where their memory is; members are done. Where members cannot reach each other's
 //! memory it goes through the node in pieces.
 //!
-//! An operation is a value ([`Pending`]) that is carried on whenever [`Member::advance`] is called, and never waits; [`Member::complete`] waits.
+//! An operation is a value ([`Pending`]) that is carried on whenever [`Member::advance`] is called, and never waits (`carrying_on.rs`);
+//! [`Member::complete`] waits.
 //!
 //! Invariants
 //! 1. Operands are reduced in the order of the members, `((a0 op a1) op a2) ..`, whatever the length, so each result has the same bits everywhere.
@@ -23,9 +24,7 @@
 //! Errors: members that disagree on an operation ([`Failure::OperationMismatch`], at all of them; at one that did not wait for the result, by a
 //! later call), and the end of the group.
 
-use std::mem;
 use std::ops::Range;
-use std::sync::atomic::Ordering::SeqCst;
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::Reduction;
@@ -39,12 +38,14 @@ use super::memory::{self, Reach};
 const SHORT_BYTES: usize = 1 << 10;
 
 /// What operations of the node mean that reduce nothing. Members must agree on them.
-mod kind {
+pub(super) mod kind {
     pub const BARRIER: u8 = 1;
     pub const BROADCAST: u8 = 2;
     pub const ALLGATHER: u8 = 3;
     pub const EXCHANGE: u8 = 4;
     pub const DONE: u8 = 5;
+    pub const SCATTER: u8 = 6;
+    pub const GATHER: u8 = 7;
 }
 
 /// How elements are reduced: the reduction of one element.
@@ -97,8 +98,10 @@ pub struct Buffer {
 #[derive(Clone, Debug)]
 pub enum What {
     Barrier,
+    /// The root's data goes to all members; if they have parts, to each its own one.
     Broadcast {
         root: usize,
+        own: Option<Range<usize>>,
     },
     /// The result is at the root, or at all members.
     Reduce {
@@ -110,15 +113,16 @@ pub enum What {
         elements: Elements,
         own: Range<usize>,
     },
-    /// All data of the members one after the other, or a window of it.
+    /// All data of the members one after the other, or a window of it, at all members or at the root.
     Allgather {
         window: Option<Range<usize>>,
+        root: Option<usize>,
     },
 }
 
 /// How far an operation is.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+pub(super) enum Phase {
     New,
     /// It is this operation of the node.
     Short(u64),
@@ -140,27 +144,24 @@ enum Phase {
 /// A collective operation under way.
 #[derive(Debug)]
 pub struct Pending {
-    what: What,
-    buffer: Buffer,
+    pub(super) what: What,
+    pub(super) buffer: Buffer,
     /// Bytes of an operand.
-    bytes: usize,
-    phase: Phase,
+    pub(super) bytes: usize,
+    pub(super) phase: Phase,
     /// This member's part of a scattered result: where it goes others may still read an operand.
-    part: Vec<u8>,
+    pub(super) part: Vec<u8>,
 }
 
 /// An operation of the node that reduces nothing.
-fn without_operands(kind: u8) -> Reduction {
+pub(super) fn without_operands(kind: u8) -> Reduction {
     Reduction { operation: kind, ..Reduction::default() }
 }
 
-const NO_NOTES: Notes = [0; 6];
+pub(super) const NO_NOTES: Notes = [0; 6];
 /// Bits of a note: operands, and results, are in memory files.
-const SHARES_OPERANDS: u64 = 1;
-const SHARES_RESULTS: u64 = 2;
-
-/// Called while a member waits.
-pub type Idle<'a> = &'a mut dyn FnMut();
+pub(super) const SHARES_OPERANDS: u64 = 1;
+pub(super) const SHARES_RESULTS: u64 = 2;
 
 impl Pending {
     fn new(what: What, buffer: Buffer, bytes: usize) -> Pending {
@@ -205,7 +206,16 @@ impl Pending {
     /// Until it is over, `memory` can be read at the root, and written elsewhere, for `bytes`, and nobody else uses it.
     #[inline]
     pub unsafe fn broadcast(root: usize, memory: *mut u8, bytes: usize) -> Pending {
-        Pending::new(What::Broadcast { root }, Buffer { from: memory, to: memory }, bytes)
+        Pending::new(What::Broadcast { root, own: None }, Buffer { from: memory, to: memory }, bytes)
+    }
+
+    /// Gives each member a part of `bytes` of the root's memory: this member the one at `own`.
+    ///
+    /// # Safety
+    /// Until it is over, `buffer.from` can be read at the root for `bytes`, and `buffer.to` written for this member's part, and nobody else uses
+    /// them.
+    pub unsafe fn scatter(root: usize, buffer: Buffer, bytes: usize, own: Range<usize>) -> Pending {
+        Pending::new(What::Broadcast { root, own: Some(own) }, buffer, bytes)
     }
 
     /// Gathers `bytes` of each member, in their order, at all members.
@@ -214,7 +224,15 @@ impl Pending {
     /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for as many of each member, and nobody else uses them.
     /// The operand may be this member's part of the result.
     pub unsafe fn allgather(buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Allgather { window: None }, buffer, bytes)
+        Pending::new(What::Allgather { window: None, root: None }, buffer, bytes)
+    }
+
+    /// As [`Pending::allgather`], with the result at `root` alone. `buffer.to` is not used elsewhere.
+    ///
+    /// # Safety
+    /// As for [`Pending::allgather`].
+    pub unsafe fn gather(root: usize, buffer: Buffer, bytes: usize) -> Pending {
+        Pending::new(What::Allgather { window: None, root: Some(root) }, buffer, bytes)
     }
 
     /// As [`Pending::allgather`], of a window of the gathered data. The operand, and the result, begin where the window does: `buffer.from` is
@@ -223,7 +241,12 @@ impl Pending {
     /// # Safety
     /// As for [`Pending::allgather`], for the parts and the window's length.
     pub unsafe fn allgather_window(buffer: Buffer, bytes: usize, window: Range<usize>) -> Pending {
-        Pending::new(What::Allgather { window: Some(window) }, buffer, bytes)
+        Pending::new(What::Allgather { window: Some(window), root: None }, buffer, bytes)
+    }
+
+    /// Whether none of its operations of the node is started.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.phase, Phase::New)
     }
 
     pub fn what(&self) -> &What {
@@ -251,7 +274,7 @@ impl Pending {
 
     /// Whether it is one operation of the node.
     #[inline]
-    fn is_short(&self, member: &Member) -> bool {
+    pub(super) fn is_short(&self, member: &Member) -> bool {
         match self.what {
             What::Barrier => true,
             What::Broadcast { .. } => self.bytes <= member.bytes_max(),
@@ -261,12 +284,12 @@ impl Pending {
 
     /// The operation of the node for a range of the data, and what this member gives to it.
     #[inline]
-    fn request(&self, member: &Member, range: Range<usize>) -> (Reduction, Given<'static>) {
+    pub(super) fn request(&self, member: &Member, range: Range<usize>) -> (Reduction, Given<'static>) {
         let given = Given::Bytes(self.buffer.from.wrapping_add(range.start), range.len());
         match &self.what {
             What::Barrier => (without_operands(kind::BARRIER), Given::Notes(&NO_NOTES)),
-            What::Broadcast { root } if *root == member.rank() => (without_operands(kind::BROADCAST), given),
-            What::Broadcast { .. } => (without_operands(kind::BROADCAST), Given::Notes(&NO_NOTES)),
+            What::Broadcast { root, .. } if *root == member.rank() => (without_operands(self.kind()), given),
+            What::Broadcast { .. } => (without_operands(self.kind()), Given::Notes(&NO_NOTES)),
             What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => {
                 (elements.reduction(range.len()), given)
             }
@@ -276,31 +299,44 @@ impl Pending {
                     true => Given::Notes(&NO_NOTES),
                     false => Given::Bytes(self.buffer.from.wrapping_add(own.start), own.len()),
                 };
-                (without_operands(kind::ALLGATHER), given)
+                (without_operands(self.kind()), given)
             }
         }
     }
 
+    /// What this is among the operations of the node that reduce nothing.
+    #[inline]
+    fn kind(&self) -> u8 {
+        match self.what {
+            What::Broadcast { own: None, .. } => kind::BROADCAST,
+            What::Broadcast { .. } => kind::SCATTER,
+            What::Allgather { root: None, .. } => kind::ALLGATHER,
+            What::Allgather { .. } => kind::GATHER,
+            _ => kind::BARRIER,
+        }
+    }
+
     /// What members must agree on before they touch each other's memory: which operation, of how many bytes, and its root.
-    fn agreed(&self) -> [u64; 3] {
+    pub(super) fn agreed(&self) -> [u64; 3] {
         let bytes = self.bytes as u64;
         match &self.what {
-            What::Barrier => [u64::from(kind::BARRIER), 0, 0],
-            What::Broadcast { root } => [u64::from(kind::BROADCAST), bytes, *root as u64],
+            What::Barrier => [u64::from(self.kind()), 0, 0],
+            What::Broadcast { root, .. } => [u64::from(self.kind()), bytes, *root as u64],
             What::Reduce { elements, root } => [elements.word(), bytes, root.map_or(0, |root| root as u64 + 1)],
             What::ReduceScatter { elements, .. } => [elements.word(), bytes, u64::MAX],
-            What::Allgather { window } => [u64::from(kind::ALLGATHER), bytes, word_of(window)],
+            What::Allgather { root: Some(root), .. } => [u64::from(self.kind()), bytes, *root as u64],
+            What::Allgather { window, .. } => [u64::from(self.kind()), bytes, word_of(window)],
         }
     }
 
     /// What of this members must agree on beyond what the node compares: a digest of the root and, of a broadcast, the length.
     #[inline]
-    fn tag(&self) -> u8 {
+    pub(super) fn tag(&self) -> u8 {
         match self.what {
-            What::Broadcast { root } => {
+            What::Broadcast { root, .. } | What::Allgather { root: Some(root), .. } => {
                 (root as u64 ^ (self.bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
             }
-            What::Allgather { ref window } => {
+            What::Allgather { ref window, .. } => {
                 ((self.bytes as u64 ^ word_of(window)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
             }
             What::Reduce { root: Some(root), .. } => root as u8 ^ 0xff,
@@ -310,15 +346,21 @@ impl Pending {
 
     /// Whether it can be carried out. All members say the same.
     #[inline]
-    fn check(&self, member: &Member) -> Result<(), Failure> {
+    pub(super) fn check(&self, member: &Member) -> Result<(), Failure> {
         match &self.what {
-            What::Broadcast { root } | What::Reduce { root: Some(root), .. } if *root >= member.size() => {
+            What::Broadcast { root, .. }
+            | What::Reduce { root: Some(root), .. }
+            | What::Allgather { root: Some(root), .. }
+                if *root >= member.size() =>
+            {
                 Err(Failure::GroupMismatch)
             }
-            What::ReduceScatter { own, .. } if own.start > own.end || own.end > self.bytes => {
+            What::ReduceScatter { own, .. } | What::Broadcast { own: Some(own), .. }
+                if own.start > own.end || own.end > self.bytes =>
+            {
                 Err(Failure::GroupMismatch)
             }
-            What::Allgather { window: Some(window) } => {
+            What::Allgather { window: Some(window), .. } => {
                 let fits = self.bytes.checked_mul(member.size()).is_some_and(|whole| window.end <= whole);
                 if fits && window.start <= window.end { Ok(()) } else { Err(Failure::GroupMismatch) }
             }
@@ -328,15 +370,15 @@ impl Pending {
 
     /// The part of a gathered result that comes from a member.
     #[inline]
-    fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
+    pub(super) fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
         match &self.what {
-            What::Allgather { window: Some(window) } => part_of_window(window, self.bytes, from),
+            What::Allgather { window: Some(window), .. } => part_of_window(window, self.bytes, from),
             _ => part_of_window(&(0..self.bytes * member.size()), self.bytes, from),
         }
     }
 
     /// Whether a long operation is of whole elements. The node refuses a short one that is not.
-    fn check_elements(&self) -> Result<(), Failure> {
+    pub(super) fn check_elements(&self) -> Result<(), Failure> {
         match &self.what {
             What::Reduce { elements, .. } | What::ReduceScatter { elements, .. }
                 if self.bytes % elements.size_bytes() != 0 =>
@@ -351,7 +393,7 @@ impl Pending {
     fn shown(&self, member: &Member, rank: usize) -> (usize, usize) {
         match &self.what {
             What::Barrier => (0, 0),
-            What::Broadcast { root } => (if *root == rank { self.bytes } else { 0 }, 0),
+            What::Broadcast { root, .. } => (if *root == rank { self.bytes } else { 0 }, 0),
             What::Reduce { root, .. } if root.is_none_or(|root| root == rank) => (self.bytes, self.bytes),
             What::Reduce { .. } | What::ReduceScatter { .. } => (self.bytes, 0),
             What::Allgather { .. } => (self.gathered(member, rank).len(), 0),
@@ -359,7 +401,7 @@ impl Pending {
     }
 
     /// The words by which this member says where its memory is.
-    fn notes(&self, member: &Member) -> Notes {
+    pub(super) fn notes(&self, member: &Member) -> Notes {
         let (from, to) = (self.buffer.from.expose_provenance() as u64, self.buffer.to.expose_provenance() as u64);
         let (operand, result) = self.shown(member, member.rank());
         let own = &member.shared.places()[member.rank()];
@@ -380,14 +422,23 @@ impl Pending {
     /// # Safety
     /// The contract of the operation's constructor.
     #[inline]
-    unsafe fn take(&self, member: &Member, number: u64, range: Range<usize>) -> Result<(), Failure> {
+    pub(super) unsafe fn take(&self, member: &Member, number: u64, range: Range<usize>) -> Result<(), Failure> {
         let (to, bytes) = (self.buffer.to.wrapping_add(range.start), range.len());
         // SAFETY: the range is within the operation's data, so `to` can be written for it, by the constructor's contract. So for all copies.
         unsafe {
             match &self.what {
                 What::Barrier => Ok(()),
-                What::Broadcast { root } if *root == member.rank() => Ok(()),
-                What::Broadcast { root } => member.copy_given(number, *root, to, bytes),
+                What::Broadcast { root, own: None } if *root == member.rank() => Ok(()),
+                What::Broadcast { root, own: None } => member.copy_given(number, *root, to, 0..bytes, bytes),
+                What::Broadcast { root, own: Some(own) } => {
+                    let both = own.start.max(range.start)..own.end.min(range.end);
+                    if both.is_empty() {
+                        return Ok(());
+                    }
+                    let to = self.buffer.to.wrapping_add(both.start - own.start);
+                    let given = both.start - range.start..both.end - range.start;
+                    member.copy_given(number, *root, to, given, bytes)
+                }
                 What::Reduce { root, .. } if root.is_some_and(|root| root != member.rank()) => Ok(()),
                 What::Reduce { .. } => member.copy_result(number, to, 0..bytes, bytes),
                 What::ReduceScatter { own, .. } => {
@@ -398,6 +449,7 @@ impl Pending {
                     let to = self.buffer.to.wrapping_add(both.start - own.start);
                     member.copy_result(number, to, both.start - range.start..both.end - range.start, bytes)
                 }
+                What::Allgather { root: Some(root), .. } if *root != member.rank() => Ok(()),
                 What::Allgather { .. } => (0..member.size()).try_for_each(|from| {
                     let part = self.gathered(member, from);
                     let taken = clip(&range, part.len());
@@ -405,7 +457,7 @@ impl Pending {
                         return Ok(());
                     }
                     let to = self.buffer.to.wrapping_add(part.start + taken.start);
-                    member.copy_given(number, from, to, taken.len())
+                    member.copy_given(number, from, to, 0..taken.len(), taken.len())
                 }),
             }
         }
@@ -415,14 +467,22 @@ impl Pending {
     ///
     /// # Safety
     /// All members have said that this memory is theirs, and wait until all are done.
-    unsafe fn work(&mut self, member: &mut Member, operands: &[Reach], results: &[Reach]) -> Result<(), Failure> {
+    pub(super) unsafe fn work(
+        &mut self,
+        member: &mut Member,
+        operands: &[Reach],
+        results: &[Reach],
+    ) -> Result<(), Failure> {
         let (rank, size, bytes) = (member.rank(), member.size(), self.bytes);
         // SAFETY: by this function's contract; parts of different members do not overlap.
         unsafe {
             match &self.what {
                 What::Barrier => Ok(()),
-                What::Broadcast { root } if *root == rank => Ok(()),
-                What::Broadcast { root } => operands[*root].copy_to(0, self.buffer.to, bytes),
+                What::Broadcast { root, own: None } if *root == rank => Ok(()),
+                What::Broadcast { root, own: None } => operands[*root].copy_to(0, self.buffer.to, bytes),
+                What::Broadcast { root, own: Some(own) } => {
+                    operands[*root].copy_to(own.start, self.buffer.to, own.len())
+                }
                 What::Reduce { elements, root } => {
                     let results = root.map_or(results, |root| &results[root..=root]);
                     member.memories.reduce(&elements.kernel()?, operands, results, part_of(bytes, size, rank))
@@ -432,6 +492,7 @@ impl Pending {
                     let result = Reach::Mapped(self.part.as_mut_ptr().wrapping_sub(own.start));
                     member.memories.reduce(&elements.kernel()?, operands, &[result], own.clone())
                 }
+                What::Allgather { root: Some(root), .. } if *root != rank => Ok(()),
                 // Each begins with itself and goes on with the next, so that not all read the same memory at once.
                 What::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
                     let part = self.gathered(member, from);
@@ -442,164 +503,6 @@ impl Pending {
                 }),
             }
         }
-    }
-}
-
-impl Member {
-    /// Carries an operation on as far as it can be. None: it is not over. The group's operations are carried on in the order in which they
-    /// began, and one only after the one before has started all ([`Pending::has_started_all`]).
-    #[inline(always)]
-    pub fn advance(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
-        let outcome = match pending.phase {
-            Phase::New if pending.is_short(self) => self.begin_short(pending)?,
-            Phase::Short(number) => self.advance_short(pending, number)?,
-            _ => self.carry_on(pending)?,
-        };
-        pending.phase = Phase::Over;
-        Some(self.report(outcome))
-    }
-
-    #[inline(always)]
-    fn begin_short(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
-        if let Err(failure) = pending.check(self) {
-            return Some(Err(failure));
-        }
-        let (reduction, given) = pending.request(self, 0..pending.bytes);
-        match self.try_start(pending.tag(), &reduction, given)? {
-            Ok(number) => {
-                pending.phase = Phase::Short(number);
-                self.advance_short(pending, number)
-            }
-            Err(failure) => Some(Err(failure)),
-        }
-    }
-
-    #[inline(always)]
-    fn advance_short(&mut self, pending: &mut Pending, number: u64) -> Option<Result<(), Failure>> {
-        let outcome = match pending.what {
-            // A root of a broadcast gives, and all but the root of a reduction. The others read a broadcast as soon as it is there.
-            What::Broadcast { root } if root == self.rank() => self.do_not_wait(number),
-            What::Broadcast { root } if !self.has_sent(number, root) => return None,
-            What::Broadcast { root } if self.agrees_with(number, root) => self.do_not_wait(number),
-            What::Broadcast { .. } => Err(Failure::OperationMismatch),
-            What::Reduce { root: Some(root), .. } if root != self.rank() => self.do_not_wait(number),
-            _ => self.outcome(number)?,
-        };
-        // SAFETY: who made the operation has kept its contract.
-        Some(outcome.and_then(|()| unsafe { pending.take(self, number, 0..pending.bytes) }))
-    }
-
-    #[inline(never)]
-    fn carry_on(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
-        loop {
-            let step = match pending.phase {
-                Phase::New => {
-                    if let Err(failure) = pending.check(self) {
-                        return Some(Err(failure));
-                    }
-                    let notes = pending.notes(self);
-                    let start =
-                        self.try_start(pending.tag(), &without_operands(kind::EXCHANGE), Given::Notes(&notes))?;
-                    start.map(Phase::Meeting)
-                }
-                Phase::Meeting(number) => self.outcome(number)?.and_then(|()| self.meet(pending, number)),
-                Phase::HasDone => {
-                    let start =
-                        self.try_start(pending.tag(), &without_operands(kind::DONE), Given::Notes(&NO_NOTES))?;
-                    start.map(Phase::Finishing)
-                }
-                Phase::Finishing(number) => {
-                    let outcome = self.outcome(number)?;
-                    if let (Ok(()), What::ReduceScatter { .. }) = (&outcome, &pending.what) {
-                        let part = mem::take(&mut pending.part);
-                        // SAFETY: the buffer can be written for this member's part, by the contract of the operation's constructor.
-                        unsafe { pending.buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-                    }
-                    return Some(outcome);
-                }
-                Phase::Pieces { .. } => return self.advance_pieces(pending),
-                Phase::Short(_) | Phase::Over => return Some(Ok(())),
-            };
-            match step {
-                Ok(phase) => pending.phase = phase,
-                // Others may still write into this member's memory.
-                Err(_) if self.failure().is_some() && !self.others_are_out() => return None,
-                Err(failure) => return Some(Err(failure)),
-            }
-        }
-    }
-
-    /// All members have said where their memory is: this member does its part. If it cannot, the group ends, as the others' results are not
-    /// whole. What it returns then counts only when the others are out ([`Member::others_are_out`]).
-    fn meet(&mut self, pending: &mut Pending, number: u64) -> Result<Phase, Failure> {
-        // Another process may have changed this member's own line since. What is used here is what was meant.
-        let own = pending.notes(self);
-        let of = |member| if member == self.rank() { own } else { self.notes(number, member) };
-        let all: Vec<Notes> = (0..self.size()).map(of).collect();
-        let agreed = pending.agreed();
-        if all.iter().any(|notes| notes[3..] != agreed) {
-            return Err(Failure::OperationMismatch);
-        }
-        pending.check_elements()?;
-        let all_share = all.iter().all(|notes| notes[2] == SHARES_OPERANDS | SHARES_RESULTS);
-        let reaches_all = self.memories.all_attach || (self.memories.all_map && all_share);
-        if !reaches_all {
-            return Ok(Phase::Pieces { first: 0, started: 0, taken: 0 });
-        }
-        let (places, rank) = (self.shared.places(), self.rank());
-        let reach = |which: usize| {
-            let of = |(member, notes): (usize, &Notes)| {
-                let bytes = match pending.what {
-                    What::Allgather { .. } => pending.gathered(self, member).len(),
-                    _ => pending.bytes,
-                };
-                self.memories.reach(places, member, rank, notes[which], bytes)
-            };
-            all.iter().enumerate().map(of).collect::<Vec<_>>()
-        };
-        let (operands, results) = (reach(0), reach(1));
-        // Who hears that the group has ended waits until nobody is at work. So nobody begins after it has ended.
-        self.shared.places()[rank].is_at_work.store(1, SeqCst);
-        let outcome = match self.failure() {
-            Some(failure) => Err(failure),
-            // SAFETY: the members have just said so.
-            None => unsafe { pending.work(self, &operands, &results) },
-        };
-        self.shared.places()[rank].is_at_work.store(0, SeqCst);
-        outcome.map(|()| Phase::HasDone).map_err(|failure| self.fail(failure))
-    }
-
-    /// Goes through the node in pieces, of which as many are under way as the group has credits.
-    fn advance_pieces(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
-        let (most, bytes, credits) = (self.bytes_max(), pending.bytes, self.credits());
-        let range = |piece: usize| piece * most..bytes.min((piece + 1) * most);
-        let pieces = bytes.div_ceil(most);
-        loop {
-            let Phase::Pieces { first, started, taken } = pending.phase else { return Some(Ok(())) };
-            if taken == pieces {
-                return Some(Ok(()));
-            }
-            let step = if started < pieces && started < taken + credits {
-                let (reduction, given) = pending.request(self, range(started));
-                let start = self.try_start(pending.tag(), &reduction, given)?;
-                start.map(|number| (if started == 0 { number } else { first }, started + 1, taken))
-            } else {
-                let number = first + taken as u64;
-                // SAFETY: who made the operation has kept its contract.
-                let outcome = self.outcome(number)?.and_then(|()| unsafe { pending.take(self, number, range(taken)) });
-                outcome.map(|()| (first, started, taken + 1))
-            };
-            match step {
-                Ok((first, started, taken)) => pending.phase = Phase::Pieces { first, started, taken },
-                Err(failure) => return Some(Err(failure)),
-            }
-        }
-    }
-
-    /// Waits until an operation is over. It is the group's only one under way.
-    #[inline]
-    pub fn complete(&mut self, mut pending: Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        self.wait(idle, |member| member.advance(&mut pending))
     }
 }
 

@@ -306,26 +306,36 @@ impl Member {
         std::array::from_fn(|at| line.words[at].load(Relaxed))
     }
 
-    /// Copies what a member has given to an operation, as bytes. Its request has been seen.
+    /// Copies a range of the `bytes` that a member has given to an operation. Its request has been seen.
     ///
     /// # Safety
-    /// `to` can be written for `bytes`.
+    /// `to` can be written for the range's length.
     pub(super) unsafe fn copy_given(
         &self,
         number: u64,
         child: usize,
         to: *mut u8,
+        range: Range<usize>,
         bytes: usize,
     ) -> Result<(), Failure> {
-        // SAFETY: the caller's buffer has so many bytes.
-        let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
-        let place = self.shared.operand(number, child);
-        match bytes <= self.bytes_max() {
-            true => {
-                Arrived { line: &self.shared.requests(number)[child], place }.payload(0, to).map_err(|_| Failure::Lost)
-            }
-            false => Err(Failure::TooLong),
+        if bytes > self.bytes_max() || range.start > range.end || range.end > bytes {
+            return Err(Failure::TooLong);
         }
+        let (line, place) = (&self.shared.requests(number)[child], self.shared.operand(number, child));
+        // SAFETY: the caller's buffer is as long as the range.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, range.len()) };
+        match bytes <= INLINE_BYTES {
+            true if range.start == 0 => line.get(to),
+            true => {
+                let mut all = [0; INLINE_BYTES];
+                line.get(&mut all);
+                to.copy_from_slice(&all[range]);
+            }
+            // SAFETY: a place has as many bytes as the longest operand that a node takes. Its member does not write it before this one has
+            // started `credits` more operations (invariant 1 of the module).
+            false => unsafe { to.as_mut_ptr().copy_from_nonoverlapping(place.wrapping_add(range.start), range.len()) },
+        }
+        Ok(())
     }
 
     /// Copies a range of the result of an operation of so many bytes, whose outcome has been seen.

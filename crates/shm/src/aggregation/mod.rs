@@ -15,7 +15,7 @@
 //! | [`member`] | a process in the group: starts operations, waits, runs its replica |
 //! | [`forming`] | how processes agree on a group |
 //! | [`memory`] | the memory of the other members, for long vectors |
-//! | [`collectives`] | barrier, broadcast, reductions, allgather, by operations of the node |
+//! | [`collectives`], `carrying_on` | barrier, broadcast, reductions, gathers, scatter, by operations of the node |
 //! | [`mod@log`] | what front doors say on standard error |
 //! | [`queue`] | several of them under way |
 //!
@@ -30,6 +30,7 @@
 //! Costs: an operation of few bytes takes one transfer of a cache line between cores. A long vector is reduced by all members, each a part of it,
 //! and read and written in the members' memory.
 
+mod carrying_on;
 pub mod collectives;
 pub mod forming;
 pub mod log;
@@ -39,8 +40,9 @@ pub mod queue;
 mod replica;
 pub mod segment;
 
+pub use carrying_on::Idle;
 pub use collectives::{Buffer, Elements, Pending, What, part_of_window};
-pub use forming::{Exchange, Process};
+pub use forming::{Exchange, Forming, Heard, Process, SEVERAL_HOSTS};
 pub use member::{Member, Notes};
 pub use queue::Queue;
 pub use segment::{Card, OpenError, Shape, SharedGroup};

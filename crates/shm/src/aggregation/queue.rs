@@ -54,7 +54,8 @@ impl Queue {
         let mut may_start = true;
         for entry in &mut self.entries {
             if entry.outcome.is_none() {
-                if !may_start {
+                // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
+                if !may_start || (entry.pending.is_new() && self.member.failure().is_some()) {
                     break;
                 }
                 entry.outcome = self.member.advance(&mut entry.pending);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a member carries collective operations on. What they are is in [`super::collectives`].
+//!
+//! ```text
+//! short:  New ─> Short ─> Over
+//! long:   New ─> Meeting ─> HasDone ─> Finishing ─> Over
+//!                   └─> Pieces ─> Over                        memory that cannot be reached
+//! ```
+
+use std::mem;
+use std::sync::atomic::Ordering::SeqCst;
+
+use selvedge_nic::aggregation::Failure;
+
+use super::collectives::{NO_NOTES, Pending, Phase, SHARES_OPERANDS, SHARES_RESULTS, What, kind, without_operands};
+use super::member::{Given, Member, Notes};
+
+/// Called while a member waits.
+pub type Idle<'a> = &'a mut dyn FnMut();
+
+impl Member {
+    /// Carries an operation on as far as it can be. None: it is not over. The group's operations are carried on in the order in which they
+    /// began, and one only after the one before has started all ([`Pending::has_started_all`]).
+    #[inline(always)]
+    pub fn advance(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
+        let outcome = match pending.phase {
+            Phase::New if pending.is_short(self) => self.begin_short(pending)?,
+            Phase::Short(number) => self.advance_short(pending, number)?,
+            _ => self.carry_on(pending)?,
+        };
+        pending.phase = Phase::Over;
+        Some(self.report(outcome))
+    }
+
+    #[inline(always)]
+    fn begin_short(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
+        if let Err(failure) = pending.check(self) {
+            return Some(Err(failure));
+        }
+        let (reduction, given) = pending.request(self, 0..pending.bytes);
+        match self.try_start(pending.tag(), &reduction, given)? {
+            Ok(number) => {
+                pending.phase = Phase::Short(number);
+                self.advance_short(pending, number)
+            }
+            Err(failure) => Some(Err(failure)),
+        }
+    }
+
+    #[inline(always)]
+    fn advance_short(&mut self, pending: &mut Pending, number: u64) -> Option<Result<(), Failure>> {
+        let outcome = match pending.what {
+            // A root of a broadcast gives, and all but the root of a reduction. The others read a broadcast as soon as it is there.
+            What::Broadcast { root, .. } if root == self.rank() => self.do_not_wait(number),
+            What::Broadcast { root, .. } if !self.has_sent(number, root) => return None,
+            What::Broadcast { root, .. } if self.agrees_with(number, root) => self.do_not_wait(number),
+            What::Broadcast { .. } => Err(Failure::OperationMismatch),
+            What::Reduce { root: Some(root), .. } | What::Allgather { root: Some(root), .. } if root != self.rank() => {
+                self.do_not_wait(number)
+            }
+            _ => self.outcome(number)?,
+        };
+        // SAFETY: who made the operation has kept its contract.
+        Some(outcome.and_then(|()| unsafe { pending.take(self, number, 0..pending.bytes) }))
+    }
+
+    #[inline(never)]
+    fn carry_on(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
+        loop {
+            let step = match pending.phase {
+                Phase::New => {
+                    if let Err(failure) = pending.check(self) {
+                        return Some(Err(failure));
+                    }
+                    let notes = pending.notes(self);
+                    let start =
+                        self.try_start(pending.tag(), &without_operands(kind::EXCHANGE), Given::Notes(&notes))?;
+                    start.map(Phase::Meeting)
+                }
+                Phase::Meeting(number) => self.outcome(number)?.and_then(|()| self.meet(pending, number)),
+                Phase::HasDone => {
+                    let start =
+                        self.try_start(pending.tag(), &without_operands(kind::DONE), Given::Notes(&NO_NOTES))?;
+                    start.map(Phase::Finishing)
+                }
+                Phase::Finishing(number) => {
+                    let outcome = self.outcome(number)?;
+                    if let (Ok(()), What::ReduceScatter { .. }) = (&outcome, &pending.what) {
+                        let part = mem::take(&mut pending.part);
+                        // SAFETY: the buffer can be written for this member's part, by the contract of the operation's constructor.
+                        unsafe { pending.buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+                    }
+                    return Some(outcome);
+                }
+                Phase::Pieces { .. } => return self.advance_pieces(pending),
+                Phase::Short(_) | Phase::Over => return Some(Ok(())),
+            };
+            match step {
+                Ok(phase) => pending.phase = phase,
+                // Others may still write into this member's memory.
+                Err(_) if self.failure().is_some() && !self.others_are_out() => return None,
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+    }
+
+    /// All members have said where their memory is: this member does its part. If it cannot, the group ends, as the others' results are not
+    /// whole. What it returns then counts only when the others are out ([`Member::others_are_out`]).
+    fn meet(&mut self, pending: &mut Pending, number: u64) -> Result<Phase, Failure> {
+        // Another process may have changed this member's own line since. What is used here is what was meant.
+        let own = pending.notes(self);
+        let of = |member| if member == self.rank() { own } else { self.notes(number, member) };
+        let all: Vec<Notes> = (0..self.size()).map(of).collect();
+        let agreed = pending.agreed();
+        if all.iter().any(|notes| notes[3..] != agreed) {
+            return Err(Failure::OperationMismatch);
+        }
+        pending.check_elements()?;
+        let all_share = all.iter().all(|notes| notes[2] == SHARES_OPERANDS | SHARES_RESULTS);
+        let reaches_all = self.memories.all_attach || (self.memories.all_map && all_share);
+        if !reaches_all {
+            return Ok(Phase::Pieces { first: 0, started: 0, taken: 0 });
+        }
+        let (places, rank) = (self.shared.places(), self.rank());
+        let reach = |which: usize| {
+            let of = |(member, notes): (usize, &Notes)| {
+                let bytes = match pending.what {
+                    What::Allgather { .. } => pending.gathered(self, member).len(),
+                    _ => pending.bytes,
+                };
+                self.memories.reach(places, member, rank, notes[which], bytes)
+            };
+            all.iter().enumerate().map(of).collect::<Vec<_>>()
+        };
+        let (operands, results) = (reach(0), reach(1));
+        // Who hears that the group has ended waits until nobody is at work. So nobody begins after it has ended.
+        self.shared.places()[rank].is_at_work.store(1, SeqCst);
+        let outcome = match self.failure() {
+            Some(failure) => Err(failure),
+            // SAFETY: the members have just said so.
+            None => unsafe { pending.work(self, &operands, &results) },
+        };
+        self.shared.places()[rank].is_at_work.store(0, SeqCst);
+        outcome.map(|()| Phase::HasDone).map_err(|failure| self.fail(failure))
+    }
+
+    /// Goes through the node in pieces, of which as many are under way as the group has credits.
+    fn advance_pieces(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
+        let (most, bytes, credits) = (self.bytes_max(), pending.bytes, self.credits());
+        let range = |piece: usize| piece * most..bytes.min((piece + 1) * most);
+        let pieces = bytes.div_ceil(most);
+        loop {
+            let Phase::Pieces { first, started, taken } = pending.phase else { return Some(Ok(())) };
+            if taken == pieces {
+                return Some(Ok(()));
+            }
+            let step = if started < pieces && started < taken + credits {
+                let (reduction, given) = pending.request(self, range(started));
+                let start = self.try_start(pending.tag(), &reduction, given)?;
+                start.map(|number| (if started == 0 { number } else { first }, started + 1, taken))
+            } else {
+                let number = first + taken as u64;
+                // SAFETY: who made the operation has kept its contract.
+                let outcome = self.outcome(number)?.and_then(|()| unsafe { pending.take(self, number, range(taken)) });
+                outcome.map(|()| (first, started, taken + 1))
+            };
+            match step {
+                Ok((first, started, taken)) => pending.phase = Phase::Pieces { first, started, taken },
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+    }
+
+    /// Waits until an operation is over. It is the group's only one under way.
+    #[inline]
+    pub fn complete(&mut self, mut pending: Pending, idle: Idle<'_>) -> Result<(), Failure> {
+        self.wait(idle, |member| member.advance(&mut pending))
+    }
+}
