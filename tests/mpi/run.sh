@@ -44,14 +44,14 @@ example() {
     outcome "$status" "$began" "$ranks ranks, $*"
 }
 
-# simulated PROGRAM [ARGUMENT]...: two runs beside each other on $machine, without further settings and without the MPI's launcher.
+# simulated PROGRAM [ARGUMENT]...: two runs beside each other on $machine, with $options and without the MPI's launcher.
 # Values that the wall clock measured may differ; everything else may not.
-machine=cluster
+machine=cluster options=
 simulated() {
     began=$(date +%s)
     status=0
     for run in 1 2; do
-        timeout -k 10 100 "$selvedge" sim -n 4 --machine "machines/$machine.toml" -- "$tree/mpi/$mpi/$@" \
+        timeout -k 10 100 "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
             >"$printed.all$run" 2>"$printed.errors$run" </dev/null &
         [ "$run" = 2 ] || first=$!
     done
@@ -80,6 +80,18 @@ accesses() {
         echo "    the RMA unit carries out ${count:-no} gets, and at least $1 are wanted"
         failed=$((failed + 1))
     fi
+}
+
+# reductions LEAST: the switches of $machine reduce for at least so many communicators of the program collectives: operands in the order
+# of the ranks, to the bit.
+reductions() {
+    options="--aggregation --env SELVEDGE_AGGREGATION_BYTES=1G --env SELVEDGE_LOG=info"
+    simulated collectives exact types user mix
+    options=
+    count=$(grep -c 'collective operations go through aggregation nodes' "$printed.errors1")
+    [ "$count" -ge "$1" ] && return
+    echo "    the switches reduce for $count communicators, and at least $1 are wanted"
+    failed=$((failed + 1))
 }
 
 for mpi; do
@@ -131,6 +143,8 @@ for mpi; do
     simulated onesided
     # One-sided operations of Open MPI 4.1 are messages there.
     [ "$mpi" = debian ] || accesses 500
+    machine=switchib2
+    reductions 1
     machine=cluster
 done
 [ "$failed" = 0 ] || fail "$failed of the examples failed"
