@@ -86,7 +86,7 @@ accesses() {
 # of the ranks, to the bit.
 reductions() {
     options="--aggregation --env SELVEDGE_AGGREGATION_BYTES=1G --env SELVEDGE_LOG=info"
-    simulated collectives exact types user mix
+    simulated collectives exact types user comms mix
     options=
     count=$(grep -c 'collective operations go through aggregation nodes' "$printed.errors1")
     [ "$count" -ge "$1" ] && return

@@ -10,6 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`calls`] | the functions of `pmix.h` |
+//! | [`packing`] | values in buffers, which programs send to peers |
 //! | [`session`] | this rank in its job: its place, and the published values |
 //! | [`store`] | values that ranks publish, and their encoding |
 //! | [`sys`] | structures of `pmix.h`, in its layout |
@@ -25,6 +26,7 @@
 //! Each rank is on a node of its own, as for MPICH, so that all messages go to the simulated network.
 
 mod calls;
+mod packing;
 mod session;
 mod store;
 mod sys;

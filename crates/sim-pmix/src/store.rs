@@ -16,7 +16,7 @@ pub struct Stored {
 }
 
 /// The width in bytes of a type whose value is in the union itself; None for the others.
-fn width(kind: u16) -> Option<usize> {
+pub fn width(kind: u16) -> Option<usize> {
     Some(match kind {
         // Bool, byte, 8 bits.
         1 | 2 | 7 | 12 => 1,
@@ -109,7 +109,7 @@ impl Stored {
 }
 
 /// Copies bytes into memory from the C library's allocator, followed by zeros.
-fn copied(bytes: &[u8], zeros: usize) -> Option<*mut u8> {
+pub fn copied(bytes: &[u8], zeros: usize) -> Option<*mut u8> {
     // SAFETY: `calloc` returned at least `bytes.len()` bytes, or null, which is checked. New memory does not overlap `bytes`.
     unsafe {
         let memory = libc::calloc(1, (bytes.len() + zeros).max(1)).cast::<u8>();
