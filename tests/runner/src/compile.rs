@@ -43,34 +43,27 @@ impl Compiler {
         self
     }
 
-    /// Compiles a program. The first source decides whether it is C or C++.
+    /// Compiles a program. The first source decides whether it is C or C++. Sources may be objects; with C++ all others must be.
     ///
     /// # Errors
     /// The compiler does not start, or fails; its messages are in the text.
     pub fn compile(&self, sources: &[PathBuf], program: &Path) -> Result<(), String> {
         let is_cpp = sources.first().is_some_and(|first| extension(first) == "cc");
-        let (Some(cpp), true) = (&self.cpp, is_cpp) else {
-            return self.run(&self.c, "-std=gnu11", sources, &["-o".into(), program.into()], true);
+        let (tool, standard) = match &self.cpp {
+            Some(cpp) if is_cpp => (cpp, "-std=gnu++17"),
+            _ => (&self.c, "-std=gnu11"),
         };
-        let mut parts = vec![sources[0].clone()];
-        for source in &sources[1..] {
-            let object = program.with_extension(format!("{}.o", stem(source)));
-            self.run(
-                &self.c,
-                "-std=gnu11",
-                std::slice::from_ref(source),
-                &["-c".into(), "-o".into(), object.clone().into()],
-                false,
-            )?;
-            parts.push(object);
-        }
-        self.run(cpp, "-std=gnu++17", &parts, &["-o".into(), program.into()], true)
+        self.run(tool, standard, sources, program, &self.libraries)
     }
 
-    fn run(&self, tool: &OsStr, standard: &str, from: &[PathBuf], to: &[OsString], links: bool) -> Result<(), String> {
+    /// Compiles a C source to an object.
+    fn compile_object(&self, source: &Path, object: &Path) -> Result<(), String> {
+        self.run(&self.c, "-std=gnu11", &["-c".into(), source.to_owned()], object, &[])
+    }
+
+    fn run(&self, tool: &OsStr, standard: &str, from: &[PathBuf], to: &Path, rest: &[OsString]) -> Result<(), String> {
         let mut command = Command::new(tool);
-        command.arg(standard).args(WARNINGS).args(&self.flags).args(from).args(to);
-        command.args(self.libraries.iter().filter(|_| links));
+        command.arg(standard).args(WARNINGS).args(&self.flags).args(from).arg("-o").arg(to).args(rest);
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         if output.status.success() {
             return Ok(());
@@ -89,12 +82,26 @@ pub fn compile_once(
     further: &[PathBuf],
     program: &Path,
 ) -> Result<(), String> {
-    let changed = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let made = changed(&program.to_owned());
-    if program.exists() && sources.iter().chain(further).all(|input| changed(input) < made) {
-        return Ok(());
-    }
-    compiler.compile(sources, program)
+    if is_newer(program, sources) && is_newer(program, further) { Ok(()) } else { compiler.compile(sources, program) }
+}
+
+/// Compiles a C source to an object, unless that is newer than the source and these headers.
+///
+/// # Errors
+/// As [`Compiler::compile`].
+pub(crate) fn compile_object_once(
+    compiler: &Compiler,
+    source: &PathBuf,
+    headers: &[PathBuf],
+    object: &Path,
+) -> Result<(), String> {
+    let is_current = is_newer(object, std::slice::from_ref(source)) && is_newer(object, headers);
+    if is_current { Ok(()) } else { compiler.compile_object(source, object) }
+}
+
+fn is_newer(made: &Path, inputs: &[PathBuf]) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    made.exists() && inputs.iter().all(|input| changed(input) < changed(made))
 }
 
 /// The files of a folder with one of these extensions, in the order of their names.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::compile::{Compiler, compile_once, files_with, stem};
+use crate::compile::{Compiler, compile_object_once, compile_once, files_with, stem};
 use crate::{Case, process, tree};
 
 /// The exit status of a case that skips itself: `STATUS_SKIPPED` of `tests/include/check.c`.
@@ -115,14 +115,25 @@ pub fn run(find: impl FnOnce() -> Result<Suite, String>) -> ExitCode {
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     arguments.test_threads.get_or_insert(cores * suite.cases_per_core);
-    libtest_mimic::run(&arguments, trials(&suite, cores)).exit_code()
+    match trials(&suite, cores) {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-/// Compiles the families, one on each core at a time.
-fn trials(suite: &Arc<Suite>, cores: usize) -> Vec<Trial> {
+/// Compiles what all families share, then the families, one on each core at a time.
+///
+/// # Errors
+/// What they share does not compile.
+fn trials(suite: &Arc<Suite>, cores: usize) -> Result<Vec<Trial>, String> {
     let is_shared = |path: &PathBuf| stem(path).starts_with(SHARED_SOURCES);
-    let (shared, families): (Vec<_>, Vec<_>) =
+    let (mut shared, families): (Vec<_>, Vec<_>) =
         files_with(&suite.sources, &["c", "cc"]).into_iter().partition(is_shared);
+    shared.push(tree::check_folder().join("check.c"));
+    let shared = shared.iter().map(|source| suite.object(source)).collect::<Result<Vec<_>, _>>()?;
     let mut trials = Vec::new();
     for some in families.chunks(cores) {
         let built: Vec<_> = thread::scope(|scope| {
@@ -144,7 +155,7 @@ fn trials(suite: &Arc<Suite>, cores: usize) -> Vec<Trial> {
             }
         }
     }
-    trials
+    Ok(trials)
 }
 
 fn family_trials(suite: &Arc<Suite>, family: &Arc<Family>) -> Vec<Trial> {
@@ -165,20 +176,22 @@ fn family_trials(suite: &Arc<Suite>, family: &Arc<Family>) -> Vec<Trial> {
 }
 
 impl Suite {
+    /// Compiles a source that all families share.
+    fn object(&self, source: &PathBuf) -> Result<PathBuf, String> {
+        let object = self.output.join(format!("{}-{}.o", self.name, stem(source)));
+        compile_object_once(&self.compiler, source, &self.headers(), &object)?;
+        Ok(object)
+    }
+
     fn build(&self, source: &Path, shared: &[PathBuf]) -> Result<Family, String> {
         let name = stem(source).to_owned();
         let program = self.output.join(format!("{}-{name}", self.name));
-        compile_once(&self.compiler, &self.linked(source, shared), &self.headers(), &program)?;
+        compile_once(&self.compiler, &[&[source.to_owned()], shared].concat(), &self.headers(), &program)?;
         let cases = Case::list(&program)?;
         if cases.is_empty() && self.stock.is_none() {
             return Err(format!("{name} has no cases"));
         }
         Ok(Family { name, program, cases })
-    }
-
-    /// The sources of a family's program.
-    fn linked(&self, source: &Path, shared: &[PathBuf]) -> Vec<PathBuf> {
-        [&[source.to_owned(), tree::check_folder().join("check.c")], shared].concat()
     }
 
     fn headers(&self) -> Vec<PathBuf> {
