@@ -117,10 +117,11 @@ pub struct Args {
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     compute: Compute,
 
-    /// MPI programs: let the machine's switches reduce, for at most so many communicators at once
-    #[arg(long, value_name = "GROUPS", num_args = 0..=1, default_missing_value = "16", require_equals = true,
+    /// MPI programs: let the machine's switches reduce, for at most so many communicators at once [without a number: as many as
+    /// the switches have room for, up to 16]
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true,
         value_parser = clap::value_parser!(u32).range(1..=4096))]
-    aggregation: Option<u32>,
+    aggregation: Option<Option<u32>>,
 
     /// Real processes: set an environment variable in the ranks; may be given several times
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = arguments::parameter)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::{FullMailbox, Machine};
-use selvedge_sim::node::Aggregation;
+use selvedge_sim::node::{Aggregation, AggregationError};
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
@@ -18,6 +18,20 @@ use super::{Args, Usage, runner};
 /// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);
 
+/// Communicators that switches reduce for, if nothing else is asked for.
+const GROUPS_DEFAULT: u32 = 16;
+
+/// The job's share of the switches' aggregation nodes. Without a number of groups, as many as there is room for.
+fn share(machine: &Machine, placement: &[u32], groups: Option<u32>) -> Result<Aggregation, Usage> {
+    let mut wanted = groups.unwrap_or(GROUPS_DEFAULT);
+    loop {
+        match Aggregation::new(machine, placement, wanted) {
+            Err(AggregationError::TooLarge { .. }) if groups.is_none() && wanted > 1 => wanted /= 2,
+            made => return made.map_err(|error| Usage(error.to_string())),
+        }
+    }
+}
+
 pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (program, arguments) =
@@ -28,8 +42,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     }
     let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
     if let Some(groups) = args.aggregation {
-        let made = Aggregation::new(&machine, &runner::place(&plan)?, groups);
-        plan.aggregation = Some(Arc::new(made.map_err(|error| Usage(error.to_string()))?));
+        plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
     }
     let launched = launch(Launch {
         ranks: plan.ranks,

@@ -20,6 +20,11 @@ fn sim(machine: &str, args: &[&str]) -> Command {
     command
 }
 
+/// The built tree.
+fn tree() -> PathBuf {
+    std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), PathBuf::from)
+}
+
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
@@ -89,7 +94,7 @@ struct Results {
 }
 
 fn run_example(place: &Place, name: &str, args: &[&str]) -> Results {
-    let tree = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), PathBuf::from);
+    let tree = tree();
     let program = tree.join("examples").join(name);
     assert!(program.exists(), "{} is missing: run `make build`, or set SELVEDGE_PREFIX", program.display());
     let (report, timeline) = (place.file("report.json"), place.file("timeline.json"));
@@ -116,4 +121,23 @@ fn real_processes_do_the_same_on_a_computer_that_is_busy() {
         assert_eq!(idle.report["hash"], busy.report["hash"], "{name}");
         assert!(idle == busy, "{name}: the reports or the timelines differ:\n{:#}\n{:#}", idle.report, busy.report);
     }
+}
+
+#[test]
+fn switches_reduce_for_programs_on_machines_that_say_so() {
+    let refused = |machine: &str, args: &[&str]| {
+        let output = sim(machine, args).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = refused("pac", &["-n", "2", "--aggregation", "--", "true"]);
+    assert!(text.contains("the switches of pac do not reduce: its file has no [aggregation]"), "{text}");
+    let text = refused("switchib2", &["-n", "2", "--aggregation", "--program", "allreduce"]);
+    assert!(text.contains("built-in programs have --algorithm switches"), "{text}");
+    // More than there is room for is refused; without a number there are as many as fit.
+    let text = refused("quantum", &["-n", "2", "--aggregation=16", "--", "true"]);
+    assert!(text.contains("form fewer groups"), "{text}");
+    let mut fits = sim("quantum", &["-n", "2", "--aggregation", "--quiet", "--", "true"]);
+    let output = fits.env("SELVEDGE_PREFIX", tree()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
