@@ -16,7 +16,8 @@
 //! 2. At most as many pieces as the group has credits are under way. If one fails the others are reduced all the same, so members agree on the
 //!    operations that the group has had.
 //! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
-//! 4. No process is a member of two groups with one number.
+//! 4. When an operation returns, with success or without, no node writes its result any more, unless the program is being aborted.
+//! 5. No process is a member of two groups with one number.
 //!
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
@@ -359,8 +360,12 @@ impl Group {
                 let at = next * piece..bytes.min((next + 1) * piece);
                 let operand = from.map_or(self.zeros.as_ptr(), |from| from.wrapping_add(at.start));
                 let result = to.map_or(self.unwanted.as_mut_ptr(), |to| to.wrapping_add(at.start));
-                started.push_back(self.start(&elements.reduction(at.len()), operand, result)?);
                 next += 1;
+                match self.start(&elements.reduction(at.len()), operand, result) {
+                    Ok(number) => started.push_back(number),
+                    // Those under way still write to the result.
+                    Err(failure) => (outcome, next) = (outcome.and(Err(failure)), pieces),
+                }
             } else if let Some(oldest) = started.pop_front() {
                 outcome = outcome.and(self.wait(oldest, idle));
             }
