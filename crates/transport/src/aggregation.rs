@@ -11,16 +11,18 @@
 //! bytes and zeros, an allgather the OR of vectors that are zero but for a member's own part, and who does not want a result drops it.
 //!
 //! Invariants
-//! 1. Members choose alike whether the nodes carry an operation out: by its kind and its length, on which they agree.
+//! 1. Members choose alike whether the nodes carry an operation out: by its kind and its length, on which they agree, and by the least of their
+//!    limits, which they tell each other when the group forms.
 //! 2. At most as many pieces as the group has credits are under way. If one fails the others are reduced all the same, so members agree on the
 //!    operations that the group has had.
 //! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
+//! 4. When an operation returns, with success or without, no node writes its result any more, unless the program is being aborted.
+//! 5. No process is a member of two groups with one number.
 //!
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use selvedge_fabric::NodeId;
@@ -38,10 +40,12 @@ use selvedge_shm::config::MEMBER_NI;
 
 use crate::process::{Opened, Process};
 
-/// Version of what processes say to each other when they form a group.
-const VERSION: u64 = 1;
-/// Groups that a process makes before it uses a number again. All members of the earlier group have left it long ago.
-const SERIALS: u32 = 1 << 12;
+mod hello;
+mod number;
+
+use hello::{Hello, VERSION};
+use number::Number;
+
 /// The longest operation that nodes carry out, in requests, unless `SELVEDGE_AGGREGATION_BYTES` says otherwise: beyond, the hosts' own algorithms are
 /// faster on switches whose data path is no faster than one link.
 const LONGEST_REQUESTS: u64 = 16;
@@ -89,6 +93,12 @@ impl Aggregation {
         Ok(Aggregation { opened, granted, node, process: number, longest })
     }
 
+    /// A number for a group whose first member is this process. None: none is free.
+    fn number(&self) -> Option<Number> {
+        let processes = self.granted.members.iter().map(|member| member.process.saturating_add(1)).max()?;
+        Number::take(self.process, processes)
+    }
+
     fn interface(&self) -> &Arc<Interface> {
         &self.opened.interface
     }
@@ -107,25 +117,6 @@ fn node_of(granted: &Granted, process: u64) -> Option<NodeId> {
     granted.members.iter().find(|member| member.process == process).map(|member| member.node)
 }
 
-/// What a process says when a group forms.
-#[derive(Clone, Copy)]
-struct Hello {
-    version: u64,
-    /// Its number in the job, plus one. 0: it takes no part.
-    process: u64,
-    /// The number of the group, if it is the first.
-    number: u64,
-}
-
-impl Hello {
-    const WORDS: usize = 3;
-
-    fn from_words(words: &[u64]) -> Option<Hello> {
-        let [version, process, number] = *words.first_chunk()?;
-        Some(Hello { version, process, number })
-    }
-}
-
 /// What a process says while a group forms.
 mod joining {
     pub const GOES_ON: u64 = 1;
@@ -136,13 +127,16 @@ mod joining {
 /// A group that this process is a member of.
 pub struct Group {
     aggregation: &'static Aggregation,
+    /// It is this group's until this process has left.
+    _number: Number,
     handle: u64,
     node: u64,
     rank: usize,
     size: usize,
     credits: usize,
-    /// The most bytes of one request.
+    /// The most bytes of one request, and of an operation that the nodes carry out.
     bytes: usize,
+    longest: usize,
     /// What does not concern this member: operands without a value, and where unwanted results go.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
@@ -155,16 +149,16 @@ impl Group {
         refuses: Option<String>,
         exchange: &mut dyn Exchange,
     ) -> Result<Group, String> {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
         let own = refuses.map_or_else(Aggregation::of_process, Err);
-        let serial = || u64::from(SERIAL.fetch_add(1, Relaxed) % SERIALS);
-        let (process, number) = match &own {
-            Ok(own) if rank == 0 => (own.process + 1, own.process << SERIALS.ilog2() | serial()),
-            Ok(own) => (own.process + 1, 0),
-            Err(_) => (0, 0),
+        let taken = own.as_ref().ok().filter(|_| rank == 0).and_then(|own| own.number());
+        let hello = Hello {
+            version: VERSION,
+            process: own.as_ref().map_or(0, |own| own.process + 1),
+            number: taken.as_ref().map_or(u64::MAX, |number| number.get().into()),
+            longest: own.as_ref().map_or(0, |own| own.longest as u64),
         };
-        let all = exchange.gather(&[VERSION, process, number])?;
-        let all: Vec<Hello> = all.chunks(Hello::WORDS).filter_map(Hello::from_words).collect();
+        let all = exchange.gather(&hello.words())?;
+        let all = Hello::all(&all);
         let own = own?;
         if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
             return Err("its processes have several versions of this library".to_owned());
@@ -173,9 +167,11 @@ impl Group {
             return Err(format!("process {other} takes no part"));
         }
         let number = all.first().and_then(|first| u32::try_from(first.number).ok());
+        let number = taken.or_else(|| Number::claim(number.filter(|_| rank != 0)?));
         let nodes: Option<Vec<NodeId>> = all.iter().map(|hello| node_of(&own.granted, hello.process - 1)).collect();
+        let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
         let joined = match (number, nodes) {
-            (Some(number), Some(nodes)) => Group::join(own, number, (rank, size), &nodes),
+            (Some(number), Some(nodes)) => Group::join(own, number, (rank, size), (&nodes, longest)),
             _ => Err(Failure::NoGroup),
         };
         Group::finish(joined, exchange)
@@ -184,9 +180,9 @@ impl Group {
     /// Asks the leaf node to join the group with this number.
     fn join(
         aggregation: &'static Aggregation,
-        number: u32,
+        number: Number,
         (rank, size): (usize, usize),
-        nodes: &[NodeId],
+        (nodes, longest): (&[NodeId], u64),
     ) -> Result<Group, Failure> {
         let Aggregation { granted, node, .. } = aggregation;
         let tree = granted.trees.first().ok_or(Failure::NoTree)?;
@@ -195,7 +191,7 @@ impl Group {
         let quota = granted.quota;
         let join = Join {
             job: granted.job,
-            number,
+            number: number.get(),
             tree: tree.number,
             options: ORDERED,
             handle: 0,
@@ -210,12 +206,14 @@ impl Group {
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         let group = Group {
             aggregation,
+            _number: number,
             handle,
             node: leaf.address,
             rank,
             size,
             credits: 0,
             bytes: 0,
+            longest: usize::try_from(longest).unwrap_or(usize::MAX),
             zeros: Vec::new(),
             unwanted: Vec::new(),
         };
@@ -273,7 +271,11 @@ impl Group {
             What::Allgather { .. } => operation.bytes().saturating_mul(self.size),
             _ => operation.bytes(),
         };
-        bytes <= self.aggregation.longest
+        let element = match operation.what() {
+            What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => elements.size_bytes(),
+            _ => 1,
+        };
+        bytes <= self.longest && (bytes == 0 || element <= self.bytes)
     }
 
     /// Carries an operation out, which the nodes take ([`Group::takes`]). `idle` is called while it waits.
@@ -358,8 +360,12 @@ impl Group {
                 let at = next * piece..bytes.min((next + 1) * piece);
                 let operand = from.map_or(self.zeros.as_ptr(), |from| from.wrapping_add(at.start));
                 let result = to.map_or(self.unwanted.as_mut_ptr(), |to| to.wrapping_add(at.start));
-                started.push_back(self.start(&elements.reduction(at.len()), operand, result)?);
                 next += 1;
+                match self.start(&elements.reduction(at.len()), operand, result) {
+                    Ok(number) => started.push_back(number),
+                    // Those under way still write to the result.
+                    Err(failure) => (outcome, next) = (outcome.and(Err(failure)), pieces),
+                }
             } else if let Some(oldest) = started.pop_front() {
                 outcome = outcome.and(self.wait(oldest, idle));
             }

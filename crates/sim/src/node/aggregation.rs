@@ -14,7 +14,8 @@
 //!
 //! Invariants
 //! 1. What a node sends is sent in the order in which its unit says it (`Node::next_send`), and has then left the unit.
-//! 2. A message that a node refuses changes nothing there, and is counted ([`Statistics::aggregation_refused`]).
+//! 2. A node takes from a rank only what names the rank's own NIC as the sender.
+//! 3. A message that a node refuses changes nothing there, and is counted ([`Statistics::aggregation_refused`]).
 //!
 //! [`Statistics::aggregation_refused`]: super::Statistics
 //!
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
-use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, Sender};
+use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, MessageError, Sender};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Bus, Fault};
@@ -332,11 +333,17 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn aggregate(&mut self, now: Time, index: u32) {
         let message = &mut self.messages[index as usize];
         let payload = std::mem::take(&mut message.payload);
-        let (request, at, started) = (message.command.request, message.to, message.started);
+        let (request, at, started, from) = (message.command.request, message.to, message.started, message.from);
+        // A rank may say anything. What it says in another's name is not taken, or the answer would go to that one.
+        let is_genuine =
+            self.is_aggregation_node(from) || self.ranks.route(request.initiator, self.ranks.member_ni()) == Some(from);
         let place = (at - self.aggregation.first) as usize;
         let node = &mut self.aggregation.nodes[place];
         let address = NODES_AT | u64::from(node.an);
-        let taken = node.own.node().receive(&mut Payload(&payload), &request);
+        let taken = match is_genuine {
+            true => node.own.node().receive(&mut Payload(&payload), &request),
+            false => Err(Refusal::Message(MessageError::Malformed)),
+        };
         self.statistics.messages += 1;
         self.statistics.payload_bytes += payload.len() as u64;
         self.statistics.delivered_after(now.saturating_sub(started));

@@ -230,9 +230,13 @@ impl<R: Ranks> Simulation<R> {
             return self.emit(now, index);
         }
         let (ni, from, target) = (message.ni, message.from, message.command.target);
-        let Some(to) = self.route(target, ni) else {
+        let is_aggregation = message.command.is_aggregation();
+        // An aggregation node takes and answers no other messages.
+        let node = if is_aggregation { self.aggregation_node(target) } else { None };
+        let Some(to) = node.or_else(|| self.ranks.route(target, ni)) else {
             // No rank has, or had, this NIC.
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
+            self.messages[index as usize].source = self.nodes[from as usize];
             self.complete_send(now, index);
             self.messages[index as usize].delivery = Delivery::failed(fail::UNDELIVERABLE);
             return self.conclude(now, index);
@@ -581,11 +585,6 @@ impl<R: Ranks> Simulation<R> {
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
-
-    /// Who receives messages to an id: a rank, or an aggregation node.
-    pub(super) fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
-        self.aggregation_node(target).or_else(|| self.ranks.route(target, ni))
-    }
 
     pub(super) fn sender(&self, index: u32) -> u32 {
         let message = &self.messages[index as usize];

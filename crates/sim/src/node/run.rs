@@ -628,7 +628,13 @@ impl<R: Ranks> Simulation<R> {
                 rank_state.activity = Activity::Blocked { in_call, since: at };
                 rank_state.generation = rank_state.generation.wrapping_add(1);
             }
-            Ask::Ended { code } => self.end(rank, at, code),
+            Ask::Ended { code } => {
+                self.end(rank, at, code);
+                // It may not have left its groups. One that ends well has, or nobody waits for it.
+                if code != 0 {
+                    self.aggregation_changes(at, |manager| manager.process_lost(rank.into()));
+                }
+            }
         }
         self.resume_released(at);
         self.after_turn(rank, at);

@@ -53,7 +53,7 @@ impl<R: Ranks> Simulation<R> {
     /// Whether a rank shares memory with the rank of a NIC.
     pub(super) fn shares_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
         self.machine.host.same_node == SameNode::Memory
-            && self.route(target, ni).is_some_and(|other| self.nodes[other as usize] == self.nodes[rank as usize])
+            && self.ranks.route(target, ni).is_some_and(|other| self.nodes[other as usize] == self.nodes[rank as usize])
     }
 
     /// Whether a message goes through memory: both ends are on one node, whose ranks share memory.

@@ -6,9 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::message::{
+    Child, Failed, Join, Joined, Message, Operand, Outcome as Ended, Reduction, Sender, Target,
+};
 use selvedge_nic::arithmetic::{Datatype, Operation};
+use selvedge_nic::tables::Command;
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Aggregation, Death, End, Fault, Model, Options, Outcome, Simulation};
+use selvedge_sim::node::{Aggregation, Bytes, Death, End, Fault, Model, Options, Outcome, Simulation};
 use selvedge_sim::program::aggregation::Reduce;
 use selvedge_sim::program::{Needs, Process, Tasks};
 use selvedge_sim::time::Time;
@@ -466,4 +470,143 @@ fn members_may_have_a_host_interface() {
     let text = format!("{text}\n{interface}\n");
     let machine = load::from_text(Path::new("changed.toml"), &text, &[]).unwrap_or_else(|error| panic!("{error}"));
     completed(&counts(&Arc::new(machine), (0..128).map(|rank| rank / 2 * 2).collect(), Options::default()));
+}
+
+/// Anything that a rank could say: to nodes, to addresses where none is, and to ranks; in its own name and in others', with the job's key and
+/// another, with payloads of right and wrong lengths.
+async fn say_anything(process: Process, targets: Vec<u64>, keys: [u64; 2], seed: u64) {
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    for _ in 0..300 {
+        let target = targets[random(targets.len() as u64) as usize];
+        let initiator = match random(3) {
+            0 => targets[random(targets.len() as u64) as usize],
+            _ => process.rank().into(),
+        };
+        let sender = Sender { address: initiator, key: keys[random(2) as usize] };
+        let (number, length) = (random(3), random(3) * 100);
+        let child = Child { job: 1, number: number as u32, handle: random(3) };
+        let target_of = Target { address: targets[random(targets.len() as u64) as usize], handle: random(3) };
+        let message = match random(8) {
+            0 => Message::Join(Join {
+                job: 1,
+                number: number as u32,
+                tree: random(3) as u16,
+                options: random(9) as u8,
+                handle: random(3),
+                order: random(3) as u32,
+                members: random(3) as u32,
+                total: random(3) as u32,
+                expected: [random(3) as u16, random(3) as u16, random(2) as u16, 0, 0, 0],
+                credits: random(3) as u16,
+                bytes: random(3) as u32 * 1000,
+            }),
+            1 => Message::Leave(child),
+            2 => Message::Fail(child, Failure::Lost),
+            3 => Message::Joined(Joined { group: random(3), child: 0, handle: random(3), credits: 4, bytes: 256 }),
+            4 => Message::Failed(Failed { group: random(3), failure: Failure::Lost }),
+            5 => Message::Result(Ended { group: random(3), number, failure: None, bytes: length as u32 }),
+            _ => Message::Request(Operand {
+                group: random(3),
+                child: random(3) as u32,
+                number,
+                reduction: Reduction {
+                    operation: random(20) as u8,
+                    datatype: random(20) as u8,
+                    bytes: length as u32,
+                    target: (random(2) == 0).then_some(target_of),
+                    ..Reduction::default()
+                },
+                failure: None,
+            }),
+        };
+        let mut command = Box::new(Command { request: message.encode(sender), target, ..Command::default() });
+        if random(8) == 0 {
+            // A message of another unit, which nodes do not take.
+            command.request.kind = random(12) as u8;
+        }
+        let payload = vec![1; if random(4) == 0 { random(400) } else { length } as usize];
+        process.start(command, Bytes::from_slice(&payload)).await;
+        process.sleep(Time::from_ns(random(500))).await;
+    }
+}
+
+#[test]
+fn what_a_hostile_rank_says_breaks_nothing() {
+    let machine = machine(TOPOLOGIES[0].0, TOPOLOGIES[0].1);
+    let granted = Aggregation::new(&machine, &(0..30).collect::<Vec<u32>>(), 2).expect("an aggregation").granted;
+    let key = granted.key;
+    let nodes = granted.trees[0].nodes().iter().map(|node| node.address);
+    let nobody = [0xffff_fff0 << 32 | 0xffff, u64::MAX, 1 << 32, 29];
+    let targets: Vec<u64> = nodes.chain(nobody).collect();
+    for (seed, keys) in [(1, [key + 1, 0]), (2, [key + 1, 0]), (3, [key, key]), (4, [key, key])] {
+        let targets = targets.clone();
+        let outcome = run(&machine, 30, (2, Options::default()), move |process| {
+            let targets = targets.clone();
+            async move {
+                if process.rank() == 29 {
+                    say_anything(process, targets, keys, seed).await;
+                    return 0;
+                }
+                let members: Vec<u32> = (0..29).collect();
+                let group = match process.join_group(9, &members).await {
+                    Ok(group) => group,
+                    Err(_) => return 2,
+                };
+                for _ in 0..30 {
+                    process.memory_mut()[..8].copy_from_slice(&1u64.to_le_bytes());
+                    match process.reduce_in_network(&group, COUNT, 0, 8).await {
+                        Ok(()) if process.word(0) == 29 => {}
+                        Ok(()) => return 1,
+                        Err(_) => return 2,
+                    }
+                    process.sleep(Time::from_ns(1000)).await;
+                }
+                0
+            }
+        });
+        assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
+        assert!(outcome.statistics.aggregation_refused > 0, "nothing was refused");
+        // Whoever has the key may end the job's groups, but no result is wrong.
+        let allowed = if keys[0] == key { [Some(0), Some(2)] } else { [Some(0), Some(0)] };
+        assert!(outcome.codes.iter().all(|code| allowed.contains(code)), "{seed}: {:?}", outcome.codes);
+    }
+}
+
+#[test]
+fn machines_without_nodes_drop_what_is_said_to_them() {
+    let machine = Arc::new(load::load(&file("cluster.toml")).expect("a machine"));
+    let tasks = Tasks::new(2, &machine, &Needs::default(), |process| {
+        Box::pin(async move {
+            if process.rank() == 0 {
+                say_anything(process, vec![0xffff_fff0 << 32, 0xffff_fff0 << 32 | 1, 1, 7], [1, 2], 5).await;
+            }
+            0
+        })
+    });
+    let outcome = Simulation::new(machine, tasks, Options::default()).expect("a run").run(&mut |_| true);
+    completed(&outcome);
+}
+
+/// A rank that ends without leaving its groups, and with an error, is lost like one that was killed.
+#[test]
+fn members_hear_of_a_rank_that_failed() {
+    let machine = machine(TOPOLOGIES[0].0, TOPOLOGIES[0].1);
+    let outcome = run(&machine, 30, (1, Options::default()), |process| async move {
+        let members: Vec<u32> = (0..30).collect();
+        let group = process.join_group(0, &members).await.expect("a group");
+        if process.rank() == 7 {
+            return 9;
+        }
+        match process.reduce_in_network(&group, FLOATS, 0, 64).await {
+            Err(Failure::Lost) => 2,
+            _ => 3,
+        }
+    });
+    assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
+    let expected: Vec<Option<i32>> = (0..30).map(|rank| Some(if rank == 7 { 9 } else { 2 })).collect();
+    assert_eq!(outcome.codes, expected);
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Numbers of groups. The first member of a group chooses its number, from those that are that process's own.
+//!
+//! Invariants
+//! 1. Processes of a job never choose the same number.
+//! 2. A process chooses no number of a group that it is still a member of, and is a member of no two groups with one number.
+//! 3. A process chooses each of its numbers once before it chooses one again. So a member that leaves late has left long before.
+//!
+//! Cost: O(log groups).
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Numbers that a job has.
+const NUMBERS: u64 = 1 << 32;
+
+/// Those that this process is using.
+static USED: Mutex<Numbers> = Mutex::new(Numbers { next: 0, open: BTreeSet::new() });
+
+struct Numbers {
+    next: u64,
+    open: BTreeSet<u32>,
+}
+
+impl Numbers {
+    /// A number of its own, for one of so many processes. None: none is free.
+    fn take(&mut self, process: u64, processes: u64) -> Option<u32> {
+        let each = if process < processes { NUMBERS / processes } else { 0 };
+        // One more than are open.
+        for _ in 0..each.min(self.open.len() as u64 + 1) {
+            let serial = self.next % each;
+            self.next = serial + 1;
+            let number = u32::try_from(process.checked_mul(each)?.checked_add(serial)?).ok()?;
+            if self.open.insert(number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+/// The number of a group that this process is a member of. Once this is dropped it may be another's.
+#[derive(Debug)]
+pub struct Number(u32);
+
+impl Number {
+    /// For a group whose first member is this process. None: all are in use.
+    pub fn take(process: u64, processes: u64) -> Option<Number> {
+        with(|used| used.take(process, processes)).map(Number)
+    }
+
+    /// What the first member has chosen. None: this process is a member of a group with this number.
+    pub fn claim(number: u32) -> Option<Number> {
+        with(|used| used.open.insert(number)).then_some(Number(number))
+    }
+
+    pub fn get(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        with(|used| used.open.remove(&self.0));
+    }
+}
+
+fn with<T>(work: impl FnOnce(&mut Numbers) -> T) -> T {
+    work(&mut USED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers() -> Numbers {
+        Numbers { next: 0, open: BTreeSet::new() }
+    }
+
+    #[test]
+    fn a_number_in_use_is_passed_over_and_one_that_is_free_comes_again() {
+        // Four numbers a process.
+        let processes = NUMBERS / 4;
+        let mut numbers = numbers();
+        let taken: Vec<_> = (0..5).map(|_| numbers.take(2, processes)).collect();
+        assert_eq!(taken, [Some(8), Some(9), Some(10), Some(11), None]);
+        numbers.open.remove(&10);
+        assert_eq!(numbers.take(2, processes), Some(10));
+        for free in [8, 11] {
+            numbers.open.remove(&free);
+        }
+        assert_eq!([numbers.take(2, processes), numbers.take(2, processes)], [Some(11), Some(8)]);
+    }
+
+    #[test]
+    fn processes_have_numbers_of_their_own() {
+        for processes in [1, 3, 1000, NUMBERS] {
+            let last = numbers().take(processes - 1, processes).expect("a number");
+            let first = numbers().take(0, processes).expect("a number");
+            assert!(processes == 1 || u64::from(last) >= NUMBERS / processes && first == 0);
+        }
+        assert_eq!(numbers().take(0, NUMBERS + 1), None);
+        assert_eq!(numbers().take(3, 3), None, "a process that is none of the job");
+    }
+
+    #[test]
+    fn a_claimed_number_is_claimed_once_until_it_is_dropped() {
+        let claimed = Number::claim(u32::MAX).expect("nobody has it");
+        assert!(Number::claim(u32::MAX).is_none());
+        drop(claimed);
+        assert!(Number::claim(u32::MAX).is_some());
+    }
+}
