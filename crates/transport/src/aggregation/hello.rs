@@ -2,7 +2,7 @@
 //! What a process says when a group forms: words that every process gives to every other.
 
 /// Version of these words.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 1;
 
 /// What a process says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
