@@ -94,6 +94,10 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
         "SELVEDGE_FULL_MAILBOX" => if settings.mailboxes_discard { "discard" } else { "wait" }.into(),
         "SELVEDGE_LOCK_WAITERS" => settings.lock_waiters.to_string(),
+        "SELVEDGE_AGGREGATION_BYTES" => match settings.aggregation_bytes {
+            Some(bytes) => bytes_text(bytes),
+            None => "16 requests".into(),
+        },
         "GASNET_MAX_SEGSIZE" => bytes_text(settings.gasnet_segment_bytes),
         "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
@@ -140,6 +144,7 @@ mod tests {
             ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
             ("SELVEDGE_FULL_MAILBOX", "discard", "full"),
             ("SELVEDGE_LOCK_WAITERS", "16", "1025"),
+            ("SELVEDGE_AGGREGATION_BYTES", "64K", "long"),
             ("GASNET_MAX_SEGSIZE", "1G", "many"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
