@@ -270,6 +270,28 @@ impl Claim {
         claim
     }
 
+    /// Compares two percentages: by the points between them, since an error in percent of a small one says little. It is near within twice
+    /// the limit.
+    pub fn within_points(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted): (f64, f64),
+        limit: f64,
+    ) -> Claim {
+        let verdict = match (predicted - published).abs() {
+            points if points <= limit => Verdict::Holds,
+            points if points <= 2.0 * limit => Verdict::Near,
+            _ => Verdict::Misses,
+        };
+        Claim {
+            predicted: Figure::Number(predicted),
+            unit: "%",
+            verdict,
+            ..Claim::new(id, source, text, Figure::Number(published))
+        }
+    }
+
     /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within one of
     /// [`CROSSING_NEAR`]: figures are read at sizes that lie a factor of two apart. None: they do not cross.
     pub fn crossing(
@@ -354,6 +376,8 @@ mod tests {
     fn limits_of_a_claim_and_crossings_have_their_own_thresholds() {
         let within = |predicted| Claim::within("x", "y", "", (100.0, predicted, ""), 10.0).verdict;
         assert_eq!((within(110.0), within(81.0), within(79.0)), (Verdict::Holds, Verdict::Near, Verdict::Misses));
+        let points = |predicted| Claim::within_points("x", "y", "", (2.0, predicted), 5.0).verdict;
+        assert_eq!((points(-3.0), points(11.0), points(12.5)), (Verdict::Holds, Verdict::Near, Verdict::Misses));
         let crossing = |predicted| Claim::crossing("x", "y", "", (400.0, predicted)).verdict;
         assert_eq!((crossing(Some(600.0)), crossing(Some(266.0))), (Verdict::Holds, Verdict::Near));
         assert_eq!((crossing(Some(901.0)), crossing(None)), (Verdict::Misses, Verdict::Misses));

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::machine::{Machine, MachineError, load};
 use crate::node::{Aggregation, AggregationError, End, Options, Outcome, Simulation, SimulationError};
-use crate::program::{Body, Needs, Process, Tasks};
+use crate::program::ready::{self, ProgramError};
+use crate::program::{Body, Needs, Process, Results as Recorded, Tasks};
 use crate::report::sheet::{Entry, Sheet, Worth};
 
 use super::claim::Moved;
@@ -47,6 +48,8 @@ pub enum ValidateError {
     Wrong { what: &'static str, machine: String, ranks: u32, rank: usize, code: i32 },
     #[error("aggregation on {machine}: {error}")]
     Aggregation { machine: String, error: AggregationError },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("the run was interrupted")]
     Interrupted,
 }
@@ -159,7 +162,15 @@ impl Experiment<'_> {
         aggregation: Option<Arc<Aggregation>>,
         body: impl Fn(Process) -> Body,
     ) -> Result<Outcome, ValidateError> {
-        let mut tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
+        let tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
+        self.run_tasks(aggregation, tasks).map(|(outcome, _)| outcome)
+    }
+
+    fn run_tasks(
+        &self,
+        aggregation: Option<Arc<Aggregation>>,
+        mut tasks: Tasks,
+    ) -> Result<(Outcome, Recorded), ValidateError> {
         let (what, name, ranks) = (self.what, || self.machine.name.clone(), self.ranks);
         if let Some(aggregation) = &aggregation {
             tasks.grant(aggregation);
@@ -182,11 +193,37 @@ impl Experiment<'_> {
             }
         }
         match outcome.codes.iter().position(|code| *code != Some(0)) {
-            None => Ok(outcome),
+            None => {
+                let recorded = simulation.ranks().results().clone();
+                Ok((outcome, recorded))
+            }
             Some(rank) => {
                 let code = outcome.codes[rank].unwrap_or(-1);
                 Err(ValidateError::Wrong { what, machine: name(), ranks, rank, code })
             }
         }
     }
+}
+
+/// What a built-in program records on a machine, rank r on node r.
+pub fn built_in(
+    name: &'static str,
+    machine: &Arc<Machine>,
+    ranks: u32,
+    arguments: &[(&str, String)],
+) -> Result<Recorded, ValidateError> {
+    let arguments: Vec<_> = arguments.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let prepared = ready::find(name)?.prepare(ranks, machine, &arguments)?;
+    let aggregation = match prepared.needs.groups {
+        0 => None,
+        groups => {
+            let placement: Vec<u32> = (0..ranks).collect();
+            let made = Aggregation::new(machine, &placement, groups)
+                .map_err(|error| ValidateError::Aggregation { machine: machine.name.clone(), error })?;
+            Some(Arc::new(made))
+        }
+    };
+    let tasks = prepared.tasks(ranks, machine);
+    let experiment = Experiment { what: name, machine, ranks, needs: prepared.needs, nodes: &[] };
+    experiment.run_tasks(aggregation, tasks).map(|(_, recorded)| recorded)
 }

@@ -15,6 +15,7 @@
 //! | `counting` | seed 004: counting puts |
 //! | `extoll` | seed 002: the EXTOLL prototype and its successors |
 //! | `sharp` | seed 001: reduction in the switches |
+//! | `icofoam` | seed 001: an application that reduces in them |
 //! | `interfaces` | seed 002: ways of commands to a NIC, the kernel's path, full mailboxes |
 //! | `atoll` | seed 002: ATOLL |
 //! | `page` | the results as a Markdown page |
@@ -23,6 +24,7 @@ mod atoll;
 mod claim;
 mod counting;
 mod extoll;
+mod icofoam;
 mod interfaces;
 mod lab;
 mod pac;

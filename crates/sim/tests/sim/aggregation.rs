@@ -14,6 +14,7 @@ use selvedge_nic::tables::Command;
 use selvedge_sim::machine::{Machine, load};
 use selvedge_sim::node::{Aggregation, Bytes, Death, End, Fault, Model, Options, Outcome, Simulation};
 use selvedge_sim::program::aggregation::Reduce;
+use selvedge_sim::program::ready;
 use selvedge_sim::program::{Needs, Process, Tasks};
 use selvedge_sim::time::Time;
 
@@ -609,4 +610,30 @@ fn members_hear_of_a_rank_that_failed() {
     assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
     let expected: Vec<Option<i32>> = (0..30).map(|rank| Some(if rank == 7 { 9 } else { 2 })).collect();
     assert_eq!(outcome.codes, expected);
+}
+
+/// A solver's iterations: exchanges of halos, and sums between them, by the hosts and in the switches. Every sum is checked.
+#[test]
+fn a_solver_sums_in_the_switches() {
+    for (topology, routing) in TOPOLOGIES {
+        let machine = machine(topology, routing);
+        let ranks = machine.topology.nodes().min(9);
+        let laps = ["recursive-doubling", "switches"].map(|algorithm| {
+            let arguments =
+                [("cells", "6"), ("edges", "open"), ("sums", "3"), ("iterations", "5"), ("algorithm", algorithm)];
+            let arguments = arguments.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let prepared = ready::find("halo").unwrap().prepare(ranks, &machine, &arguments).unwrap();
+            let mut tasks = prepared.tasks(ranks, &machine);
+            let placement: Vec<u32> = (0..ranks).collect();
+            let aggregation = Arc::new(Aggregation::new(&machine, &placement, 1).unwrap());
+            tasks.grant(&aggregation);
+            let options = Options { aggregation: Some(aggregation), placement, ..Options::default() };
+            let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
+            completed(&simulation.run(&mut |_| true));
+            let results = simulation.ranks().results().clone();
+            assert!(results.wrong.is_empty(), "{topology}, {algorithm}: {:?}", results.wrong);
+            results.of("exchange and sums, us").next().unwrap().1
+        });
+        assert!(laps.iter().all(|us| *us > 0.0) && laps[0] != laps[1], "{topology}: {laps:?}");
+    }
 }

@@ -78,6 +78,8 @@ const LINES: &[(&str, &[u32], bool)] = &[
     ("halo cells 4 iterations 3", &[2, 6, 8], true),
     ("halo cells 5 iterations 3 dimensions 2", &[3, 9], true),
     ("halo cells 12 iterations 3 eager-bytes 0", &[8], true),
+    ("halo cells 4 iterations 3 edges open", &[1, 2, 9], true),
+    ("halo cells 5 iterations 4 dimensions 2 edges open sums 3 sum-ns 250", &[1, 2, 5, 9], true),
     ("commands bytes 40 count 30", &[2, 6], true),
     ("commands count 10 pause-ns 500", &[4], true),
     ("crossfire count 50", &[2, 6], true),

@@ -62,6 +62,10 @@ fn switches_reduce_as_fast_as_the_seed_measured() {
     whole(&results);
     assert_eq!(verdict(&results, "sharp-1a"), Verdict::Input);
     holds(&results, &["sharp-1b", "sharp-3", "sharp-4a", "sharp-5a", "sharp-5b", "sharp-5c", "sharp-5d", "sharp-6"]);
+    // Table VII: the number of iterations is an input, and the last row's gain is more than sums explain.
+    assert_eq!(verdict(&results, "sharp-7"), Verdict::Input);
+    holds(&results, &["sharp-7a", "sharp-7f"]);
+    assert_eq!(verdict(&results, "sharp-7i"), Verdict::Misses);
 }
 
 #[test]

@@ -229,19 +229,24 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 }
 
 /// The algorithm by which switches reduce.
-const SWITCHES: &str = "switches";
+pub(super) const SWITCHES: &str = "switches";
 
 /// The group of all ranks, if they reduce in the switches. The error is an exit code.
 async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<JoinedGroup>, i32> {
-    if repeat.algorithm != SWITCHES {
+    join_all(process, repeat.algorithm, &repeat.members).await
+}
+
+/// The same for a program with other parameters. `members`: all ranks.
+pub(super) async fn join_all(process: &Process, algorithm: &str, members: &[u32]) -> Result<Option<JoinedGroup>, i32> {
+    if algorithm != SWITCHES {
         return Ok(None);
     }
-    let joined = process.join_group(0, &repeat.members).await;
+    let joined = process.join_group(0, members).await;
     joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
 }
 
-/// Replaces the words of all ranks by their sum, in the switches.
-async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
+/// Replaces the words of all ranks by their sum, in the switches. The words pass through the first bytes of the rank's memory.
+pub(super) async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
     let Some(group) = group else { return Err(process.wrong("it has no group")) };
     process.memory_mut()[..words.len()].copy_from_slice(words);
     let reduced = process.reduce_in_network(group, Reduce::WORDS, 0, words.len() as u64).await;

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Halo exchange: neighbours exchange the faces of their blocks, as a stencil does before each step.
 //!
-//! Ranks form a periodic grid, as near to a square or cube as their number allows. Each has a block of cells. The value
-//! of a cell follows from its global position and from the step, so every cell that arrives is checked.
+//! Ranks form a grid, as near to a square or cube as their number allows; its edges meet unless they are open. Each rank
+//! has a block of cells. The value of a cell follows from its global position and from the step, so every cell that
+//! arrives is checked.
+//!
+//! With `sums` a step is an iteration of a solver of the family of conjugate gradients: the exchange, then so many equal
+//! parts of the computing, each with a sum of one word over all ranks behind it. Every sum is checked.
 
+use std::sync::Arc;
+
+use super::collective::{SWITCHES, in_switches, join_all};
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};
+use crate::program::aggregation::JoinedGroup;
+use crate::program::collectives::Sum;
 use crate::program::{Needs, Process};
 use crate::random::Random;
 use crate::time::Time;
@@ -25,6 +34,15 @@ pub(super) const HALO: Ready = Ready {
             default: "1",
             about: "what the processor takes to compute a cell",
         },
+        word("edges", &["joined", "open"], "joined", "of the grid; open: the ranks there have no neighbour beyond"),
+        whole("sums", "0", 0, "sums of a word over all ranks in a step"),
+        word("algorithm", &["recursive-doubling", SWITCHES], "recursive-doubling", "of the sums"),
+        Parameter {
+            name: "sum-ns",
+            kind: Kind::Number { least: 0.0, most: 1e6 },
+            default: "0",
+            about: "what a sum takes besides: the library above, other processes of the node",
+        },
         whole("eager-bytes", "8K", 0, "messages up to this length are sent at once"),
     ],
     make,
@@ -36,6 +54,19 @@ struct Grid {
     ranks: [u64; 3],
     /// Cells of a rank in each dimension.
     cells: [u64; 3],
+    /// Ranks at an edge have no neighbour beyond it.
+    is_open: bool,
+}
+
+/// The sums of a step.
+#[derive(Clone)]
+struct Sums {
+    count: u64,
+    algorithm: &'static str,
+    /// What each takes besides.
+    library: Time,
+    /// All ranks, as members of a group; they share the list.
+    members: Arc<[u32]>,
 }
 
 fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -45,34 +76,82 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     let grid = Grid {
         ranks: factors(setting.ranks.into(), if flat { 2 } else { 3 }),
         cells: [cells, cells, if flat { 1 } else { cells }],
+        is_open: arguments.word("edges") == "open",
+    };
+    let sums = Sums {
+        count: arguments.whole("sums"),
+        algorithm: arguments.word("algorithm"),
+        library: Time::from_ns_f64(arguments.number("sum-ns")),
+        members: (0..setting.ranks).collect(),
     };
     if grid.cells.iter().product::<u64>() > 1 << 24 {
         return Err(arguments.refuse("cells", "such that a rank has at most 16M cells"));
     }
     let compute = Time::from_ns_f64(arguments.number("cell-ns") * grid.cells.iter().product::<u64>() as f64);
     let eager_bytes_max = arguments.whole("eager-bytes");
-    let needs =
-        Needs { memory_bytes: 0, receives: 32, unexpected: 16, windows: 0, eager_bytes_max, ..Needs::default() };
+    let by_switches = sums.algorithm == SWITCHES;
+    let needs = Needs {
+        memory_bytes: if by_switches { WORD } else { 0 },
+        receives: 32,
+        unexpected: 16,
+        windows: 0,
+        eager_bytes_max,
+        groups: by_switches.into(),
+        ..Needs::default()
+    };
     Ok(Prepared::new(needs, move |process| {
-        let grid = grid.clone();
+        let (grid, sums) = (grid.clone(), sums.clone());
         async move {
+            let group = match join_all(&process, sums.algorithm, &sums.members).await {
+                Ok(group) => group,
+                Err(code) => return code,
+            };
             process.barrier(TAG_BARRIER).await;
             let start = process.now();
             for step in 0..iterations {
                 if !grid.exchange(&process, step).await {
                     return 1;
                 }
-                process.compute(compute).await;
+                if sums.count == 0 {
+                    process.compute(compute).await;
+                }
+                for part in 0..sums.count {
+                    process.compute(compute / sums.count).await;
+                    if let Err(code) = sums.sum(&process, group.as_ref(), step * sums.count + part).await {
+                        return code;
+                    }
+                }
             }
             let face = (grid.face(0).count() * 8) as f64;
             process.lap("step, us", face, start, iterations, Time::as_us_f64);
-            process.lap("exchange, us", face, start, iterations, |step| (step - compute).as_us_f64());
+            let communication = if sums.count == 0 { "exchange, us" } else { "exchange and sums, us" };
+            process.lap(communication, face, start, iterations, |step| (step - compute).as_us_f64());
             0
         }
     }))
 }
 
 const TAG_BARRIER: u32 = 8;
+const TAG_SUM: u32 = 9;
+/// Bytes of what is summed.
+const WORD: usize = 8;
+
+impl Sums {
+    /// The sum of a number, whose words follow from it and from the rank. The error is an exit code.
+    async fn sum(&self, process: &Process, group: Option<&JoinedGroup>, number: u64) -> Result<(), i32> {
+        let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
+        let mut word = ((rank + 1) * (number + 1)).to_le_bytes();
+        process.spend(self.library);
+        match self.algorithm {
+            SWITCHES => in_switches(process, group, &mut word).await?,
+            _ => process.allreduce(Sum::RecursiveDoubling, TAG_SUM, &mut word).await,
+        }
+        if u64::from_le_bytes(word) != size * (size + 1) / 2 * (number + 1) {
+            return Err(process.wrong(format!("sum {number} is wrong")));
+        }
+        Ok(())
+    }
+}
 
 impl Grid {
     fn place(&self, rank: u32) -> [u64; 3] {
@@ -80,11 +159,16 @@ impl Grid {
         [rank % self.ranks[0], rank / self.ranks[0] % self.ranks[1], rank / self.ranks[0] / self.ranks[1]]
     }
 
-    fn neighbour(&self, rank: u32, dimension: usize, up: bool) -> u32 {
+    /// None: it would lie beyond an open edge, or the grid has one rank in this dimension.
+    fn neighbour(&self, rank: u32, dimension: usize, up: bool) -> Option<u32> {
         let mut place = self.place(rank);
         let count = self.ranks[dimension];
+        let edge = if up { count - 1 } else { 0 };
+        if count == 1 || (self.is_open && place[dimension] == edge) {
+            return None;
+        }
         place[dimension] = (place[dimension] + if up { 1 } else { count - 1 }) % count;
-        (place[0] + self.ranks[0] * (place[1] + self.ranks[1] * place[2])) as u32
+        Some((place[0] + self.ranks[0] * (place[1] + self.ranks[1] * place[2])) as u32)
     }
 
     /// The cells of a face across a dimension: their positions in the other two dimensions.
@@ -111,22 +195,20 @@ impl Grid {
     async fn exchange(&self, process: &Process, step: u64) -> bool {
         let rank = process.rank();
         let (mut receives, mut sends) = (Vec::new(), Vec::new());
-        let sides = || (0..3).flat_map(|dimension| [false, true].map(|up| (dimension, up)));
-        let used = |dimension: usize| self.ranks[dimension] > 1;
-        for (dimension, up) in sides().filter(|(dimension, _)| used(*dimension)) {
+        let sides = (0..3).flat_map(|dimension| [false, true].map(|up| (dimension, up)));
+        let with = |(dimension, up)| Some((dimension, up, self.neighbour(rank, dimension, up)?));
+        let neighbours: Vec<(usize, bool, u32)> = sides.filter_map(with).collect();
+        for &(dimension, up, from) in &neighbours {
             // The neighbour above has sent its lower face.
-            let from = self.neighbour(rank, dimension, up);
             let bytes = self.face(dimension).count() as u64 * 8;
-            receives.push((dimension, up, process.irecv(from, tag(dimension, !up), bytes)));
+            receives.push(process.irecv(from, tag(dimension, !up), bytes));
         }
-        for (dimension, up) in sides().filter(|(dimension, _)| used(*dimension)) {
-            let to = self.neighbour(rank, dimension, up);
+        for &(dimension, up, to) in &neighbours {
             let cells = self.cells_at(rank, dimension, up, step);
             sends.push(process.isend(to, tag(dimension, up), &cells).await);
         }
-        for (dimension, up, request) in receives {
+        for (request, &(dimension, up, from)) in receives.into_iter().zip(&neighbours) {
             let message = process.wait(request).await;
-            let from = self.neighbour(rank, dimension, up);
             let expected = self.cells_at(from, dimension, !up, step);
             if message.is_none_or(|message| message.bytes[..] != expected[..]) {
                 process.wrong(format!("the face of rank {from} across dimension {dimension} is wrong in step {step}"));
@@ -173,11 +255,15 @@ mod tests {
 
     #[test]
     fn neighbours_are_each_others() {
-        let grid = Grid { ranks: factors(12, 3), cells: [2, 2, 2] };
-        for rank in 0..12 {
-            for dimension in 0..3 {
-                let up = grid.neighbour(rank, dimension, true);
-                assert_eq!(grid.neighbour(up, dimension, false), rank);
+        for is_open in [false, true] {
+            let grid = Grid { ranks: factors(12, 3), cells: [2, 2, 2], is_open };
+            for rank in 0..12 {
+                for dimension in 0..3 {
+                    let up = grid.neighbour(rank, dimension, true);
+                    let is_last = grid.place(rank)[dimension] == grid.ranks[dimension] - 1;
+                    assert_eq!(up.is_none(), is_open && is_last);
+                    assert!(up.is_none_or(|up| grid.neighbour(up, dimension, false) == Some(rank)));
+                }
             }
         }
     }
