@@ -183,8 +183,13 @@ impl Exchange for ByMpi {
 fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
     let has_room = || known(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
     let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
-    let reasons =
-        [(is_off, "SELVEDGE_MPI_COLLECTIVES is 0"), (!has_room(), "this process has as many groups as it may")];
+    // In virtual time a thread that waits for a node's result may miss what other threads of the process have brought.
+    let has_threads = is_simulated() && mpi.has_threads();
+    let reasons = [
+        (is_off, "SELVEDGE_MPI_COLLECTIVES is 0"),
+        (!has_room(), "this process has as many groups as it may"),
+        (has_threads, "its program has MPI_THREAD_MULTIPLE, and in virtual time groups do not take several threads"),
+    ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
     let exchange = &mut ByMpi { mpi, comm, size };
     // The processes of a simulated machine share no memory.

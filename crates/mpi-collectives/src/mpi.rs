@@ -47,6 +47,7 @@ pub struct Mpi {
     comm_set_attr: unsafe extern "C" fn(Handle, c_int, *mut c_void) -> c_int,
     comm_call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
     allgather: unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle) -> c_int,
+    query_thread: unsafe extern "C" fn(*mut c_int) -> c_int,
     iprobe: unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void) -> c_int,
     type_size: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
     type_get_extent: unsafe extern "C" fn(Handle, *mut isize, *mut isize) -> c_int,
@@ -89,6 +90,7 @@ fn find() -> Option<Mpi> {
             comm_set_attr: symbol(handle, c"PMPI_Comm_set_attr")?,
             comm_call_errhandler: symbol(handle, c"PMPI_Comm_call_errhandler")?,
             allgather: symbol(handle, c"PMPI_Allgather")?,
+            query_thread: symbol(handle, c"PMPI_Query_thread")?,
             iprobe: symbol(handle, c"PMPI_Iprobe")?,
             type_size: symbol(handle, c"PMPI_Type_size")?,
             type_get_extent: symbol(handle, c"PMPI_Type_get_extent")?,
@@ -175,6 +177,14 @@ impl Mpi {
         let place = usize::try_from(rank).and_then(|rank| Ok((rank, usize::try_from(size)?)));
         let place = place.ok().filter(|(rank, size)| rank < size).ok_or(self.err_other())?;
         Ok((is_inter == 0).then_some(place))
+    }
+
+    /// Whether several threads may call the MPI at once (MPI 4.1, 11.6).
+    pub fn has_threads(&self) -> bool {
+        const THREAD_MULTIPLE: c_int = 3;
+        let mut provided = 0;
+        // SAFETY: the place for the result lives across the call.
+        checked(unsafe { (self.query_thread)(&mut provided) }).is_ok() && provided >= THREAD_MULTIPLE
     }
 
     /// Collective: the words of every process.
