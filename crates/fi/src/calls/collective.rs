@@ -164,19 +164,19 @@ fn kind_of(collective: fi_collective_op) -> Option<Kind> {
 }
 
 /// Bytes of an element that is moved.
-fn size_of_element(theirs: fi_datatype) -> Option<usize> {
+fn size_of_element(theirs: fi_datatype) -> Result<usize, c_int> {
     match theirs {
-        FI_INT128 | FI_UINT128 => Some(16),
-        _ => datatype(theirs).map(|datatype| datatype.size_bytes()),
+        FI_INT128 | FI_UINT128 => Ok(16),
+        _ => datatype(theirs).map(|datatype| datatype.size_bytes()).ok_or(EOPNOTSUPP),
     }
 }
 
 /// How elements are reduced.
-fn elements(op: fi_op, theirs: fi_datatype) -> Option<Elements> {
-    let datatype = datatype(theirs)?;
-    match effect(op, datatype, Form::Plain)? {
-        Effect::Compute(what) => Elements::of_values(what, datatype),
-        _ => None,
+fn elements(op: fi_op, theirs: fi_datatype) -> Result<Elements, c_int> {
+    let datatype = datatype(theirs).ok_or(EOPNOTSUPP)?;
+    match effect(op, datatype, Form::Plain) {
+        Some(Effect::Compute(what)) => Elements::of_values(what, datatype).ok_or(EOPNOTSUPP),
+        _ => Err(EOPNOTSUPP),
     }
 }
 
@@ -197,8 +197,8 @@ pub unsafe extern "C" fn query(
     }
     let size = match kind_of(collective) {
         Some(Kind::Synchronizes) => (attr.datatype == FI_VOID).then_some(0),
-        Some(Kind::Moves) => size_of_element(attr.datatype),
-        Some(Kind::Reduces) => elements(attr.op, attr.datatype).map(|elements| elements.size_bytes()),
+        Some(Kind::Moves) => size_of_element(attr.datatype).ok(),
+        Some(Kind::Reduces) => elements(attr.op, attr.datatype).ok().map(|elements| elements.size_bytes()),
         None => None,
     };
     let Some(size) = size.filter(|_| !is_simulated()) else { return -EOPNOTSUPP };
@@ -287,7 +287,7 @@ unsafe extern "C" fn broadcast(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let size = size_of_element(datatype).ok_or(EOPNOTSUPP)?;
+            let size = size_of_element(datatype)?;
             let bytes = bytes_of(count, size, 1)?;
             Ok(Pending::broadcast(roster.rank_of(root)?, needed(buf)?, bytes))
         })
@@ -310,7 +310,7 @@ unsafe extern "C" fn allreduce(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|_| {
-            let elements = elements(op, datatype).ok_or(EOPNOTSUPP)?;
+            let elements = elements(op, datatype)?;
             let bytes = bytes_of(count, elements.size_bytes(), 1)?;
             let buffer = Buffer { from: needed(buf.cast_mut())?, to: needed(result)? };
             Ok(Pending::allreduce(&elements, buffer, bytes))
@@ -335,7 +335,7 @@ unsafe extern "C" fn reduce(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let elements = elements(op, datatype).ok_or(EOPNOTSUPP)?;
+            let elements = elements(op, datatype)?;
             let bytes = bytes_of(count, elements.size_bytes(), 1)?;
             let root = roster.rank_of(root)?;
             let to = needed_if(root == roster.rank(), result)?;
@@ -360,12 +360,10 @@ unsafe extern "C" fn reduce_scatter(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let elements = elements(op, datatype).ok_or(EOPNOTSUPP)?;
+            let elements = elements(op, datatype)?;
             let bytes = bytes_of(count, elements.size_bytes(), roster.size())?;
-            let each = bytes / roster.size();
-            let own = roster.rank() * each..(roster.rank() + 1) * each;
             let buffer = Buffer { from: needed(buf.cast_mut())?, to: needed(result)? };
-            Ok(Pending::reduce_scatter(&elements, buffer, bytes, own))
+            Ok(Pending::reduce_scatter(&elements, buffer, bytes, roster.own_part(bytes)))
         })
     }
 }
@@ -385,7 +383,7 @@ unsafe extern "C" fn allgather(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let size = size_of_element(datatype).ok_or(EOPNOTSUPP)?;
+            let size = size_of_element(datatype)?;
             let each = bytes_of(count, size, roster.size())? / roster.size();
             let buffer = Buffer { from: needed(buf.cast_mut())?, to: needed(result)? };
             Ok(Pending::allgather(buffer, each))
@@ -409,12 +407,11 @@ unsafe extern "C" fn scatter(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let size = size_of_element(datatype).ok_or(EOPNOTSUPP)?;
+            let size = size_of_element(datatype)?;
             let bytes = bytes_of(count, size, roster.size())?;
-            let (root, each) = (roster.rank_of(root)?, bytes / roster.size());
+            let root = roster.rank_of(root)?;
             let from = needed_if(root == roster.rank(), buf.cast_mut())?;
-            let own = roster.rank() * each..(roster.rank() + 1) * each;
-            Ok(Pending::scatter(root, Buffer { from, to: needed(result)? }, bytes, own))
+            Ok(Pending::scatter(root, Buffer { from, to: needed(result)? }, bytes, roster.own_part(bytes)))
         })
     }
 }
@@ -435,7 +432,7 @@ unsafe extern "C" fn gather(
     // SAFETY: fi_collective(3): the endpoint is open, and buffers stay until the operation is complete.
     unsafe {
         Call { ep, group, flags, context }.start(|roster| {
-            let size = size_of_element(datatype).ok_or(EOPNOTSUPP)?;
+            let size = size_of_element(datatype)?;
             let each = bytes_of(count, size, roster.size())? / roster.size();
             let root = roster.rank_of(root)?;
             let to = needed_if(root == roster.rank(), result)?;

@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use selvedge_nic::aggregation::Failure;
@@ -315,6 +316,12 @@ impl Roster<'_> {
 
     pub fn size(&self) -> usize {
         self.member.size()
+    }
+
+    /// This member's part of so many bytes, of which each has as many.
+    pub fn own_part(&self, bytes: usize) -> Range<usize> {
+        let each = bytes / self.size();
+        self.rank() * each..(self.rank() + 1) * each
     }
 
     /// The member with this number in the address vector.
