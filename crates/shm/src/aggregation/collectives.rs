@@ -417,6 +417,14 @@ impl Pending {
         [from, to, flags, what, bytes, root]
     }
 
+    /// What of this member's part of the data is in a range of it: where it goes, and where it is in the range. None: nothing.
+    #[inline]
+    fn share(&self, own: &Range<usize>, range: &Range<usize>) -> Option<(*mut u8, Range<usize>)> {
+        let both = own.start.max(range.start)..own.end.min(range.end);
+        let to = self.buffer.to.wrapping_add(both.start.wrapping_sub(own.start));
+        (!both.is_empty()).then(|| (to, both.start - range.start..both.end - range.start))
+    }
+
     /// Takes this member's share of the result of an operation of the node, which is a range of the data.
     ///
     /// # Safety
@@ -430,25 +438,16 @@ impl Pending {
                 What::Barrier => Ok(()),
                 What::Broadcast { root, own: None } if *root == member.rank() => Ok(()),
                 What::Broadcast { root, own: None } => member.copy_given(number, *root, to, 0..bytes, bytes),
-                What::Broadcast { root, own: Some(own) } => {
-                    let both = own.start.max(range.start)..own.end.min(range.end);
-                    if both.is_empty() {
-                        return Ok(());
-                    }
-                    let to = self.buffer.to.wrapping_add(both.start - own.start);
-                    let given = both.start - range.start..both.end - range.start;
-                    member.copy_given(number, *root, to, given, bytes)
-                }
+                What::Broadcast { root, own: Some(own) } => match self.share(own, &range) {
+                    Some((to, part)) => member.copy_given(number, *root, to, part, bytes),
+                    None => Ok(()),
+                },
                 What::Reduce { root, .. } if root.is_some_and(|root| root != member.rank()) => Ok(()),
                 What::Reduce { .. } => member.copy_result(number, to, 0..bytes, bytes),
-                What::ReduceScatter { own, .. } => {
-                    let both = own.start.max(range.start)..own.end.min(range.end);
-                    if both.is_empty() {
-                        return Ok(());
-                    }
-                    let to = self.buffer.to.wrapping_add(both.start - own.start);
-                    member.copy_result(number, to, both.start - range.start..both.end - range.start, bytes)
-                }
+                What::ReduceScatter { own, .. } => match self.share(own, &range) {
+                    Some((to, part)) => member.copy_result(number, to, part, bytes),
+                    None => Ok(()),
+                },
                 What::Allgather { root: Some(root), .. } if *root != member.rank() => Ok(()),
                 What::Allgather { .. } => (0..member.size()).try_for_each(|from| {
                     let part = self.gathered(member, from);

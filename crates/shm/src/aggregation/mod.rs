@@ -21,8 +21,8 @@
 //!
 //! Invariants
 //! 1. A line or an operand of operation `n` is written again for `n + 2 * credits`. A member starts operation `n + credits` only when its replica
-//!    has taken all requests of `n`. A member that starts `n + 2 * credits` has taken every member's request for `n + credits`. So what is there stays until all
-//!    replicas have read it.
+//!    has taken all requests of `n`. A member that starts `n + 2 * credits` has taken every member's request for `n + credits`.
+//!    So all replicas have read a line before its member writes it again.
 //! 2. All replicas take the same requests in the same order, so all have the same result, to the bit.
 //! 3. A process that dies ends the group: all members get [`Failure::Lost`](selvedge_nic::aggregation::Failure). There are no time-outs.
 //! 4. Whatever another member writes, the worst effect here is a wrong result or a failed group.
