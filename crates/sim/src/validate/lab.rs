@@ -153,25 +153,26 @@ pub struct Experiment<'a> {
 
 impl Experiment<'_> {
     pub fn run(&self, body: impl Fn(Process) -> Body) -> Result<Outcome, ValidateError> {
-        self.run_with(None, body)
-    }
-
-    /// The same where the switches reduce for the program.
-    pub fn run_with(
-        &self,
-        aggregation: Option<Arc<Aggregation>>,
-        body: impl Fn(Process) -> Body,
-    ) -> Result<Outcome, ValidateError> {
         let tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
-        self.run_tasks(aggregation, tasks).map(|(outcome, _)| outcome)
+        self.run_tasks(tasks).map(|(outcome, _)| outcome)
     }
 
-    fn run_tasks(
-        &self,
-        aggregation: Option<Arc<Aggregation>>,
-        mut tasks: Tasks,
-    ) -> Result<(Outcome, Recorded), ValidateError> {
+    /// The switches reduce for programs that need groups.
+    fn aggregation(&self) -> Result<Option<Arc<Aggregation>>, ValidateError> {
+        if self.needs.groups == 0 {
+            return Ok(None);
+        }
+        let each_on_its_own: Vec<u32> = (0..self.ranks).collect();
+        let placement = if self.nodes.is_empty() { &each_on_its_own } else { self.nodes };
+        match Aggregation::new(self.machine, placement, self.needs.groups) {
+            Ok(made) => Ok(Some(Arc::new(made))),
+            Err(error) => Err(ValidateError::Aggregation { machine: self.machine.name.clone(), error }),
+        }
+    }
+
+    fn run_tasks(&self, mut tasks: Tasks) -> Result<(Outcome, Recorded), ValidateError> {
         let (what, name, ranks) = (self.what, || self.machine.name.clone(), self.ranks);
+        let aggregation = self.aggregation()?;
         if let Some(aggregation) = &aggregation {
             tasks.grant(aggregation);
         }
@@ -214,16 +215,7 @@ pub fn built_in(
 ) -> Result<Recorded, ValidateError> {
     let arguments: Vec<_> = arguments.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     let prepared = ready::find(name)?.prepare(ranks, machine, &arguments)?;
-    let aggregation = match prepared.needs.groups {
-        0 => None,
-        groups => {
-            let placement: Vec<u32> = (0..ranks).collect();
-            let made = Aggregation::new(machine, &placement, groups)
-                .map_err(|error| ValidateError::Aggregation { machine: machine.name.clone(), error })?;
-            Some(Arc::new(made))
-        }
-    };
     let tasks = prepared.tasks(ranks, machine);
     let experiment = Experiment { what: name, machine, ranks, needs: prepared.needs, nodes: &[] };
-    experiment.run_tasks(aggregation, tasks).map(|(_, recorded)| recorded)
+    experiment.run_tasks(tasks).map(|(_, recorded)| recorded)
 }

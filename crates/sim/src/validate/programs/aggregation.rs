@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::super::lab::{Experiment, Notes, ValidateError};
 use crate::machine::Machine;
-use crate::node::Aggregation;
 use crate::program::aggregation::Reduce;
 use crate::program::collectives::Sum;
 use crate::program::{Needs, Process};
@@ -23,14 +22,11 @@ pub fn in_switches(
     sizes: &[u64],
     library: Time,
 ) -> Result<Vec<f64>, ValidateError> {
-    let placement: Vec<u32> = (0..ranks).collect();
-    let aggregation = Aggregation::new(machine, &placement, 1)
-        .map_err(|error| ValidateError::Aggregation { machine: machine.name.clone(), error })?;
     let longest = sizes.iter().copied().max().unwrap_or(0);
     let needs = Needs { memory_bytes: longest.max(8) as usize, groups: 1, ..Needs::default() };
     let notes = Notes::sized(sizes.len());
     let experiment = Experiment { what: "a reduction in the switches", machine, ranks, needs, nodes: &[] };
-    experiment.run_with(Some(Arc::new(aggregation)), |process| {
+    experiment.run(|process| {
         let (sizes, notes) = (sizes.to_vec(), notes.clone());
         Box::pin(async move {
             let members: Vec<u32> = (0..process.size()).collect();
