@@ -6,7 +6,8 @@
 
 use selvedge_fabric::{AnId, NodeId, Tree};
 use selvedge_nic::aggregation::Quota;
-use selvedge_nic::aggregation::records::LEVELS_MAX;
+use selvedge_nic::aggregation::message::Join;
+use selvedge_nic::aggregation::records::{LEVELS_MAX, options};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{self, FrameError};
@@ -103,6 +104,27 @@ pub struct GroupChildren<'a> {
 }
 
 impl Granted {
+    /// How a member joins a group in the job's first tree: the address of its leaf node, and what it says there. `nodes` are the end nodes of
+    /// all members in their order, in which this one has the place `order`. None: the job has no tree there.
+    pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> Option<(u64, Join)> {
+        let tree = self.trees.first()?;
+        let own = *nodes.get(order)?;
+        let join = Join {
+            job: self.job,
+            number,
+            tree: tree.number,
+            options: options::ORDERED,
+            handle: 0,
+            order: order as u32,
+            members: 1,
+            total: nodes.len() as u32,
+            expected: tree.group(nodes)?.expected(own),
+            credits: u16::try_from(self.quota.credits_each()).unwrap_or(u16::MAX),
+            bytes: self.quota.bytes,
+        };
+        Some((tree.leaf(own)?.address, join))
+    }
+
     /// The grant as a file, for the processes of the job.
     pub fn save(&self) -> Vec<u8> {
         let Quota { groups, credits, bytes } = self.quota;

@@ -28,10 +28,9 @@ use std::sync::{Arc, OnceLock};
 use selvedge_fabric::NodeId;
 use selvedge_manager::Granted;
 use selvedge_nic::Limits;
-use selvedge_nic::aggregation::member::GroupState;
-use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::records::options::ORDERED;
-use selvedge_nic::aggregation::{Failure, StartError};
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::member::{GroupState, Pieces};
+use selvedge_nic::aggregation::message::{Message, Reduction, Sender};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_shm::Interface;
@@ -55,10 +54,10 @@ pub struct Aggregation {
     /// The claim to its id lasts as long.
     opened: Opened,
     granted: Granted,
-    /// This process's end node.
-    node: NodeId,
+    /// This process's number in the job.
     process: u64,
-    longest: usize,
+    /// Bytes of the longest operation that it wants nodes to carry out.
+    longest: u64,
 }
 
 impl Aggregation {
@@ -80,17 +79,12 @@ impl Aggregation {
         };
         let granted = Granted::restore(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
         let number = u64::from(process.rank());
-        let node = node_of(&granted, number).ok_or("the job's share of aggregation nodes is not this process's")?;
+        node_of(&granted, number).ok_or("the job's share of aggregation nodes is not this process's")?;
         let quota = granted.quota;
-        let limits = Limits {
-            memberships: quota.groups,
-            member_operations: quota.credits / quota.groups.max(1),
-            ..Limits::NONE
-        };
+        let limits = Limits { memberships: quota.groups, member_operations: quota.credits_each(), ..Limits::NONE };
         let opened = process.open(MEMBER_NI, None, &limits.clamped()).map_err(|error| error.to_string())?;
         let longest = process.settings.aggregation_bytes.unwrap_or(u64::from(quota.bytes) * LONGEST_REQUESTS);
-        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        Ok(Aggregation { opened, granted, node, process: number, longest })
+        Ok(Aggregation { opened, granted, process: number, longest })
     }
 
     /// A number for a group whose first member is this process. None: none is free.
@@ -136,7 +130,7 @@ pub struct Group {
     credits: usize,
     /// The most bytes of one request, and of an operation that the nodes carry out.
     bytes: usize,
-    longest: usize,
+    longest: u64,
     /// What does not concern this member: operands without a value, and where unwanted results go.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
@@ -155,7 +149,7 @@ impl Group {
             version: VERSION,
             process: own.as_ref().map_or(0, |own| own.process + 1),
             number: taken.as_ref().map_or(u64::MAX, |number| number.get().into()),
-            longest: own.as_ref().map_or(0, |own| own.longest as u64),
+            longest: own.as_ref().map_or(0, |own| own.longest),
         };
         let all = exchange.gather(&hello.words())?;
         let all = Hello::all(&all);
@@ -184,40 +178,23 @@ impl Group {
         (rank, size): (usize, usize),
         (nodes, longest): (&[NodeId], u64),
     ) -> Result<Group, Failure> {
-        let Aggregation { granted, node, .. } = aggregation;
-        let tree = granted.trees.first().ok_or(Failure::NoTree)?;
-        let leaf = tree.leaf(*node).ok_or(Failure::NoTree)?;
-        let expected = tree.group(nodes).ok_or(Failure::NoTree)?.expected(*node);
-        let quota = granted.quota;
-        let join = Join {
-            job: granted.job,
-            number: number.get(),
-            tree: tree.number,
-            options: ORDERED,
-            handle: 0,
-            order: rank as u32,
-            members: 1,
-            total: size as u32,
-            expected,
-            credits: u16::try_from(quota.credits / quota.groups.max(1)).unwrap_or(u16::MAX),
-            bytes: quota.bytes,
-        };
-        let made = aggregation.interface().lock().member().join(leaf.address, granted.key, &join);
+        let (node, join) = aggregation.granted.join(number.get(), rank, nodes).ok_or(Failure::NoTree)?;
+        let made = aggregation.interface().lock().member().join(node, aggregation.granted.key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         let group = Group {
             aggregation,
             _number: number,
             handle,
-            node: leaf.address,
+            node,
             rank,
             size,
             credits: 0,
             bytes: 0,
-            longest: usize::try_from(longest).unwrap_or(usize::MAX),
+            longest,
             zeros: Vec::new(),
             unwanted: Vec::new(),
         };
-        aggregation.send(leaf.address, message, 0)?;
+        aggregation.send(node, message, 0)?;
         Ok(group)
     }
 
@@ -275,7 +252,7 @@ impl Group {
             What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => elements.size_bytes(),
             _ => 1,
         };
-        bytes <= self.longest && (bytes == 0 || element <= self.bytes)
+        bytes as u64 <= self.longest && (bytes == 0 || element <= self.bytes)
     }
 
     /// Carries an operation out, which the nodes take ([`Group::takes`]). `idle` is called while it waits.
@@ -343,28 +320,22 @@ impl Group {
         bytes: usize,
         idle: Idle<'_>,
     ) -> Result<(), Failure> {
-        let element = elements.size_bytes();
-        // An element is never in two pieces.
-        let piece = self.bytes / element * element;
-        if bytes % element != 0 {
+        if bytes % elements.size_bytes() != 0 {
             return Err(Failure::NoSuchOperation);
         }
-        if piece == 0 && bytes != 0 {
-            return Err(Failure::TooLong);
-        }
-        // A barrier is an operation without bytes.
-        let pieces = bytes.div_ceil(piece.max(1)).max(1);
-        let (mut next, mut started, mut outcome) = (0, VecDeque::new(), Ok(()));
-        while next < pieces || !started.is_empty() {
-            if next < pieces && started.len() < self.credits {
-                let at = next * piece..bytes.min((next + 1) * piece);
+        let pieces = Pieces::new(bytes, elements.size_bytes(), self.bytes)?;
+        let mut left = 0..pieces.count();
+        let (mut started, mut outcome) = (VecDeque::new(), Ok(()));
+        while !left.is_empty() || !started.is_empty() {
+            if !left.is_empty() && started.len() < self.credits {
+                let at = pieces.range(left.start);
                 let operand = from.map_or(self.zeros.as_ptr(), |from| from.wrapping_add(at.start));
                 let result = to.map_or(self.unwanted.as_mut_ptr(), |to| to.wrapping_add(at.start));
-                next += 1;
+                left.start += 1;
                 match self.start(&elements.reduction(at.len()), operand, result) {
                     Ok(number) => started.push_back(number),
                     // Those under way still write to the result.
-                    Err(failure) => (outcome, next) = (outcome.and(Err(failure)), pieces),
+                    Err(failure) => (outcome, left.end) = (outcome.and(Err(failure)), left.start),
                 }
             } else if let Some(oldest) = started.pop_front() {
                 outcome = outcome.and(self.wait(oldest, idle));
@@ -377,11 +348,7 @@ impl Group {
     fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, Failure> {
         let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
         let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
-        let (number, message) = made.map_err(|error| match error {
-            StartError::Failed(failure) => failure,
-            StartError::NoGroup => Failure::NoGroup,
-            StartError::Credit => Failure::Credit,
-        })?;
+        let (number, message) = made?;
         self.aggregation.send(self.node, message, operand)?;
         Ok(number)
     }

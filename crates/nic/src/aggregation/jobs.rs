@@ -22,6 +22,13 @@ pub struct Quota {
     pub bytes: u32,
 }
 
+impl Quota {
+    /// Operations of each group that may be under way, if all have as many.
+    pub fn credits_each(&self) -> u32 {
+        self.credits / self.groups.max(1)
+    }
+}
+
 impl Node<'_> {
     /// Lets a job use the node. A job that is there gets another quota; what it has stays. One that was revoked may use the node again; its
     /// groups of before have failed.

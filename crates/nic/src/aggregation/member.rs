@@ -10,6 +10,8 @@
 //!
 //! Cost: O(1) for each message and operation; O(credits) for a failure.
 
+use core::ops::Range;
+
 use super::failure::Failure;
 use super::message::{Child, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
 use super::node::Refusal;
@@ -85,6 +87,41 @@ pub enum StartError {
     Credit,
     /// The group has failed.
     Failed(Failure),
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        match error {
+            StartError::NoGroup => Failure::NoGroup,
+            StartError::Credit => Failure::Credit,
+            StartError::Failed(failure) => failure,
+        }
+    }
+}
+
+/// A vector in pieces of whole elements, each of which is an operation. Without bytes it is one piece: a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    bytes: usize,
+    /// Bytes of each but the last.
+    piece: usize,
+}
+
+impl Pieces {
+    /// Pieces of at most `most` bytes. [`Failure::TooLong`]: an element has more.
+    pub fn new(bytes: usize, element: usize, most: usize) -> Result<Pieces, Failure> {
+        let piece = most.checked_div(element).unwrap_or(0) * element;
+        if piece == 0 && bytes != 0 { Err(Failure::TooLong) } else { Ok(Pieces { bytes, piece }) }
+    }
+
+    pub fn count(&self) -> usize {
+        self.bytes.div_ceil(self.piece.max(1)).max(1)
+    }
+
+    /// Where a piece is in the vector.
+    pub fn range(&self, nth: usize) -> Range<usize> {
+        nth * self.piece..self.bytes.min((nth + 1) * self.piece)
+    }
 }
 
 /// A group as a member sees it.

@@ -91,8 +91,6 @@ pub struct Aggregation {
     inside_from: u32,
     /// Inner ports of a switch: so many nodes of the topology are its aggregation node.
     ports: u32,
-    /// The node of each rank.
-    placement: Vec<u32>,
 }
 
 impl Aggregation {
@@ -159,7 +157,6 @@ impl Aggregation {
                 }
             }
         }
-        let placement = placement.to_vec();
         Ok(Aggregation {
             granted,
             switches,
@@ -170,13 +167,12 @@ impl Aggregation {
             routing,
             inside_from,
             ports: model.ports,
-            placement,
         })
     }
 
-    /// The node of each rank.
-    pub fn placement(&self) -> &[u32] {
-        &self.placement
+    /// The node of a rank. The job's members are the ranks, in their order.
+    pub fn node_of(&self, rank: u32) -> Option<NodeId> {
+        self.granted.members.get(rank as usize).map(|member| member.node)
     }
 
     /// The number that a channel of the machine has beside the nodes in the switches.

@@ -4,10 +4,12 @@
 //!
 //! Its NIC has the tables of its memberships, and takes what comes from an aggregation node.
 
+use std::collections::VecDeque;
+
 use selvedge_fabric::NodeId;
-use selvedge_nic::aggregation::member::GroupState;
-use selvedge_nic::aggregation::message::{Join, Message, Reduction, Sender};
-use selvedge_nic::aggregation::{Failure, StartError};
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::member::{GroupState, Pieces};
+use selvedge_nic::aggregation::message::{Message, Reduction, Sender};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 
@@ -46,29 +48,12 @@ impl Process {
     /// Joins the group of a number, of the ranks `members`, in the first tree of the job. It returns when the group is formed.
     pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {
         let aggregation = self.core.borrow().aggregation.clone().ok_or(Failure::NoTree)?;
+        let place = |rank: &u32| aggregation.node_of(*rank);
+        let nodes: Option<Vec<NodeId>> = members.iter().map(place).collect();
+        let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)?;
         let granted = &aggregation.granted;
-        let place = |rank: u32| aggregation.placement().get(rank as usize).map(|node| NodeId(*node));
-        let tree = granted.trees.first().ok_or(Failure::NoTree)?;
-        let own = place(self.rank()).ok_or(Failure::NoGroup)?;
-        let leaf = tree.leaf(own).ok_or(Failure::NoTree)?;
-        let nodes: Option<Vec<NodeId>> = members.iter().map(|rank| place(*rank)).collect();
-        let children = nodes.and_then(|nodes| Some(tree.group(&nodes)?.expected(own))).ok_or(Failure::NoTree)?;
-        let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)? as u32;
-        let quota = granted.quota;
-        let join = Join {
-            job: granted.job,
-            number,
-            tree: tree.number,
-            options: selvedge_nic::aggregation::records::options::ORDERED,
-            handle: 0,
-            order,
-            members: 1,
-            total: members.len() as u32,
-            expected: children,
-            credits: (quota.credits / quota.groups.max(1)).min(STARTED_EACH) as u16,
-            bytes: quota.bytes,
-        };
-        let (key, node) = (granted.key, leaf.address);
+        let joins = nodes.and_then(|nodes| granted.join(number, order, &nodes));
+        let ((node, join), key) = (joins.ok_or(Failure::NoTree)?, granted.key);
         let made = self.core.borrow_mut().tables.nic().member().join(node, key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         self.send_to_node((node, key), message, Bytes::new()).await;
@@ -103,20 +88,13 @@ impl Process {
         at: u64,
         bytes: u64,
     ) -> Result<(), Failure> {
-        // A value is never in two pieces.
-        let value = reduce.datatype.size_bytes() as u64;
-        let piece = u64::from(group.bytes) / value * value;
-        if piece == 0 && bytes != 0 {
-            return Err(Failure::TooLong);
-        }
-        // A barrier is an operation without bytes.
-        let pieces = bytes.div_ceil(piece.max(1)).max(1);
-        let mut numbers = std::collections::VecDeque::new();
+        let pieces = Pieces::new(bytes as usize, reduce.datatype.size_bytes(), group.bytes as usize)?;
+        let mut numbers = VecDeque::new();
         let (mut next, mut reduced) = (0, Ok(()));
-        while next < pieces || !numbers.is_empty() {
-            if next < pieces && numbers.len() < group.credits as usize {
-                let from = at + next * piece;
-                let length = (bytes - next * piece).min(piece);
+        while next < pieces.count() || !numbers.is_empty() {
+            if next < pieces.count() && numbers.len() < group.credits as usize {
+                let piece = pieces.range(next);
+                let (from, length) = (at + piece.start as u64, piece.len() as u64);
                 numbers.push_back(self.start_piece(group, reduce, from, length).await?);
                 next += 1;
                 continue;
@@ -143,11 +121,7 @@ impl Process {
             ..Reduction::default()
         };
         let started = self.core.borrow_mut().tables.nic().member().start(group.handle, &reduction, at);
-        let (number, message) = started.map_err(|error| match error {
-            StartError::Failed(failure) => failure,
-            StartError::NoGroup => Failure::NoGroup,
-            StartError::Credit => Failure::Credit,
-        })?;
+        let (number, message) = started?;
         let mut payload = Bytes::from_elem(0, bytes as usize);
         let read = self.core.borrow().memory.read(at, &mut payload);
         read.map_err(|_| Failure::OperationMismatch)?;
