@@ -10,6 +10,10 @@ use crate::store::{Published, Stored};
 use crate::sys::{ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
 use crate::sys::{RANK_UNDEF, RANK_WILDCARD, SUCCESS, Status, text_in};
 
+/// The namespace of every simulated job, as a rank knows of no other job. It isn't the job's own name, which differs from run to run:
+/// Open MPI sends texts made from it, and a simulation must be the same to the byte.
+const NAMESPACE: &str = "simulated";
+
 /// The state between `PMIx_Init` and `PMIx_Finalize`.
 pub struct Session {
     job: Job,
@@ -76,7 +80,7 @@ impl Session {
     /// This rank.
     pub fn own(&self) -> Proc {
         let mut nspace = [0; NSPACE_BYTES];
-        for (to, from) in nspace[..NSPACE_BYTES - 1].iter_mut().zip(self.job.name().bytes()) {
+        for (to, from) in nspace[..NSPACE_BYTES - 1].iter_mut().zip(NAMESPACE.bytes()) {
             *to = from;
         }
         Proc { nspace, rank: self.job.rank() }
@@ -136,7 +140,7 @@ impl Session {
     pub fn rank_of(&self, process: Option<&Proc>) -> Option<u32> {
         let Some(process) = process else { return Some(self.job.rank()) };
         let name = text_in(&process.nspace);
-        (name.is_empty() || name == self.job.name()).then_some(process.rank)
+        (name.is_empty() || name == NAMESPACE).then_some(process.rank)
     }
 
     pub fn get(&self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
@@ -153,8 +157,7 @@ impl Session {
         if DIRECTORIES.contains(&key) {
             return Ok(Stored::text(&self.job.directory().path().display().to_string()));
         }
-        place(key, if rank >= RANK_WILDCARD { self.job.rank() } else { rank }, self.job.size(), self.job.name())
-            .ok_or(ERR_NOT_FOUND)
+        place(key, if rank >= RANK_WILDCARD { self.job.rank() } else { rank }, self.job.size()).ok_or(ERR_NOT_FOUND)
     }
 
     pub fn next_handler(&mut self) -> usize {
@@ -167,7 +170,7 @@ impl Session {
 const DIRECTORIES: [&str; 3] = ["pmix.tmpdir", "pmix.nsdir", "pmix.pdir"];
 
 /// A rank's place in the job, by key: each rank is on a node of its own.
-fn place(key: &str, rank: u32, size: u32, job: &str) -> Option<Stored> {
+fn place(key: &str, rank: u32, size: u32) -> Option<Stored> {
     if rank >= size {
         return None;
     }
@@ -185,7 +188,7 @@ fn place(key: &str, rank: u32, size: u32, job: &str) -> Option<Stored> {
         "pmix.nodeid" => Stored::uint32(rank),
         "pmix.hname" => Stored::text(&format!("node{rank}")),
         "pmix.lpeers" => Stored::text(&rank.to_string()),
-        "pmix.jobid" | "pmix.nspace" => Stored::text(job),
+        "pmix.jobid" | "pmix.nspace" => Stored::text(NAMESPACE),
         "pmix.spawned" => Stored::flag(false),
         "pmix.tdir.rmclean" => Stored::flag(true),
         _ => return None,
@@ -223,12 +226,12 @@ mod tests {
 
     #[test]
     fn only_ranks_of_the_job_have_a_place() {
-        let value = |key| place(key, 2, 4, "job");
+        let value = |key| place(key, 2, 4);
         assert_eq!(value("pmix.job.size"), Some(Stored::uint32(4)));
         assert_eq!(value("pmix.local.size"), Some(Stored::uint32(1)), "each on a node of its own");
         assert_eq!(value("pmix.lpeers"), Some(Stored::text("2")));
         assert_eq!(value("pmix.hname"), Some(Stored::text("node2")));
         assert_eq!(value("pmix.unheard.of"), None);
-        assert_eq!(place("pmix.job.size", 4, 4, "job"), None);
+        assert_eq!(place("pmix.job.size", 4, 4), None);
     }
 }
