@@ -155,7 +155,7 @@ impl From<Errno> for End {
 }
 
 /// Ends the connection when the other side has been silent for so long, and does not answer the kernel's probes.
-fn probe_silence(socket: &impl AsFd, timeout: Duration) -> io::Result<()> {
+pub(crate) fn probe_silence(socket: &impl AsFd, timeout: Duration) -> io::Result<()> {
     let step = Duration::from_secs((timeout.as_secs() / 3).max(1));
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, step)?;

@@ -108,6 +108,66 @@ impl Key {
     }
 }
 
+/// One direction of a session ([`crate::session`]): messages are hidden, and have a tag that nobody else can make. Each has a number, so none can
+/// be left out, changed or sent again.
+pub(crate) struct Sealing {
+    hiding: [u8; 32],
+    tagging: [u8; 32],
+    next: u64,
+}
+
+const TAG_BYTES: usize = 16;
+
+impl Sealing {
+    /// The direction from who has answered to who has asked, or the other one.
+    pub fn new(key: &Key, from_answering: bool) -> Sealing {
+        let [hiding, tagging] = match from_answering {
+            true => [b"hide out", b"tag  out"],
+            false => [b"hide in ", b"tag  in "],
+        };
+        Sealing { hiding: key.derived(hiding), tagging: key.derived(tagging), next: 0 }
+    }
+
+    fn hide(&self, bytes: &mut [u8]) {
+        let mut stream = vec![0; bytes.len()];
+        let mut hasher = blake3::Hasher::new_keyed(&self.hiding);
+        hasher.update(&self.next.to_le_bytes()).finalize_xof().fill(&mut stream);
+        bytes.iter_mut().zip(stream).for_each(|(byte, hidden)| *byte ^= hidden);
+    }
+
+    fn tag(&self, hidden: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.tagging);
+        hasher.update(&self.next.to_le_bytes()).update(hidden);
+        let mut tag = [0; 32];
+        tag[..TAG_BYTES].copy_from_slice(&hasher.finalize().as_bytes()[..TAG_BYTES]);
+        blake3::Hash::from_bytes(tag)
+    }
+
+    /// The next message of this direction, without its length.
+    pub fn close(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
+        self.hide(&mut bytes);
+        let tag = self.tag(&bytes);
+        bytes.extend(&tag.as_bytes()[..TAG_BYTES]);
+        self.next += 1;
+        bytes
+    }
+
+    /// Reads the next message of this direction.
+    pub fn open(&mut self, mut sealed: Vec<u8>) -> Result<Vec<u8>, GreetingError> {
+        let length = sealed.len().checked_sub(TAG_BYTES).ok_or(GreetingError::Malformed)?;
+        let mut tag = [0; 32];
+        tag[..TAG_BYTES].copy_from_slice(&sealed[length..]);
+        sealed.truncate(length);
+        // Hashes are compared in constant time.
+        if blake3::Hash::from_bytes(tag) != self.tag(&sealed) {
+            return Err(GreetingError::Proof);
+        }
+        self.hide(&mut sealed);
+        self.next += 1;
+        Ok(sealed)
+    }
+}
+
 /// The receiver's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -404,6 +464,26 @@ mod tests {
         assert_eq!(Hello::decode(b"HTTP/1.1 400 Bad Request"), Err(GreetingError::Stranger));
         assert_eq!(length_of(b"HTTP/1.1 "), Some(Err(GreetingError::Stranger)));
         assert_eq!(length_of(b"HT"), None);
+    }
+
+    #[test]
+    fn sealed_messages_are_read_once_in_their_order_and_unchanged() {
+        let key = key(b"s")([2; 32]);
+        let [mut sent, mut read] = [(); 2].map(|()| Sealing::new(&key, true));
+        let first = sent.close(b"the first".to_vec());
+        let second = sent.close(Vec::new());
+        assert!(!first.windows(5).any(|part| part == b"first"), "it is hidden");
+        assert_eq!(read.open(second.clone()), Err(GreetingError::Proof), "out of its turn");
+        assert_eq!(Sealing::new(&key, false).open(first.clone()), Err(GreetingError::Proof), "the other direction's");
+        for at in 0..8 * first.len() {
+            let mut changed = first.clone();
+            changed[at / 8] ^= 1 << (at % 8);
+            assert_eq!(read.open(changed), Err(GreetingError::Proof));
+        }
+        assert_eq!(read.open(first.clone()).as_deref(), Ok(&b"the first"[..]));
+        assert_eq!(read.open(first), Err(GreetingError::Proof), "again");
+        assert_eq!(read.open(second).as_deref(), Ok(&b""[..]));
+        assert_eq!(read.open(vec![0; TAG_BYTES - 1]), Err(GreetingError::Malformed));
     }
 
     proptest! {

@@ -13,7 +13,8 @@
 //! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
 //! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |
-//! | [`services`] | numbers under which programs of other hosts find something |
+//! | [`services`], `talk` | numbers under which programs of other hosts find something; how one asks |
+//! | [`session`] | two processes that talk after one has asked |
 //! | [`faults`] | a faulty network, for tests |
 //! | `progress` | the thread that makes progress while the program computes |
 //!
@@ -34,7 +35,9 @@ mod progress;
 mod reads;
 mod repeat;
 pub mod services;
+pub mod session;
 pub mod settings;
+mod talk;
 mod words;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};

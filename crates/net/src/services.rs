@@ -14,16 +14,16 @@
 //! Each service has a thread that sleeps until somebody asks. Those that ask get their answers one after the other, and each has
 //! [`PATIENCE`] to ask.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::forked::Own;
-use crate::greeting::{self, GreetingError, Hello, Key, LENGTH_BYTES, Nonce, Question, Reply};
-use crate::links::fill_random;
+use crate::greeting::GreetingError;
 use crate::progress;
+use crate::talk::Talk;
 
 /// How long the answering side waits for one that asks.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ impl Drop for Service {
 }
 
 /// The next connection. Errors of a connection are no errors of the listener.
-fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((connection, _)) => return Ok(connection),
@@ -100,105 +100,18 @@ fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 }
 
 fn answer(connection: TcpStream, secret: &[u8], bytes: &[u8]) -> Result<(), AskError> {
-    let mut talk = Talk::new(connection, PATIENCE)?;
-    let hello = Hello { nonce: talk.nonce()? };
-    talk.send(&hello.encode())?;
-    let question = talk.receive()?;
-    match Question::decode(&question, |nonce| Key::new(0, secret, hello.nonce, nonce)) {
-        Ok(key) => talk.send(&Reply { bytes: bytes.to_vec() }.encode(&key)),
-        Err(error) => {
-            talk.send(&greeting::refusal(&error))?;
-            Err(AskError::Greeting { at: talk.with, error })
-        }
-    }
+    Talk::new(connection, PATIENCE)?.answer(secret, bytes).map(|_| ())
 }
 
 /// Asks for the service of a number at a host.
 pub fn ask(node: IpAddr, number: u16, secret: &[u8], patience: Duration) -> Result<Vec<u8>, AskError> {
-    let at = SocketAddr::new(node, number);
-    let wrong = |error| AskError::Greeting { at, error };
-    let connection = TcpStream::connect_timeout(&at, patience).map_err(|error| AskError::Connection { at, error })?;
-    let mut talk = Talk::new(connection, patience)?;
-    let hello = Hello::decode(&talk.receive()?).map_err(wrong)?;
-    let nonce = talk.nonce()?;
-    let key = Key::new(0, secret, hello.nonce, nonce);
-    talk.send(&Question { nonce }.encode(&key))?;
-    Ok(Reply::decode(&talk.receive()?, &key).map_err(wrong)?.bytes)
-}
-
-/// A connection whose messages have to be there by some time.
-struct Talk {
-    connection: TcpStream,
-    with: SocketAddr,
-    until: Instant,
-}
-
-impl Talk {
-    fn new(connection: TcpStream, patience: Duration) -> Result<Talk, AskError> {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let with = connection.peer_addr().map_err(|error| AskError::Connection { at: nowhere, error })?;
-        Ok(Talk { connection, with, until: Instant::now() + patience })
-    }
-
-    fn failed(&self, error: io::Error) -> AskError {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => AskError::Greeting { at: self.with, error: GreetingError::Ended },
-            _ => AskError::Connection { at: self.with, error },
-        }
-    }
-
-    fn nonce(&self) -> Result<Nonce, AskError> {
-        let mut nonce = [0; 32];
-        fill_random(&mut nonce).map_err(|error| self.failed(error))?;
-        Ok(nonce)
-    }
-
-    /// The time that is left.
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
-
-    fn send(&mut self, message: &[u8]) -> Result<(), AskError> {
-        // A few dozen bytes, which the kernel takes at once.
-        let sent = self.left().and_then(|left| {
-            self.connection.set_write_timeout(left)?;
-            self.connection.write_all(message)
-        });
-        sent.map_err(|error| self.failed(error))
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), AskError> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let read = self.left().and_then(|left| {
-                self.connection.set_read_timeout(left)?;
-                self.connection.read(&mut bytes[filled..])
-            });
-            match read {
-                Ok(0) => return Err(self.failed(io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
-            }
-        }
-        Ok(())
-    }
-
-    /// The next message, without its length.
-    fn receive(&mut self) -> Result<Vec<u8>, AskError> {
-        let mut length = [0; LENGTH_BYTES];
-        self.fill(&mut length)?;
-        let length = greeting::length_of(&length).unwrap_or(Err(GreetingError::Malformed));
-        let length = length.map_err(|error| AskError::Greeting { at: self.with, error })?;
-        let mut message = vec![0; length];
-        self.fill(&mut message)?;
-        Ok(message)
-    }
+    Talk::connect(SocketAddr::new(node, number), patience)?.ask(secret).map(|(_, bytes)| bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     const SOON: Duration = Duration::from_secs(20);

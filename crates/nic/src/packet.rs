@@ -146,7 +146,7 @@ impl Packet {
             return Err(DecodeError::Checksum);
         }
         let kind = bytes[2];
-        if !(kind::PUT..=kind::RMA_IMMEDIATE_PUT).contains(&kind) && kind != RESPONSE {
+        if !(kind::PUT..=kind::AGGREGATION_DOWN).contains(&kind) && kind != RESPONSE {
             return Err(DecodeError::Kind(kind));
         }
         let at = word(112);
@@ -241,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_encoded_decodes_to_the_same(kind in kind::PUT..=kind::RMA_IMMEDIATE_PUT, words in proptest::array::uniform12(any::<u64>()), halves in any::<(u32, u32, u32)>(), place in 0..2u8, checked: bool) {
+        fn what_is_encoded_decodes_to_the_same(kind in kind::PUT..=kind::AGGREGATION_DOWN, words in proptest::array::uniform12(any::<u64>()), halves in any::<(u32, u32, u32)>(), place in 0..2u8, checked: bool) {
             let packet = Packet {
                 kind, fail: (words[0] % 8) as u8, operation: words[1] as u8, datatype: words[2] as u8, ack: (words[3] % 4) as u8,
                 place: match place { 0 => Place::Inline, _ => Place::Spill(words[4]) },

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sessions: two processes, of which one has asked for a service of the other, go on to talk. The manager of aggregation talks so with nodes and jobs.
+//!
+//! The greeting is that of [`crate::services`], with a reply of no bytes. Then both sides send messages: 4 bytes of length, the hidden bytes, a tag of
+//! 16 bytes ([`Sealing`]). Both keys come from the secret and the nonces, so who has not the secret reads nothing and changes nothing. Without a secret
+//! the sides are not told from others.
+//!
+//! When the other process ends, or its host is silent for the time-out, [`Session::receive`] gives an error.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::control::probe_silence;
+use crate::forked::Own;
+use crate::greeting::{GreetingError, LENGTH_BYTES, Sealing};
+use crate::services::{AskError, accept};
+use crate::talk::Talk;
+
+/// How long a greeting may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of the longest message.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// One side of a session. Any thread may send; messages leave whole.
+pub struct Session {
+    stream: Own<TcpStream>,
+    with: SocketAddr,
+    sending: Mutex<Sealing>,
+    receiving: Mutex<Sealing>,
+}
+
+/// Where sessions begin.
+#[derive(Debug)]
+pub struct Sessions {
+    listener: Own<TcpListener>,
+}
+
+/// Somebody who has connected and not been greeted.
+pub struct Visitor(TcpStream);
+
+impl Sessions {
+    /// Listens at an address of this host; port 0: any that is free.
+    pub fn open(at: SocketAddr) -> io::Result<Sessions> {
+        Ok(Sessions { listener: Own::new(TcpListener::bind(at)?) })
+    }
+
+    /// Where it listens.
+    pub fn at(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Waits for the next who connects.
+    pub fn accept(&self) -> io::Result<Visitor> {
+        accept(&self.listener).map(Visitor)
+    }
+}
+
+impl Visitor {
+    /// Greets. After `silence` without a sign of the other host the session ends.
+    pub fn greet(self, secret: &[u8], silence: Duration) -> Result<Session, AskError> {
+        let mut talk = Talk::new(self.0, PATIENCE)?;
+        let key = talk.answer(secret, &[])?;
+        Session::new(talk, silence, [Sealing::new(&key, true), Sealing::new(&key, false)])
+    }
+}
+
+impl Session {
+    /// Begins a session with who listens at an address.
+    pub fn begin(at: SocketAddr, secret: &[u8], silence: Duration) -> Result<Session, AskError> {
+        let mut talk = Talk::connect(at, PATIENCE)?;
+        let (key, _) = talk.ask(secret)?;
+        Session::new(talk, silence, [Sealing::new(&key, false), Sealing::new(&key, true)])
+    }
+
+    fn new(talk: Talk, silence: Duration, [sending, receiving]: [Sealing; 2]) -> Result<Session, AskError> {
+        let (stream, with) = talk.into_connection();
+        let ready = stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(Some(silence)));
+        ready
+            .and_then(|()| probe_silence(&stream, silence))
+            .map_err(|error| AskError::Connection { at: with, error })?;
+        Ok(Session { stream: Own::new(stream), with, sending: Mutex::new(sending), receiving: Mutex::new(receiving) })
+    }
+
+    /// The other side's address.
+    pub fn with(&self) -> SocketAddr {
+        self.with
+    }
+
+    /// This side's address.
+    pub fn own(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// Sends a message. After an error the session is over.
+    pub fn send(&self, message: &[u8]) -> io::Result<()> {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let sealed = sending.close(message.to_vec());
+        let mut bytes = (sealed.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(sealed);
+        // A message that has left in part cannot be followed by another.
+        (&*self.stream).write_all(&bytes).inspect_err(|_| self.end())
+    }
+
+    /// Waits for the next message. After an error the session is over.
+    pub fn receive(&self) -> io::Result<Vec<u8>> {
+        let mut receiving = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut length = [0; LENGTH_BYTES];
+        (&*self.stream).read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(io::Error::other(GreetingError::Malformed));
+        }
+        // Memory is taken as the bytes come.
+        let mut sealed = Vec::new();
+        (&*self.stream).take(length as u64).read_to_end(&mut sealed)?;
+        if sealed.len() != length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        receiving.open(sealed).map_err(io::Error::other)
+    }
+
+    /// Ends the session: both sides hear it.
+    pub fn end(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    fn pair(secrets: [&'static [u8]; 2]) -> (Result<Session, AskError>, Result<Session, AskError>) {
+        let sessions = Sessions::open(([127, 0, 0, 1], 0).into()).expect("a port is free");
+        let at = sessions.at().expect("it listens");
+        let other = std::thread::spawn(move || Session::begin(at, secrets[1], SOON));
+        let own = sessions.accept().expect("a connection").greet(secrets[0], SOON);
+        (own, other.join().expect("no panic"))
+    }
+
+    #[test]
+    fn both_sides_send_and_hear_the_end() {
+        let (own, other) = pair([b"s"; 2]);
+        let (own, other) = (own.expect("greeted"), other.expect("greeted"));
+        let long = vec![7; 1 << 20];
+        let writer = std::thread::spawn({
+            let long = long.clone();
+            move || {
+                own.send(b"one").and_then(|()| own.send(&long)).expect("sent");
+                own.receive().expect("an answer")
+            }
+        });
+        assert_eq!(other.receive().expect("a message"), b"one");
+        assert_eq!(other.receive().expect("a message"), long);
+        other.send(b"").expect("sent");
+        assert_eq!(writer.join().expect("no panic"), b"");
+        assert!(other.receive().is_err(), "the other side is gone");
+    }
+
+    #[test]
+    fn another_secret_is_refused_at_both_sides() {
+        let (own, other) = pair([b"s", b"t"]);
+        assert!(matches!(own, Err(AskError::Greeting { error: GreetingError::Proof, .. })));
+        assert!(matches!(other, Err(AskError::Greeting { error: GreetingError::Refused(_), .. })));
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_session() {
+        let (own, other) = pair([b"s"; 2]);
+        let (own, other) = (own.expect("greeted"), other.expect("greeted"));
+        (&*own.stream)
+            .write_all(&[20, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20])
+            .expect("sent");
+        assert!(other.receive().is_err());
+        (&*own.stream).write_all(&[0xff; 4]).expect("sent");
+        assert!(other.receive().is_err(), "longer than any");
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A connection during the greeting of a service or a session: who is asked answers ([`crate::services`] has the messages).
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::greeting::{self, GreetingError, Hello, Key, LENGTH_BYTES, Nonce, Question, Reply};
+use crate::links::fill_random;
+use crate::services::AskError;
+
+/// A connection whose messages have to be there by some time.
+pub(crate) struct Talk {
+    connection: TcpStream,
+    with: SocketAddr,
+    until: Instant,
+}
+
+impl Talk {
+    pub fn connect(at: SocketAddr, patience: Duration) -> Result<Talk, AskError> {
+        let connection =
+            TcpStream::connect_timeout(&at, patience).map_err(|error| AskError::Connection { at, error })?;
+        Talk::new(connection, patience)
+    }
+
+    pub fn new(connection: TcpStream, patience: Duration) -> Result<Talk, AskError> {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let with = connection.peer_addr().map_err(|error| AskError::Connection { at: nowhere, error })?;
+        Ok(Talk { connection, with, until: Instant::now() + patience })
+    }
+
+    /// Asks, and returns the key of the greeting and the bytes of the reply.
+    pub fn ask(&mut self, secret: &[u8]) -> Result<(Key, Vec<u8>), AskError> {
+        let at = self.with;
+        let wrong = |error| AskError::Greeting { at, error };
+        let hello = Hello::decode(&self.receive()?).map_err(wrong)?;
+        let nonce = self.nonce()?;
+        let key = Key::new(0, secret, hello.nonce, nonce);
+        self.send(&Question { nonce }.encode(&key))?;
+        let reply = Reply::decode(&self.receive()?, &key).map_err(wrong)?;
+        Ok((key, reply.bytes))
+    }
+
+    /// Answers with bytes to who asks, and returns the key of the greeting.
+    pub fn answer(&mut self, secret: &[u8], bytes: &[u8]) -> Result<Key, AskError> {
+        let hello = Hello { nonce: self.nonce()? };
+        self.send(&hello.encode())?;
+        let question = self.receive()?;
+        match Question::decode(&question, |nonce| Key::new(0, secret, hello.nonce, nonce)) {
+            Ok(key) => self.send(&Reply { bytes: bytes.to_vec() }.encode(&key)).map(|()| key),
+            Err(error) => {
+                self.send(&greeting::refusal(&error))?;
+                Err(AskError::Greeting { at: self.with, error })
+            }
+        }
+    }
+
+    /// The connection, for what comes after the greeting.
+    pub fn into_connection(self) -> (TcpStream, SocketAddr) {
+        (self.connection, self.with)
+    }
+
+    fn failed(&self, error: io::Error) -> AskError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => AskError::Greeting { at: self.with, error: GreetingError::Ended },
+            _ => AskError::Connection { at: self.with, error },
+        }
+    }
+
+    fn nonce(&self) -> Result<Nonce, AskError> {
+        let mut nonce = [0; 32];
+        fill_random(&mut nonce).map_err(|error| self.failed(error))?;
+        Ok(nonce)
+    }
+
+    /// The time that is left.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<(), AskError> {
+        // A few dozen bytes, which the kernel takes at once.
+        let sent = self.left().and_then(|left| {
+            self.connection.set_write_timeout(left)?;
+            self.connection.write_all(message)
+        });
+        sent.map_err(|error| self.failed(error))
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), AskError> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let read = self.left().and_then(|left| {
+                self.connection.set_read_timeout(left)?;
+                self.connection.read(&mut bytes[filled..])
+            });
+            match read {
+                Ok(0) => return Err(self.failed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message, without its length.
+    fn receive(&mut self) -> Result<Vec<u8>, AskError> {
+        let mut length = [0; LENGTH_BYTES];
+        self.fill(&mut length)?;
+        let length = greeting::length_of(&length).unwrap_or(Err(GreetingError::Malformed));
+        let length = length.map_err(|error| AskError::Greeting { at: self.with, error })?;
+        let mut message = vec![0; length];
+        self.fill(&mut message)?;
+        Ok(message)
+    }
+}
