@@ -101,6 +101,24 @@ impl Manager {
         Ok(manager)
     }
 
+    /// As [`Manager::new`], over aggregation nodes of which none is there yet ([`Manager::node_back`]).
+    pub fn without_nodes(
+        topology: Topology,
+        config: &Config,
+        address: impl Fn(AnId) -> u64,
+    ) -> Result<Manager, TreeError> {
+        let mut manager = Manager::new(topology, config, address)?;
+        manager.lost = (0..manager.sites.len() as u32).map(|an| Part::An(AnId(an))).collect();
+        manager.forest.current = None;
+        Ok(manager)
+    }
+
+    /// The actions that bring a node to the state that has the tables that it had when the manager died.
+    pub fn node_again(&self, an: AnId) -> Vec<Action> {
+        let of_node = |action: &Action| matches!(action, Action::Node { an: of, .. } if *of == an);
+        self.start().into_iter().filter(of_node).collect()
+    }
+
     fn empty(topology: Topology, config: &Config) -> Manager {
         let limits = config.limits.clamped();
         Manager {

@@ -43,6 +43,7 @@ mod words;
 pub use address::{ADDRESS_BYTES, LinkAddress};
 pub use faults::{Faults, FaultsError};
 pub use frame::NicName;
-pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who};
+pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who, fill_random};
 pub use payload::{Lent, Source};
+pub use progress::spawn;
 pub use settings::{Check, Progress, Settings};

@@ -780,8 +780,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// Fills bytes from the kernel's source of randomness.
-pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+/// Fills at most 256 bytes from the kernel's generator.
+pub fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
     // Up to 256 bytes come at once, and never fewer.
     if filled == bytes.len() { Ok(()) } else { Err(std::io::Error::other("the kernel gave too few random bytes")) }

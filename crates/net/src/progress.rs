@@ -31,7 +31,7 @@ pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
 }
 
 /// Starts a thread that takes no signals of the program.
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     // The program's signals are the program's: a thread takes over the mask of the one that starts it.
     // SAFETY: both sets live across the calls, and the second call puts the mask back that the first has stored.
     unsafe {

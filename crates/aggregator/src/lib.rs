@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Aggregation on hosts (seed 001, section III.A: an aggregation node may be "a process in a server").
+//!
+//! ```text
+//!        selvedge manager: [`service`] around selvedge_manager::Manager
+//!           │ sessions: steps, shares, losses ([`words`])
+//!   ┌───────┴────────┬──────────────────┐
+//! aggregator       aggregator        processes of jobs ([`share`])
+//! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
+//! ```
+//!
+//! A node is the value of `selvedge_nic::aggregation` with tables in this process. When the process ends, so do its groups, and everybody who has
+//! joined hears it from its links. So nothing needs a recovery.
+//!
+//! Costs: a session and a thread for each node and for each process that leads a host's members; a link for each pair of neighbours in a tree.
+
+#![forbid(unsafe_code)]
+
+pub mod node;
+pub mod service;
+pub mod share;
+mod store;
+pub mod words;
+
+/// Aggregation nodes have this network id in trees, and their number as process id.
+pub const NODES_AT: u64 = 0xffff_fff0 << 32;
+/// How long a silent host counts as there.
+pub const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);

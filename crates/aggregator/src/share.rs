@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A process's share of the aggregation nodes of hosts: it asks the manager, and keeps the session, whose end is the process's.
+//!
+//! A thread waits for what the manager says. A manager that is lost is looked for again; groups go on meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use log::{info, warn};
+use selvedge_manager::Granted;
+use selvedge_net::LinkAddress;
+use selvedge_net::session::Session;
+use selvedge_nic::aggregation::Failure;
+
+use crate::words::{Answer, HostPlace, JobName, Say, Share, VERSION, from_bytes, to_bytes};
+
+/// Time between attempts to reach a manager that was lost.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Where the manager is.
+#[derive(Clone, Debug)]
+pub struct ManagerAt {
+    pub at: SocketAddr,
+    pub secret: Vec<u8>,
+    pub silence: Duration,
+}
+
+/// What a process has of its job's share.
+#[derive(Debug)]
+pub struct Granting {
+    pub granted: Granted,
+    /// Where the nodes are, by their addresses in trees.
+    pub links: Vec<(u64, LinkAddress)>,
+    /// The end node of each host of the job.
+    pub hosts: Vec<(HostPlace, u32)>,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    process: AtomicU32,
+    is_lost: AtomicBool,
+}
+
+impl Granting {
+    /// This process's number in the job, below [`crate::words::PROCESSES_MAX`]. It may be another after the manager was restarted.
+    pub fn process(&self) -> u32 {
+        self.state.process.load(Relaxed)
+    }
+
+    /// Whether the job has lost its resources.
+    pub fn is_lost(&self) -> bool {
+        self.state.is_lost.load(Relaxed)
+    }
+}
+
+/// Asks for this process's share. `places`: hosts of the job that it knows, its own first. The error says why it has none.
+pub fn ask(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<Granting, String> {
+    let (session, share) = begin(manager, job, places)?;
+    let granted = Granted::restore(share.grant.as_bytes()).map_err(|error| error.to_string())?;
+    let state = Arc::new(State { process: AtomicU32::new(share.process), is_lost: AtomicBool::new(false) });
+    let made = Granting {
+        links: share.links.iter().map(|&(address, link)| (address, link.into())).collect(),
+        hosts: share.hosts,
+        state: state.clone(),
+        granted,
+    };
+    let (manager, places, key) = (manager.clone(), places.to_vec(), made.granted.key);
+    let follow = move || {
+        let mut session = session;
+        loop {
+            state.follow(&session);
+            session = loop {
+                std::thread::sleep(AGAIN);
+                match begin(&manager, job, &places) {
+                    Ok((session, share)) => {
+                        let is_same = Granted::restore(share.grant.as_bytes()).is_ok_and(|granted| granted.key == key);
+                        if !is_same {
+                            warn!("the aggregation manager at {} does not know this job any more", manager.at);
+                            state.is_lost.store(true, Relaxed);
+                            return;
+                        }
+                        state.process.store(share.process, Relaxed);
+                        break session;
+                    }
+                    Err(why) => log::debug!("{why}"),
+                }
+            };
+            info!("the aggregation manager at {} is back", manager.at);
+        }
+    };
+    selvedge_net::spawn("selvedge-share", follow).map_err(|error| error.to_string())?;
+    Ok(made)
+}
+
+fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Session, Share), String> {
+    let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
+    let session =
+        Session::begin(manager.at, &manager.secret, manager.silence).map_err(|error| wrong(error.to_string()))?;
+    let say = Say::Share { version: VERSION, job, places: places.to_vec() };
+    session.send(&to_bytes(&say)).map_err(|error| wrong(error.to_string()))?;
+    let answer = session.receive().map_err(|error| wrong(error.to_string()))?;
+    match from_bytes(&answer).map_err(wrong)? {
+        Answer::Granted(share) => Ok((session, *share)),
+        Answer::Refused { why } => Err(wrong(why)),
+        _ => Err(wrong("it says something else than was asked".to_owned())),
+    }
+}
+
+/// What the manager says of all hosts, trees and jobs, for people.
+pub fn show(manager: &ManagerAt) -> Result<String, String> {
+    let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
+    let session =
+        Session::begin(manager.at, &manager.secret, manager.silence).map_err(|error| wrong(error.to_string()))?;
+    session.send(&to_bytes(&Say::Show { version: VERSION })).map_err(|error| wrong(error.to_string()))?;
+    let answer = session.receive().map_err(|error| wrong(error.to_string()))?;
+    match from_bytes(&answer).map_err(wrong)? {
+        Answer::Shown { text } => Ok(text),
+        Answer::Refused { why } => Err(wrong(why)),
+        _ => Err(wrong("it says something else than was asked".to_owned())),
+    }
+}
+
+impl State {
+    /// Follows the manager to the end of its session.
+    fn follow(&self, session: &Session) {
+        while let Ok(message) = session.receive() {
+            if let Ok(Answer::Lost { failure }) = from_bytes(&message) {
+                let failure = Failure::from_u8(failure).unwrap_or(Failure::Lost);
+                warn!("this job has lost its aggregation nodes: {failure}");
+                self.is_lost.store(true, Relaxed);
+            }
+        }
+    }
+}

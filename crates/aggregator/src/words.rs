@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the manager, aggregation nodes and processes say to each other in sessions (`selvedge_net::session`), as JSON.
+//!
+//! ```text
+//! node ──── Node ──────────> manager        process ── Share ────> manager
+//!      <─── Welcome ────────                        <─ Granted ──            or Refused
+//!      <─── Steps ──────────                        <─ Lost ─────
+//!      ──── Done ──────────>
+//! ```
+//!
+//! A session is one node or one process: its end is that one's end. Words that cannot be right end it with [`Answer::Refused`].
+
+use selvedge_manager::Step;
+use selvedge_net::{ADDRESS_BYTES, LinkAddress};
+use selvedge_nic::aggregation::{Failure, Limits, Quota};
+use serde::{Deserialize, Serialize};
+
+/// Version of these words.
+pub const VERSION: u32 = 1;
+
+/// A number that every process of a host finds, and no process of another.
+pub type HostPlace = u64;
+/// What the processes of a job call it: 128 random bits, which nobody else knows.
+pub type JobName = [u64; 2];
+
+/// What is said to the manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Say {
+    /// An aggregation node is there.
+    Node { version: u32, place: HostPlace, host: String, link: LinkBytes },
+    /// The steps up to this number are carried out.
+    Done { number: u64 },
+    /// A process wants its job's share. `places`: hosts of the job that it knows, its own first.
+    Share { version: u32, job: JobName, places: Vec<HostPlace> },
+    /// Somebody wants to know how things are.
+    Show { version: u32 },
+}
+
+/// What the manager says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Answer {
+    Refused {
+        why: String,
+    },
+    /// To a node: its address in trees, and the limits of its tables: jobs, trees, groups, children, credits, blocks of operands.
+    Welcome {
+        address: u64,
+        limits: [u32; 6],
+    },
+    /// To a node: transitions, in order, and where the nodes are that they name.
+    Steps {
+        number: u64,
+        steps: Vec<SaidStep>,
+        links: Vec<(u64, LinkBytes)>,
+    },
+    /// To a process.
+    Granted(Box<Share>),
+    /// To a process: its job has lost its resources.
+    Lost {
+        failure: u8,
+    },
+    Shown {
+        text: String,
+    },
+}
+
+/// A process's share of the aggregation nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// [`selvedge_manager::Granted::save`].
+    pub grant: String,
+    /// Where the nodes of its trees are.
+    pub links: Vec<(u64, LinkBytes)>,
+    /// The end node of each of the job's hosts.
+    pub hosts: Vec<(HostPlace, u32)>,
+    /// The process's number in the job: from 0, below [`PROCESSES_MAX`].
+    pub process: u32,
+}
+
+/// Processes of a job that ask for its share.
+pub const PROCESSES_MAX: u32 = 1 << 16;
+
+/// A link's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+pub struct LinkBytes(pub [u8; ADDRESS_BYTES]);
+
+impl From<LinkBytes> for Vec<u8> {
+    fn from(link: LinkBytes) -> Vec<u8> {
+        link.0.to_vec()
+    }
+}
+
+impl TryFrom<Vec<u8>> for LinkBytes {
+    type Error = String;
+
+    fn try_from(bytes: Vec<u8>) -> Result<LinkBytes, String> {
+        bytes.try_into().map(LinkBytes).map_err(|bytes| format!("{} bytes are no address of links", bytes.len()))
+    }
+}
+
+impl From<LinkAddress> for LinkBytes {
+    fn from(address: LinkAddress) -> LinkBytes {
+        LinkBytes(address.to_bytes())
+    }
+}
+
+impl From<LinkBytes> for LinkAddress {
+    fn from(link: LinkBytes) -> LinkAddress {
+        LinkAddress::from_bytes(&link.0)
+    }
+}
+
+/// A [`Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum SaidStep {
+    Revoke { job: u32, key: u64, failure: u8 },
+    Lose { address: u64 },
+    Forget { job: u32, key: u64 },
+    ClearTree { number: u16, failure: u8 },
+    SetTree { number: u16, parent: Option<u64> },
+    Admit { job: u32, key: u64, quota: (u32, u32, u32) },
+}
+
+impl From<Step> for SaidStep {
+    fn from(step: Step) -> SaidStep {
+        match step {
+            Step::Revoke { job, key, failure } => SaidStep::Revoke { job, key, failure: failure as u8 },
+            Step::Lose { address } => SaidStep::Lose { address },
+            Step::Forget { job, key } => SaidStep::Forget { job, key },
+            Step::ClearTree { number, failure } => SaidStep::ClearTree { number, failure: failure as u8 },
+            Step::SetTree { number, parent } => SaidStep::SetTree { number, parent },
+            Step::Admit { job, key, quota: Quota { groups, credits, bytes } } => {
+                SaidStep::Admit { job, key, quota: (groups, credits, bytes) }
+            }
+        }
+    }
+}
+
+impl SaidStep {
+    /// The step. None: there is no such failure.
+    pub fn step(self) -> Option<Step> {
+        Some(match self {
+            SaidStep::Revoke { job, key, failure } => Step::Revoke { job, key, failure: Failure::from_u8(failure)? },
+            SaidStep::Lose { address } => Step::Lose { address },
+            SaidStep::Forget { job, key } => Step::Forget { job, key },
+            SaidStep::ClearTree { number, failure } => Step::ClearTree { number, failure: Failure::from_u8(failure)? },
+            SaidStep::SetTree { number, parent } => Step::SetTree { number, parent },
+            SaidStep::Admit { job, key, quota: (groups, credits, bytes) } => {
+                Step::Admit { job, key, quota: Quota { groups, credits, bytes } }
+            }
+        })
+    }
+}
+
+/// The limits of a node's tables, as a node is told them, and back.
+pub fn said_limits(limits: &Limits) -> [u32; 6] {
+    let Limits { jobs, trees, groups, children, credits, operand_blocks } = *limits;
+    [jobs, trees, groups, children, credits, operand_blocks]
+}
+
+pub fn limits_of([jobs, trees, groups, children, credits, operand_blocks]: [u32; 6]) -> Limits {
+    Limits { jobs, trees, groups, children, credits, operand_blocks }.clamped()
+}
+
+/// Words as a message.
+pub fn to_bytes(words: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(words).unwrap_or_default()
+}
+
+/// The words of a message.
+pub fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("what was said is not understood: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back_and_nonsense_does_not() {
+        let link = LinkBytes([7; ADDRESS_BYTES]);
+        let say = [
+            Say::Node { version: VERSION, place: u64::MAX, host: "a".to_owned(), link },
+            Say::Share { version: VERSION, job: [1, u64::MAX], places: vec![3, 4] },
+            Say::Done { number: 9 },
+        ];
+        for word in say {
+            assert_eq!(from_bytes(&to_bytes(&word)), Ok(word));
+        }
+        let quota = Quota { groups: 1, credits: 2, bytes: 3 };
+        let steps = [
+            Step::Revoke { job: 1, key: u64::MAX, failure: Failure::Lost },
+            Step::Lose { address: 5 },
+            Step::Forget { job: 1, key: 2 },
+            Step::ClearTree { number: 3, failure: Failure::NoTree },
+            Step::SetTree { number: 3, parent: Some(4) },
+            Step::Admit { job: 1, key: 2, quota },
+        ];
+        for step in steps {
+            let read: Result<SaidStep, String> = from_bytes(&to_bytes(&SaidStep::from(step)));
+            assert_eq!(read.map(SaidStep::step), Ok(Some(step)));
+        }
+        assert_eq!(SaidStep::Revoke { job: 1, key: 2, failure: 255 }.step(), None);
+        for nonsense in [
+            &b""[..],
+            b"{}",
+            b"{\"Done\":{\"number\":-1}}",
+            b"{\"Node\":{\"version\":1,\"place\":1,\"host\":\"\",\"link\":[1]}}",
+        ] {
+            assert!(from_bytes::<Say>(nonsense).is_err());
+        }
+    }
+}
