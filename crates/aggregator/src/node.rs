@@ -119,7 +119,8 @@ impl AggregationNode {
     }
 
     /// Serves its groups and the manager, as long as the manager takes it. A manager that is lost is looked for again, and groups go on meanwhile.
-    pub fn run(&self) -> Result<Infallible, NodeError> {
+    /// `is_ready` is called when a manager has taken it.
+    pub fn run(&self, is_ready: impl Fn()) -> Result<Infallible, NodeError> {
         let at = self.settings.manager;
         let mut is_new = true;
         loop {
@@ -127,7 +128,7 @@ impl AggregationNode {
                 Ok(session) => {
                     info!("this aggregation node is at the manager at {at}");
                     is_new = true;
-                    self.serve(&session)?;
+                    self.serve(&session, &is_ready)?;
                     warn!("the aggregation manager at {at} has ended; groups go on");
                 }
                 Err(error @ AskError::Greeting { .. }) => return Err(NodeError::Manager { at, error }),
@@ -142,7 +143,7 @@ impl AggregationNode {
     }
 
     /// Follows the manager to the end of its session.
-    fn serve(&self, session: &Session) -> Result<(), NodeError> {
+    fn serve(&self, session: &Session, is_ready: &impl Fn()) -> Result<(), NodeError> {
         let Settings { manager: at, place, ref host, .. } = self.settings;
         let Some(links) = self.inner.links.get() else { return Ok(()) };
         let link = links.address().into();
@@ -160,6 +161,10 @@ impl AggregationNode {
                     self.inner.carry_out(&steps);
                     if session.send(&to_bytes(&Say::Done { number })).is_err() {
                         break;
+                    }
+                    // The first steps bring it to the manager's state.
+                    if number == 1 {
+                        is_ready();
                     }
                 }
                 Ok(Answer::Refused { why }) => return Err(NodeError::Refused { at, why }),

@@ -63,10 +63,10 @@ impl Default for Settings {
             secret: Vec::new(),
             silence: crate::SILENCE,
             hosts: 256,
-            limits: Limits { credits: 8, ..Limits::DEFAULT },
+            limits: Limits { credits: 8, operand_blocks: 1 << 20, ..Limits::DEFAULT },
             radix: Limits::DEFAULT.children,
             share: selvedge_manager::SHARE_DEFAULT,
-            bytes: 4096,
+            bytes: 2048,
             state: None,
         }
     }
@@ -186,11 +186,11 @@ impl State {
         let config = Config { spec, limits: settings.limits, share: settings.share };
         let none = |manager| State { manager, hosts: Vec::new(), jobs: BTreeMap::new() };
         let Some(path) = &settings.state else {
-            return Ok(none(Manager::without_nodes(topology, &config, address_of)?));
+            return Ok(none(Manager::without_hosts(topology, &config, address_of)?));
         };
         let wrong = |why: String| ServiceError::State { path: path.clone(), why };
         let Some(stored) = Stored::read(path).map_err(wrong)? else {
-            return Ok(none(Manager::without_nodes(topology, &config, address_of)?));
+            return Ok(none(Manager::without_hosts(topology, &config, address_of)?));
         };
         let manager = Manager::restore(stored.manager.as_bytes(), topology, &config, address_of)
             .map_err(|error: SavedError| wrong(error.to_string()))?;
@@ -200,18 +200,6 @@ impl State {
             manager,
             hosts: stored.hosts.into_iter().map(host).collect(),
             jobs: stored.jobs.into_iter().map(job).collect(),
-        })
-    }
-
-    /// The number of a host, which is new if its place is. None: there are as many hosts as there may be.
-    fn number(&mut self, place: HostPlace) -> Option<u32> {
-        if let Some(known) = self.hosts.iter().position(|host| host.place == place) {
-            return Some(known as u32);
-        }
-        let number = self.hosts.len() as u32;
-        (number < self.manager.topology().nodes()).then(|| {
-            self.hosts.push(Host { place, name: format!("host {number}"), link: None, node: None });
-            number
         })
     }
 
@@ -287,6 +275,21 @@ impl Desk {
         }
     }
 
+    /// The number of a host, which is new if its place is.
+    fn number(&self, state: &mut State, place: HostPlace) -> Result<u32, String> {
+        if let Some(known) = state.hosts.iter().position(|host| host.place == place) {
+            return Ok(known as u32);
+        }
+        let number = state.hosts.len() as u32;
+        if number >= self.settings.hosts {
+            return Err(format!("{number} hosts are known, and no more may be: raise --hosts"));
+        }
+        state.hosts.push(Host { place, name: format!("host {number}"), link: None, node: None });
+        let actions = state.manager.host_back(NodeId(number));
+        self.carry_out(state, actions)?;
+        Ok(number)
+    }
+
     /// Returns the number of its host.
     fn register(
         &self,
@@ -295,8 +298,7 @@ impl Desk {
         (place, name, link): (HostPlace, String, LinkBytes),
     ) -> Result<u32, String> {
         let mut state = lock(&self.state);
-        let number =
-            state.number(place).ok_or_else(|| format!("{} hosts are known: raise --hosts", self.settings.hosts))?;
+        let number = self.number(&mut state, place)?;
         let an = AnId(number);
         let host = &mut state.hosts[number as usize];
         let is_same = host.link == Some(link);
@@ -358,9 +360,7 @@ impl Desk {
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let mut state = lock(&self.state);
         let state = &mut *state;
-        let full = || format!("{} hosts are known: raise --hosts", self.settings.hosts);
-        let numbers = places.iter().map(|&place| state.number(place).ok_or_else(full));
-        let numbers = numbers.collect::<Result<Vec<u32>, String>>()?;
+        let numbers = places.iter().map(|&place| self.number(state, place)).collect::<Result<Vec<u32>, String>>()?;
         let &own = numbers.first().ok_or("it has named no host")?;
         if !state.jobs.contains_key(&name) {
             self.begin_job(state, name, &numbers)?;

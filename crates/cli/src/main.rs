@@ -4,6 +4,7 @@
 //! Each subcommand is a module with `Args` and `main(Args) -> anyhow::Result<ExitCode>`; this file only lists them.
 //! Exit codes: 2 for an invalid command line, 1 for an error of the command itself; `run` has more (see [`run`]).
 
+mod aggregation;
 mod bench;
 mod env;
 mod info;
@@ -38,6 +39,8 @@ enum Command {
     Registers(registers::Args),
     Info(info::Args),
     Bench(bench::Args),
+    Manager(aggregation::ManagerArgs),
+    Aggregator(aggregation::AggregatorArgs),
     #[command(hide = true)]
     Agent(run::AgentArgs),
 }
@@ -53,6 +56,8 @@ fn main() -> ExitCode {
         Command::Registers(args) => registers::main(args),
         Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::Manager(args) => aggregation::manager_main(args),
+        Command::Aggregator(args) => aggregation::aggregator_main(args),
         Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {

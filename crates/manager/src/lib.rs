@@ -42,7 +42,7 @@ mod trees;
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::aggregation::{Part, Site};
-use selvedge_fabric::{AnId, Topology, Tree, TreeError, TreeSet, TreeSpec};
+use selvedge_fabric::{AnId, NodeId, Topology, Tree, TreeError, TreeSet, TreeSpec};
 use selvedge_nic::aggregation::{Failure, Limits};
 
 pub use actions::{Action, Step};
@@ -101,14 +101,15 @@ impl Manager {
         Ok(manager)
     }
 
-    /// As [`Manager::new`], over aggregation nodes of which none is there yet ([`Manager::node_back`]).
-    pub fn without_nodes(
+    /// As [`Manager::new`], over hosts of which none is there yet ([`Manager::host_back`]), nor its aggregation node ([`Manager::node_back`]).
+    pub fn without_hosts(
         topology: Topology,
         config: &Config,
         address: impl Fn(AnId) -> u64,
     ) -> Result<Manager, TreeError> {
         let mut manager = Manager::new(topology, config, address)?;
-        manager.lost = (0..manager.sites.len() as u32).map(|an| Part::An(AnId(an))).collect();
+        let nodes = (0..manager.topology.nodes()).map(|node| Part::Node(NodeId(node)));
+        manager.lost = (0..manager.sites.len() as u32).map(|an| Part::An(AnId(an))).chain(nodes).collect();
         manager.forest.current = None;
         Ok(manager)
     }

@@ -81,8 +81,10 @@ pub(crate) fn share(
     let children_max = nodes.values().map(|presence| presence.children).max().unwrap_or(0);
     let credits = of(limits.operand_blocks) / blocks_of_credit(bytes, children_max);
     // More than each group may have are of no use.
-    let credits = credits.clamp(1, (u64::from(groups) * u64::from(limits.credits)).max(1));
-    let quota = Quota { groups, credits: or(wanted.credits, credits), bytes };
+    let credits = or(wanted.credits, credits.clamp(1, (u64::from(groups) * u64::from(limits.credits)).max(1)));
+    // Each group needs one.
+    let groups = if wanted.groups == 0 { groups.min(credits) } else { groups };
+    let quota = Quota { groups, credits, bytes };
     for (an, presence) in nodes {
         let used = uses.get(an).copied().unwrap_or_default();
         if used.jobs >= limits.jobs {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Communicators as groups of aggregation nodes: live ones, of processes that share memory, or those in the switches of a simulated machine.
+//! Communicators as groups of aggregation nodes: live ones, of processes that share memory; those of several hosts; or those in the switches of a
+//! simulated machine.
 //!
 //! A communicator gets its group at the first collective operation that a node can carry out. All its processes come to that operation, so they
 //! agree there, by the MPI's own operations, on whether there is a group: if one process cannot take part, none does. An attribute of the
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Exchange, Idle, Member, Pending, Process, Shape, log};
+use selvedge_shm::aggregation::{Exchange, Idle, Member, Pending, Process, SEVERAL_HOSTS, Shape, log};
 use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation;
 
@@ -33,6 +34,8 @@ const GROUPS_MAX: usize = 256;
 pub enum Group {
     /// Its processes, in memory that they share.
     Live(Member),
+    /// Its processes, host by host, and nodes between the hosts.
+    Spanning(aggregation::Spanning),
     /// Nodes elsewhere.
     Elsewhere(aggregation::Group),
 }
@@ -43,6 +46,7 @@ impl Group {
     pub fn rank(&self) -> usize {
         match self {
             Group::Live(member) => member.rank(),
+            Group::Spanning(group) => group.rank(),
             Group::Elsewhere(group) => group.rank(),
         }
     }
@@ -51,7 +55,16 @@ impl Group {
     pub fn size(&self) -> usize {
         match self {
             Group::Live(member) => member.size(),
+            Group::Spanning(group) => group.size(),
             Group::Elsewhere(group) => group.size(),
+        }
+    }
+
+    /// For the log: between what the nodes are, if not between processes of a host.
+    fn between(&self) -> String {
+        match self {
+            Group::Spanning(group) => format!(" of {} hosts", group.hosts()),
+            _ => String::new(),
         }
     }
 
@@ -60,6 +73,7 @@ impl Group {
     pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
         match self {
             Group::Live(member) => Some(member.complete(operation, idle)),
+            Group::Spanning(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
             Group::Elsewhere(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
         }
     }
@@ -130,7 +144,9 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
         let name = || format!("communicator {comm:#x}, process {rank} of {size}");
         match &group {
             Ok(_) if rank != 0 => {}
-            Ok(_) => log::info(|| format!("{}: its collective operations go through aggregation nodes", name())),
+            Ok(group) => log::info(|| {
+                format!("{}: its collective operations go through aggregation nodes{}", name(), group.between())
+            }),
             Err(reason) => log::info(|| format!("{}: its collective operations are the MPI's: {reason}", name())),
         }
     }
@@ -198,6 +214,12 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
         return formed.map(Group::Elsewhere);
     }
     let process = Process { rank, size, place: own_place(), refuses };
-    let shape = Shape { members: size as u32, credits: CREDITS, bytes: BYTES };
-    Member::form(&process, shape, exchange).map(Group::Live)
+    let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
+    match Member::form(&process, shape(size), exchange) {
+        Err(why) if why == SEVERAL_HOSTS => {
+            let formed = aggregation::Spanning::form((rank, size), own_place(), shape, refuses, exchange);
+            formed.map(Group::Spanning).map_err(|why| format!("{SEVERAL_HOSTS}: {why}"))
+        }
+        formed => formed.map(Group::Live),
+    }
 }

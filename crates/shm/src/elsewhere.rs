@@ -151,7 +151,7 @@ impl Interface {
     }
 
     /// Whether a process of another host may still answer.
-    pub(crate) fn answers_elsewhere(&self, id: u64) -> bool {
+    pub fn answers_elsewhere(&self, id: u64) -> bool {
         self.way_elsewhere(id).is_some()
     }
 

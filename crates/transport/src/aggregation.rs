@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This process as a member of groups whose aggregation nodes are elsewhere: in the switches of a simulated machine (seed 001, section III).
+//! This process as a member of groups whose aggregation nodes are elsewhere: in the switches of a simulated machine, or processes of hosts (seed
+//! 001, section III).
 //!
 //! ```text
-//! grant of the job (a file) ──> Aggregation: a NIC with memberships
+//! grant of the job (a file, or the manager's) ──> Aggregation: a NIC with memberships
 //!                                  │ Group::form: join, until all members have joined
 //! Pending ──> Group::complete ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
 //! ```
@@ -23,93 +24,28 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
 
 use selvedge_fabric::NodeId;
-use selvedge_manager::Granted;
-use selvedge_nic::Limits;
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::member::{GroupState, Pieces};
-use selvedge_nic::aggregation::message::{Message, Reduction, Sender};
+use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_nic::tables::{Command, Side};
-use selvedge_shm::Interface;
 use selvedge_shm::aggregation::{Buffer, Elements, Exchange, Idle, Pending, What, part_of_window};
-use selvedge_shm::config::MEMBER_NI;
-
-use crate::process::{Opened, Process};
+use selvedge_shm::simulated::is_simulated;
 
 mod hello;
 mod number;
+mod share;
+mod spanning;
+
+/// The number of the NIC with which a process is a member of groups.
+pub const MEMBER_NI: u16 = selvedge_shm::config::MEMBER_NI as u16;
 
 use hello::{Hello, VERSION};
 use number::Number;
-
-/// The longest operation that nodes carry out, in requests, unless `SELVEDGE_AGGREGATION_BYTES` says otherwise: beyond, the hosts' own algorithms are
-/// faster on switches whose data path is no faster than one link.
-const LONGEST_REQUESTS: u64 = 16;
-
-/// This process's share of the aggregation nodes.
-pub struct Aggregation {
-    /// The claim to its id lasts as long.
-    opened: Opened,
-    granted: Granted,
-    /// This process's number in the job.
-    process: u64,
-    /// Bytes of the longest operation that it wants nodes to carry out.
-    longest: u64,
-}
-
-impl Aggregation {
-    /// The share of this process. The error says why it has none.
-    pub fn of_process() -> Result<&'static Aggregation, String> {
-        static FOUND: OnceLock<Result<Aggregation, String>> = OnceLock::new();
-        FOUND.get_or_init(Aggregation::open).as_ref().map_err(Clone::clone)
-    }
-
-    fn open() -> Result<Aggregation, String> {
-        let process = Process::current().map_err(|error| error.to_string())?;
-        let path = process.directory().grant();
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err("the job has no share of aggregation nodes".to_owned());
-            }
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        let granted = Granted::restore(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-        let number = u64::from(process.rank());
-        node_of(&granted, number).ok_or("the job's share of aggregation nodes is not this process's")?;
-        let quota = granted.quota;
-        let limits = Limits { memberships: quota.groups, member_operations: quota.credits_each(), ..Limits::NONE };
-        let opened = process.open(MEMBER_NI, None, &limits.clamped()).map_err(|error| error.to_string())?;
-        let longest = process.settings.aggregation_bytes.unwrap_or(u64::from(quota.bytes) * LONGEST_REQUESTS);
-        Ok(Aggregation { opened, granted, process: number, longest })
-    }
-
-    /// A number for a group whose first member is this process. None: none is free.
-    fn number(&self) -> Option<Number> {
-        let processes = self.granted.members.iter().map(|member| member.process.saturating_add(1)).max()?;
-        Number::take(self.process, processes)
-    }
-
-    fn interface(&self) -> &Arc<Interface> {
-        &self.opened.interface
-    }
-
-    fn send(&self, node: u64, message: Message, payload: u64) -> Result<(), Failure> {
-        let sender = Sender { address: self.interface().id(), key: self.granted.key };
-        let source = Side { start: payload, ..Side::NOWHERE };
-        let request = message.encode(sender);
-        let command = Command { request, target: node, user_ptr: 0, source, sink: Side::NOWHERE };
-        self.interface().start(&command).map_err(|_| Failure::Lost)
-    }
-}
-
-/// The end node of a process of the job.
-fn node_of(granted: &Granted, process: u64) -> Option<NodeId> {
-    granted.members.iter().find(|member| member.process == process).map(|member| member.node)
-}
+pub use share::Aggregation;
+use share::Wait;
+pub use spanning::Spanning;
 
 /// What a process says while a group forms.
 mod joining {
@@ -144,30 +80,39 @@ impl Group {
         exchange: &mut dyn Exchange,
     ) -> Result<Group, String> {
         let own = refuses.map_or_else(Aggregation::of_process, Err);
-        let taken = own.as_ref().ok().filter(|_| rank == 0).and_then(|own| own.number());
+        Group::form_with(Some(own), (rank, size), exchange)?.ok_or_else(|| "it takes no part".to_owned())
+    }
+
+    /// As [`Group::form`], for a process with a share. None: it is no member, and follows what members say; so is the group.
+    fn form_with(
+        own: Option<Result<&'static Aggregation, String>>,
+        (rank, size): (usize, usize),
+        exchange: &mut dyn Exchange,
+    ) -> Result<Option<Group>, String> {
+        let share = own.as_ref().and_then(|own| own.as_ref().ok().copied());
+        let taken = share.filter(|_| rank == 0).and_then(Aggregation::number);
         let hello = Hello {
             version: VERSION,
-            process: own.as_ref().map_or(0, |own| own.process + 1),
+            node: share.map_or(0, |own| u64::from(own.node().0) + 1),
             number: taken.as_ref().map_or(u64::MAX, |number| number.get().into()),
-            longest: own.as_ref().map_or(0, |own| own.longest),
+            longest: share.map_or(0, Aggregation::longest),
         };
         let all = exchange.gather(&hello.words())?;
         let all = Hello::all(&all);
-        let own = own?;
+        let own = own.transpose()?;
         if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
             return Err("its processes have several versions of this library".to_owned());
         }
-        if let Some(other) = all.iter().position(|hello| hello.process == 0) {
+        if let Some(other) = all.iter().position(|hello| hello.node == 0) {
             return Err(format!("process {other} takes no part"));
         }
-        let number = all.first().and_then(|first| u32::try_from(first.number).ok());
-        let number = taken.or_else(|| Number::claim(number.filter(|_| rank != 0)?));
-        let nodes: Option<Vec<NodeId>> = all.iter().map(|hello| node_of(&own.granted, hello.process - 1)).collect();
-        let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
-        let joined = match (number, nodes) {
-            (Some(number), Some(nodes)) => Group::join(own, number, (rank, size), (&nodes, longest)),
-            _ => Err(Failure::NoGroup),
-        };
+        let joined = own.map(|own| {
+            let number = all.first().and_then(|first| u32::try_from(first.number).ok());
+            let number = taken.or_else(|| Number::claim(number.filter(|_| rank != 0)?)).ok_or(Failure::NoGroup)?;
+            let nodes: Vec<NodeId> = all.iter().map(|hello| NodeId((hello.node - 1) as u32)).collect();
+            let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
+            Group::join(own, number, (rank, size), (&nodes, longest))
+        });
         Group::finish(joined, exchange)
     }
 
@@ -178,8 +123,10 @@ impl Group {
         (rank, size): (usize, usize),
         (nodes, longest): (&[NodeId], u64),
     ) -> Result<Group, Failure> {
-        let (node, join) = aggregation.granted.join(number.get(), rank, nodes).ok_or(Failure::NoTree)?;
-        let made = aggregation.interface().lock().member().join(node, aggregation.granted.key, &join);
+        let granted = aggregation.granted();
+        let (node, join) = granted.join(number.get(), rank, nodes).ok_or(Failure::NoTree)?;
+        let node = aggregation.id_of(node).ok_or(Failure::NoTree)?;
+        let made = aggregation.interface().lock().member().join(node, granted.key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         let group = Group {
             aggregation,
@@ -198,33 +145,45 @@ impl Group {
         Ok(group)
     }
 
-    /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined.
-    fn finish(joined: Result<Group, Failure>, exchange: &mut dyn Exchange) -> Result<Group, String> {
+    /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined. `joined`: None at a process that is
+    /// no member.
+    fn finish(joined: Option<Result<Group, Failure>>, exchange: &mut dyn Exchange) -> Result<Option<Group>, String> {
+        let mut wait = Wait::default();
         loop {
-            let state = match &joined {
+            let state = joined.as_ref().map(|joined| match joined {
                 Ok(group) => group.state(),
                 Err(failure) => GroupState::Failed(*failure),
-            };
+            });
             let own = match state {
-                GroupState::Joining => joining::GOES_ON,
-                GroupState::Ready { .. } => joining::READY,
-                GroupState::Failed(_) => joining::FAILED,
+                Some(GroupState::Ready { .. }) => joining::READY,
+                Some(GroupState::Failed(_)) => joining::FAILED,
+                Some(GroupState::Joining) | None => joining::GOES_ON,
             };
             let all = exchange.gather(&[own])?;
             if let Some(other) = all.iter().position(|&state| state == joining::FAILED) {
                 return Err(match state {
-                    GroupState::Failed(failure) => failure.to_string(),
+                    Some(GroupState::Failed(failure)) => failure.to_string(),
                     _ => format!("process {other} could not join"),
                 });
             }
-            if let (GroupState::Ready { credits, bytes }, true) =
-                (state, all.iter().all(|&state| state == joining::READY))
-            {
-                let mut group = joined.map_err(|failure| failure.to_string())?;
-                (group.credits, group.bytes) = (credits as usize, bytes as usize);
-                (group.zeros, group.unwanted) = (vec![0; group.bytes], vec![0; group.bytes]);
+            if all.iter().all(|&state| state == joining::READY) {
+                let mut group = joined.transpose().map_err(|failure| failure.to_string())?;
+                if let (Some(group), Some(GroupState::Ready { credits, bytes })) = (&mut group, state) {
+                    (group.credits, group.bytes) = (credits as usize, bytes as usize);
+                    (group.zeros, group.unwanted) = (vec![0; group.bytes], vec![0; group.bytes]);
+                }
                 return Ok(group);
             }
+            if let Some(Ok(group)) = &joined {
+                group.look(&mut wait);
+            }
+        }
+    }
+
+    /// Lets messages of the node come in while it forms. In virtual time the exchange does.
+    fn look(&self, wait: &mut Wait) {
+        if !is_simulated() {
+            self.aggregation.rest(self.node, wait, || self.state() != GroupState::Joining);
         }
     }
 
@@ -244,15 +203,7 @@ impl Group {
 
     /// Whether the nodes carry an operation out. All members say the same.
     pub fn takes(&self, operation: &Pending) -> bool {
-        let bytes = match operation.what() {
-            What::Allgather { .. } => operation.bytes().saturating_mul(self.size),
-            _ => operation.bytes(),
-        };
-        let element = match operation.what() {
-            What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => elements.size_bytes(),
-            _ => 1,
-        };
-        bytes as u64 <= self.longest && (bytes == 0 || element <= self.bytes)
+        takes(operation, self.size, self.longest, self.bytes)
     }
 
     /// Carries an operation out, which the nodes take ([`Group::takes`]). `idle` is called while it waits.
@@ -353,28 +304,34 @@ impl Group {
         Ok(number)
     }
 
-    /// Waits for the outcome of an operation of the node. `idle` may use other NICs of the process, so it is called between waits: one of
-    /// them ends with each change.
+    /// Waits for the outcome of an operation of the node. `idle` may use other NICs of the process, so it is called between waits.
     fn wait(&self, number: u64, idle: Idle<'_>) -> Result<(), Failure> {
-        let interface = self.aggregation.interface();
-        let take = || interface.lock_to_post().member().take(self.handle, number);
+        let take = || self.aggregation.interface().lock_to_post().member().take(self.handle, number);
+        let (mut wait, mut outcome) = (Wait::default(), take());
         loop {
-            if let Some(outcome) = take() {
+            if let Some(outcome) = outcome {
                 return outcome;
             }
             idle();
-            let mut looks = 0;
-            let changed = || {
-                looks += 1;
-                take().map(Some).or((looks > 1).then_some(None))
-            };
-            match interface.wait(None, changed) {
-                Ok(Some(outcome)) => return outcome,
-                Ok(None) => {}
-                Err(_) => return Err(Failure::Lost),
-            }
+            self.aggregation.rest(self.node, &mut wait, || {
+                outcome = take();
+                outcome.is_some()
+            });
         }
     }
+}
+
+/// Whether nodes carry an operation of so many members out: up to a length, with elements of no more bytes than a request has.
+fn takes(operation: &Pending, members: usize, longest: u64, request_bytes: usize) -> bool {
+    let bytes = match operation.what() {
+        What::Allgather { .. } => operation.bytes().saturating_mul(members),
+        _ => operation.bytes(),
+    };
+    let element = match operation.what() {
+        What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => elements.size_bytes(),
+        _ => 1,
+    };
+    bytes as u64 <= longest && (bytes == 0 || element <= request_bytes)
 }
 
 /// The reduction by which bytes of one member reach all.

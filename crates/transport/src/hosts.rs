@@ -25,6 +25,7 @@ use selvedge_net::{
     ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
+use selvedge_nic::tables::kind;
 use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
@@ -124,6 +125,12 @@ impl Hosts {
         OPENED.get_or_init(open).clone()
     }
 
+    /// Links of this process's own to aggregation nodes, whose secret is that of their manager.
+    pub fn of_aggregation(settings: &HostSettings, secret: Vec<u8>) -> Result<Arc<Hosts>, HostsError> {
+        let settings = HostSettings { secret: Some(secret), ..settings.clone() };
+        Hosts::open(&settings, None, settings.progress, Names::AsMet)
+    }
+
     /// Whether this process's transports are to have links, as far as can be said without opening any.
     pub fn wanted_by_transports() -> bool {
         static WANTED: OnceLock<bool> = OnceLock::new();
@@ -148,22 +155,10 @@ impl Hosts {
         progress: Progress,
         names: Names,
     ) -> Result<Arc<Hosts>, HostsError> {
-        let at = own_address(settings)?;
         let inbox = Arc::new(Inbox::default());
-        let secret = settings.secret.clone().ok_or(HostsError::Secret)?;
-        let links = Links::open(
-            selvedge_net::Settings {
-                at,
-                provider: settings.provider.clone(),
-                secret: secret.clone(),
-                nid,
-                check: settings.check,
-                progress,
-                timeout: settings.timeout,
-                faults: settings.faults.clone()?,
-            },
-            inbox.clone(),
-        )?;
+        let links = link_settings(settings, nid, progress)?;
+        let secret = links.secret.clone();
+        let links = Links::open(links, inbox.clone())?;
         let hosts = Arc::new(Hosts { links, names, secret, timeout: settings.timeout });
         let _ = inbox.hosts.set(Arc::downgrade(&hosts));
         close_at_exit(&hosts);
@@ -234,6 +229,9 @@ impl Hosts {
         }
         let Names::Job { peers, .. } = &self.names else {
             let origin = id_of(from, packet.origin as u32);
+            if (kind::AGGREGATION_REQUEST..=kind::AGGREGATION_DOWN).contains(&packet.kind) {
+                return Ok(Packet { origin, initiator: origin, ..packet });
+            }
             let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);
             return Ok(Packet { origin, initiator: (origin >> 32) << (32 + ENDPOINT_BITS) | below, ..packet });
         };
@@ -250,6 +248,24 @@ impl Hosts {
         };
         if is_origin { Ok(packet) } else { Err(()) }
     }
+}
+
+/// The settings of links of this process. `nid`: the number of its host in a job that numbers hosts.
+pub fn link_settings(
+    settings: &HostSettings,
+    nid: Option<u32>,
+    progress: Progress,
+) -> Result<selvedge_net::Settings, HostsError> {
+    Ok(selvedge_net::Settings {
+        at: own_address(settings)?,
+        provider: settings.provider.clone(),
+        secret: settings.secret.clone().ok_or(HostsError::Secret)?,
+        nid,
+        check: settings.check,
+        progress,
+        timeout: settings.timeout,
+        faults: settings.faults.clone()?,
+    })
 }
 
 fn are_wanted(reach: Option<bool>, spans_hosts: Option<bool>) -> bool {

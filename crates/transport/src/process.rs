@@ -103,7 +103,7 @@ impl Process {
         if let Some(process) = current.as_ref() {
             return Ok(process.clone());
         }
-        start_logging();
+        start_logging("warn");
         raise_file_limit();
         let settings = Settings::from_environment();
         let (rank, size, place) = match place_in_environment() {
@@ -406,9 +406,10 @@ fn place_in_environment() -> Option<(String, u32, u32)> {
     Some((std::env::var("SELVEDGE_JOB").ok()?, number("SELVEDGE_RANK")?, number("SELVEDGE_SIZE")?))
 }
 
-fn start_logging() {
+/// Prints log lines on standard error: those that `SELVEDGE_LOG` says, else those of a level and above.
+pub fn start_logging(level: &str) {
     if !LOGGING.swap(true, SeqCst) {
-        let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "warn".into());
+        let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| level.into());
         let _ = env_logger::Builder::new().parse_filters(&filter).format_target(false).try_init();
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! A malformed value is reported on standard error and replaced by the default.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use selvedge_aggregator::share::ManagerAt;
 use selvedge_net::{Check, Faults, FaultsError, Progress};
 use selvedge_nic::Limits;
 use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
@@ -76,8 +78,21 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_AGGREGATION_BYTES",
         values: "bytes, with K, M, G or T",
         default: "16 requests of an aggregation node",
-        text: "MPI on simulated machines whose switches reduce: the longest operation that they carry out. Longer ones are the MPI's. The same \
-               for all processes of a job.",
+        text: "MPI with aggregation nodes in switches or on other hosts: the longest operation that they carry out. Longer ones are the MPI's. \
+               The same for all processes of a job.",
+    },
+    Variable {
+        name: "SELVEDGE_MANAGER",
+        values: "host:port",
+        default: "given by selvedge run --aggregation",
+        text: "MPI on several hosts: the aggregation manager (selvedge manager) whose nodes reduce for communicators of several hosts. Without \
+               one the operations of these are the MPI's.",
+    },
+    Variable {
+        name: "SELVEDGE_MANAGER_SECRET",
+        values: "hexadecimal digits",
+        default: "SELVEDGE_SECRET",
+        text: "What aggregation manager, nodes and processes have in common and nobody else knows. It is shown nowhere.",
     },
     Variable {
         name: "GASNET_MAX_SEGSIZE",
@@ -372,6 +387,27 @@ impl HostSettings {
             },
         }
     }
+}
+
+/// Where the aggregation manager of this process's job is, and its secret; `Ok(None)`: the user has named none.
+pub fn manager(silence: Duration) -> Result<Option<ManagerAt>, String> {
+    let Ok(name) = std::env::var("SELVEDGE_MANAGER") else { return Ok(None) };
+    let name = name.trim();
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let found = name.to_socket_addrs().map_err(|error| format!("SELVEDGE_MANAGER={name}: {error}; it is host:port"))?;
+    let at = found.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| format!("SELVEDGE_MANAGER={name} has no address"))?;
+    Ok(Some(ManagerAt { at, secret: manager_secret()?, silence }))
+}
+
+/// The secret of the aggregation manager.
+pub fn manager_secret() -> Result<Vec<u8>, String> {
+    let (name, text) = ["SELVEDGE_MANAGER_SECRET", "SELVEDGE_SECRET"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().map(|text| (name, text)))
+        .unwrap_or_default();
+    parse_hexadecimal(text.trim()).ok_or_else(|| format!("{name} is not made of pairs of hexadecimal digits"))
 }
 
 fn parse_hexadecimal(text: &str) -> Option<Vec<u8>> {

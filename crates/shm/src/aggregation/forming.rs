@@ -107,6 +107,8 @@ pub const SEVERAL_HOSTS: &str = "its processes are on several hosts";
 impl Forming {
     /// The most words of a process, and of a conclusion.
     pub const WORDS_MAX: usize = Hello::WORDS + 2;
+    /// Rounds, if there will be a group.
+    pub const ROUNDS: usize = 3;
 
     pub fn new(process: Process, shape: Shape) -> Forming {
         let (mut shared, mut card) = (None, Card::default());

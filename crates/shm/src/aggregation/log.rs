@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What front doors of groups say on standard error, as `SELVEDGE_LOG` asks: their processes may have no logger, or one of their own.
 
+use std::io::Write;
 use std::sync::OnceLock;
 
 /// Prints with `SELVEDGE_LOG=info`, `debug` or `trace`.
 pub fn info(text: impl FnOnce() -> String) {
     if level() >= 3 {
-        eprintln!("selvedge: {}", text());
+        say(&text());
     }
 }
 
 /// Prints unless `SELVEDGE_LOG` is `off` or `error`.
 pub fn warn(text: impl FnOnce() -> String) {
     if level() >= 2 {
-        eprintln!("selvedge: {}", text());
+        say(&text());
     }
 }
 
 /// Prints unless `SELVEDGE_LOG` is `off`.
 pub fn error(text: impl FnOnce() -> String) {
     if level() >= 1 {
-        eprintln!("selvedge: {}", text());
+        say(&text());
     }
+}
+
+/// Writes a line at once, so that those of several processes do not mix. A failure is ignored, because the stream may be closed.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("selvedge: {text}\n").as_bytes());
 }
 
 fn level() -> u8 {

@@ -2,14 +2,14 @@
 //! What a process says when a group forms: words that every process gives to every other.
 
 /// Version of these words.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// What a process says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub version: u64,
-    /// Its number in the job, plus one. 0: it takes no part.
-    pub process: u64,
+    /// Its end node, plus one. 0: it takes no part.
+    pub node: u64,
     /// The number of the group, if the process is the first. Above 2^32: it has none.
     pub number: u64,
     /// Bytes of the longest operation that it wants nodes to carry out.
@@ -20,14 +20,14 @@ impl Hello {
     const WORDS: usize = 4;
 
     pub fn words(&self) -> [u64; Hello::WORDS] {
-        [self.version, self.process, self.number, self.longest]
+        [self.version, self.node, self.number, self.longest]
     }
 
     /// What the processes have said, in their order.
     pub fn all(words: &[u64]) -> Vec<Hello> {
         let chunks = words.chunks_exact(Hello::WORDS);
         let hello = |words: &[u64]| match *words {
-            [version, process, number, longest] => Some(Hello { version, process, number, longest }),
+            [version, node, number, longest] => Some(Hello { version, node, number, longest }),
             _ => None,
         };
         chunks.filter_map(hello).collect()
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_were_said() {
-        let hello = |process| Hello { version: VERSION, process, number: 7, longest: 9 };
+        let hello = |node| Hello { version: VERSION, node, number: 7, longest: 9 };
         let words: Vec<u64> = (0..3).flat_map(|process| hello(process).words()).collect();
         assert_eq!(Hello::all(&words), [hello(0), hello(1), hello(2)]);
         assert_eq!(Hello::all(&words[..7]), [hello(0)]);

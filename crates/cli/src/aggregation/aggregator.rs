@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge aggregator`: an aggregation node on this host.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use selvedge_aggregator::node::{AggregationNode, Settings};
+use selvedge_job::own_place;
+use selvedge_net::Progress;
+use selvedge_transport::hosts::link_settings;
+use selvedge_transport::process::start_logging;
+use selvedge_transport::settings::HostSettings;
+
+/// Be an aggregation node: reduce what processes of this host, and aggregation nodes of others, send.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The manager [default: that of SELVEDGE_MANAGER]
+    #[arg(long, value_name = "HOST:PORT")]
+    manager: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Prints `ready` when the manager has taken it. One on each host is enough. SELVEDGE_NET_INTERFACE and the like say how other hosts \
+reach this one (`selvedge info`).";
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    start_logging("warn");
+    if let Some(manager) = &args.manager {
+        // SAFETY: this process has one thread, so nothing else reads the environment meanwhile.
+        unsafe { std::env::set_var("SELVEDGE_MANAGER", manager) };
+    }
+    let host_settings = HostSettings::from_environment();
+    let manager = selvedge_transport::settings::manager(host_settings.timeout).map_err(anyhow::Error::msg)?;
+    let manager = manager.context("there is no manager: give --manager or SELVEDGE_MANAGER")?;
+    let links = HostSettings { secret: Some(manager.secret.clone()), ..host_settings };
+    let links = link_settings(&links, None, Progress::Thread)?;
+    let settings = Settings {
+        manager: manager.at,
+        secret: manager.secret,
+        silence: manager.silence,
+        place: own_place(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        member_ni: selvedge_transport::aggregation::MEMBER_NI,
+    };
+    let node = AggregationNode::open(settings, links)?;
+    let ended = node.run(|| super::say_ready("ready"));
+    match ended {
+        Ok(never) => match never {},
+        Err(error) => Err(error.into()),
+    }
+}

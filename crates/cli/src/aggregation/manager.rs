@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge manager`: the aggregation manager of some hosts.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use selvedge_aggregator::service::{Service, Settings};
+use selvedge_aggregator::share::{ManagerAt, show};
+use selvedge_nic::aggregation::Limits;
+use selvedge_transport::process::start_logging;
+
+/// Manage the aggregation nodes of some hosts: trees, and each job's share of them.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Where to listen: `address:port`; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7390")]
+    listen: String,
+
+    /// Keep the state in this file, and begin with it
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// The most hosts
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    hosts: u32,
+
+    /// The most children of an aggregation node
+    #[arg(long, value_name = "N", default_value_t = Limits::DEFAULT.children, value_parser = clap::value_parser!(u32).range(2..=64))]
+    radix: u32,
+
+    /// What a job gets of each aggregation node, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    share: u32,
+
+    /// Bytes of an operation; longer ones are carried out in pieces
+    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
+    bytes: u32,
+
+    /// Print hosts, trees and jobs of the manager that SELVEDGE_MANAGER names
+    #[arg(long)]
+    show: bool,
+}
+
+const AFTER_HELP: &str = "\
+Prints where it listens. Start `selvedge aggregator` on the hosts, and programs, with SELVEDGE_MANAGER set to this. \
+SELVEDGE_MANAGER_SECRET, hexadecimal digits that all of them have, keeps strangers out. SELVEDGE_LOG=warn prints less.";
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    if args.show {
+        start_logging("warn");
+        let silence = selvedge_aggregator::SILENCE;
+        let at = selvedge_transport::settings::manager(silence).map_err(anyhow::Error::msg)?;
+        let at: ManagerAt = at.context("SELVEDGE_MANAGER names no manager")?;
+        print!("{}", show(&at).map_err(anyhow::Error::msg)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    start_logging("info");
+    let found = args.listen.to_socket_addrs().with_context(|| format!("--listen {}", args.listen))?;
+    let Some(at) = found.into_iter().next() else { bail!("--listen {} has no address", args.listen) };
+    let settings = Settings {
+        secret: super::secret()?,
+        hosts: args.hosts,
+        radix: args.radix,
+        share: args.share,
+        bytes: args.bytes,
+        state: args.state,
+        ..Settings::default()
+    };
+    let service = Service::open(at, settings)?;
+    super::say_ready(&reached_at(service.at()?).to_string());
+    Err(service.run()).context("the manager cannot listen any more")
+}
+
+/// Where others reach who listens at an address.
+fn reached_at(at: SocketAddr) -> SocketAddr {
+    if !at.ip().is_unspecified() {
+        return at;
+    }
+    let usable = |ip: &IpAddr| !ip.is_loopback() && ip.is_ipv4() && TcpListener::bind((*ip, 0)).is_ok();
+    let own = if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip()).find(usable);
+    SocketAddr::new(own.unwrap_or(at.ip()), at.port())
+}
