@@ -125,10 +125,9 @@ impl Hosts {
         OPENED.get_or_init(open).clone()
     }
 
-    /// Links of this process's own to aggregation nodes, whose secret is that of their manager.
-    pub fn of_aggregation(settings: &HostSettings, secret: Vec<u8>) -> Result<Arc<Hosts>, HostsError> {
-        let settings = HostSettings { secret: Some(secret), ..settings.clone() };
-        Hosts::open(&settings, None, settings.progress, Names::AsMet)
+    /// Links of this process's own to aggregation nodes ([`HostSettings::of_aggregation`]).
+    pub fn of_aggregation(settings: &HostSettings) -> Result<Arc<Hosts>, HostsError> {
+        Hosts::open(settings, None, settings.progress, Names::AsMet)
     }
 
     /// Whether this process's transports are to have links, as far as can be said without opening any.

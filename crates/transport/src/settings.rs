@@ -410,6 +410,15 @@ pub fn manager_secret() -> Result<Vec<u8>, String> {
     parse_hexadecimal(text.trim()).ok_or_else(|| format!("{name} is not made of pairs of hexadecimal digits"))
 }
 
+impl HostSettings {
+    /// The settings of links to aggregation nodes, whose secret is that of their manager.
+    pub fn of_aggregation(self, secret: Vec<u8>) -> HostSettings {
+        // Programs and nodes may have several libfabrics. Some have another first provider, but all of them this.
+        let provider = self.provider.unwrap_or_else(|| "tcp;ofi_rxm".to_owned());
+        HostSettings { secret: Some(secret), provider: Some(provider), ..self }
+    }
+}
+
 fn parse_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;
     (digits.len() % 2 == 0).then(|| digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect())

@@ -33,8 +33,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let host_settings = HostSettings::from_environment();
     let manager = selvedge_transport::settings::manager(host_settings.timeout).map_err(anyhow::Error::msg)?;
     let manager = manager.context("there is no manager: give --manager or SELVEDGE_MANAGER")?;
-    let links = HostSettings { secret: Some(manager.secret.clone()), ..host_settings };
-    let links = link_settings(&links, None, Progress::Thread)?;
+    let links = link_settings(&host_settings.of_aggregation(manager.secret.clone()), None, Progress::Thread)?;
     let settings = Settings {
         manager: manager.at,
         secret: manager.secret,

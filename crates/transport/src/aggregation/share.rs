@@ -117,7 +117,8 @@ impl Aggregation {
         let own = granting.hosts.iter().find(|(place, _)| Some(place) == places.first());
         let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
         let granted = granting.granted.clone();
-        let hosts = Hosts::of_aggregation(&host_settings, manager.secret).map_err(|error| error.to_string())?;
+        let hosts =
+            Hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
         let settings = Settings::from_environment();
         let meeting = meeting::join().map_err(|error| error.to_string())?;
         let config = Config {
