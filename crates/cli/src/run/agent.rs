@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use selvedge_job::JobDirectory;
 use serde::{Deserialize, Serialize};
 
+use super::aggregation::{Service, start_node};
 use super::channel::{Channel, Ended, Hello, Report, Request, greeting};
 use super::ranks::{self, Ranks};
 use super::signals::{Signals, signal_rank};
@@ -59,6 +60,8 @@ pub(super) struct Among {
     pub(super) address: IpAddr,
     /// In hexadecimal digits.
     pub(super) secret: String,
+    /// Where the job's aggregation manager is, if it has one.
+    pub(super) manager: Option<String>,
 }
 
 /// Serves a launcher (started by `selvedge run --hosts`).
@@ -80,7 +83,7 @@ pub fn main(args: AgentArgs) -> Result<ExitCode> {
     }
     let signals = Signals::block().context("cannot block and read signals")?;
     let channel = take_channel().context("cannot take standard input and output")?;
-    let mut agent = Agent { channel, signals, ranks: None, over: false };
+    let mut agent = Agent { channel, signals, ranks: None, node: None, over: false };
     agent.channel.send_text(&greeting(&Hello::own()));
     while !agent.over {
         agent.turn()?;
@@ -161,6 +164,8 @@ struct Agent {
     channel: Channel,
     signals: Signals,
     ranks: Option<Ranks>,
+    /// The aggregation node of this host.
+    node: Option<Service>,
     over: bool,
 }
 
@@ -246,8 +251,8 @@ impl Agent {
     fn serve(&mut self, request: Request) {
         match request {
             Request::Start(start) => match prepare(*start, &self.signals) {
-                Ok(ranks) => {
-                    self.ranks = Some(ranks);
+                Ok((ranks, node)) => {
+                    (self.ranks, self.node) = (Some(ranks), node);
                     self.channel.send(Report::Ready);
                 }
                 Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
@@ -285,7 +290,7 @@ impl Agent {
 }
 
 /// Takes over environment and folder, finds the program, and makes the job's directory.
-fn prepare(start: Start, signals: &Signals) -> Result<Ranks, Refusal> {
+fn prepare(start: Start, signals: &Signals) -> Result<(Ranks, Option<Service>), Refusal> {
     let Start { args, job, ranks, environment, folder, among } = start;
     take_environment(environment);
     std::env::set_current_dir(&folder).map_err(|error| {
@@ -301,10 +306,15 @@ fn prepare(start: Start, signals: &Signals) -> Result<Ranks, Refusal> {
     let failed = |error: anyhow::Error| Refusal::new(format!("{error:#}"));
     let (parent, directory) = make_directory(&args, Some(job)).map_err(failed)?;
     own_directory(&directory).map_err(|why| Refusal::new(format!("{} {why}", directory.path().display())))?;
+    let node = among.as_ref().and_then(|among| {
+        let at = among.manager.as_ref()?;
+        Some(start_node(at, among.address, &among.secret))
+    });
+    let node = node.transpose().map_err(failed)?;
     let variables = among.map(|among| variables(among, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
     match SpawnPlan::new(&args, share, executable, &directory, &parent) {
-        Ok(plan) => Ok(Ranks::new(directory, plan, signals.mask_before())),
+        Ok(plan) => Ok((Ranks::new(directory, plan, signals.mask_before()), node)),
         Err(error) => {
             let _ = directory.remove();
             Err(failed(error))
@@ -334,14 +344,17 @@ fn check_address(address: IpAddr) -> Result<(), Refusal> {
 }
 
 fn variables(among: Among, ranks_here: usize) -> Vec<(&'static str, OsString)> {
-    vec![
+    let manager = among.manager.map(|at| [("SELVEDGE_MANAGER", at), ("SELVEDGE_MANAGER_SECRET", among.secret.clone())]);
+    let manager = manager.into_iter().flatten().map(|(name, value)| (name, value.into()));
+    let own = [
         ("SELVEDGE_HOST", among.host.to_string().into()),
         ("SELVEDGE_HOSTS", among.hosts.to_string().into()),
         ("SELVEDGE_NET_ADDRESS", among.address.to_string().into()),
         ("SELVEDGE_SECRET", among.secret.into()),
         // As of MPICH's launcher.
         ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
-    ]
+    ];
+    own.into_iter().chain(manager).collect()
 }
 
 /// Replaces the environment, except for what is of this host.

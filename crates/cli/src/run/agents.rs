@@ -20,6 +20,7 @@ use selvedge_job::Identity;
 
 use super::Args;
 use super::agent::{Among, Start, environment_to_forward};
+use super::aggregation::{Service, start_manager};
 use super::channel::{Report, Request};
 use super::hosts::{HostEntry, place};
 use super::link::{Heard, Link, RemoteShell, is_this_host};
@@ -42,6 +43,8 @@ pub(super) struct Agents {
     /// The host of each rank.
     pub(super) host_of: Vec<usize>,
     pub(super) job: String,
+    /// It lives as long as the job.
+    pub(super) manager: Option<Service>,
 }
 
 /// Why there is no job. Everything is reported.
@@ -72,9 +75,12 @@ pub(super) fn prepare(
             }
         }
     }
-    let mut preparation = Preparation { args, signals, deadline, links, host_of };
+    let mut preparation = Preparation { args, signals, deadline, links, host_of, manager: None };
     match preparation.run()? {
-        Ok(job) => Ok(Ok(Agents { links: preparation.links, host_of: preparation.host_of, job })),
+        Ok(job) => {
+            let Preparation { links, host_of, manager, .. } = preparation;
+            Ok(Ok(Agents { links, host_of, job, manager }))
+        }
         Err(Failed { code }) => {
             end(&mut preparation.links);
             Ok(Err(code))
@@ -97,6 +103,7 @@ struct Preparation<'a> {
     deadline: Option<Instant>,
     links: Vec<Link>,
     host_of: Vec<usize>,
+    manager: Option<Service>,
 }
 
 impl Preparation<'_> {
@@ -197,9 +204,20 @@ impl Preparation<'_> {
     fn send_job(&mut self, job: &str, addresses: &[IpAddr]) -> Result<()> {
         let (folder, environment, secret) = (folder()?, environment_to_forward(), secret()?);
         let hosts = self.links.len();
+        let mut manager_at = None;
+        if let Some(&first) = addresses.first().filter(|_| self.args.aggregation) {
+            let (manager, at) = start_manager(first, &secret)?;
+            (self.manager, manager_at) = (Some(manager), Some(at));
+        }
         for (host, link) in self.links.iter_mut().enumerate() {
             let ranks = (0..self.host_of.len()).filter(|&rank| self.host_of[rank] == host).collect();
-            let among = addresses.get(host).map(|&address| Among { host, hosts, address, secret: secret.clone() });
+            let among = addresses.get(host).map(|&address| Among {
+                host,
+                hosts,
+                address,
+                secret: secret.clone(),
+                manager: manager_at.clone(),
+            });
             link.send(Request::Start(Box::new(Start {
                 args: self.args.clone(),
                 job: job.to_owned(),

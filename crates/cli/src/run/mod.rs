@@ -16,6 +16,7 @@
 
 mod agent;
 mod agents;
+mod aggregation;
 mod channel;
 pub(crate) mod connection;
 mod host;
@@ -60,6 +61,10 @@ pub struct Args {
     /// A file with a host on each line: `name`, `name:2` or `name slots=2`
     #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
     hostfile: Option<PathBuf>,
+
+    /// Start an aggregation node on each of several hosts, which reduces for the job (MPI, with `selvedge env`)
+    #[arg(long)]
+    aggregation: bool,
 
     /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]
     #[arg(long, value_enum)]
@@ -119,7 +124,8 @@ impl Args {
     ) -> Args {
         let bind = Some(Binding::None);
         let (hosts, hostfile, mode, path, timeout) = (None, None, None, None, None);
-        Args { ranks, hosts, hostfile, bind, mode, path, env, timeout, tag_output, keep_going, command }
+        let aggregation = false;
+        Args { ranks, hosts, hostfile, aggregation, bind, mode, path, env, timeout, tag_output, keep_going, command }
     }
 
     /// Finds the program's file.

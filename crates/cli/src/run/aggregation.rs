@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge run --aggregation`: a manager for the job, and an aggregation node on each of its hosts. They end with who has started them.
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::supervise::time_until;
+
+/// How long one may take to say that it is ready.
+const READY: Duration = Duration::from_secs(10);
+
+/// A process of the job that is no rank. It is killed when this is dropped, or when this process ends.
+pub(super) struct Service {
+    child: Child,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Service {
+    /// Starts this command with other arguments, and waits for its first line.
+    fn start(words: &[&str], variables: &[(&str, String)]) -> Result<(Service, String)> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(words).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        // SAFETY: `prctl` is a system call, which is allowed between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let name = words.join(" ");
+        let child = command.spawn().with_context(|| format!("cannot start `selvedge {name}`"))?;
+        let mut service = Service { child };
+        let Some(mut output) = service.child.stdout.take() else { bail!("`selvedge {name}` has no standard output") };
+        let until = Instant::now() + READY;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let mut polled = [PollFd::new(&output, PollFlags::IN)];
+            if poll(&mut polled, Some(&time_until(until)))? == 0 {
+                bail!("`selvedge {name}` was not ready within {} s", READY.as_secs());
+            }
+            let mut byte = [0];
+            if output.read(&mut byte)? == 0 {
+                bail!("`selvedge {name}` has ended before it was ready");
+            }
+            line.push(byte[0]);
+        }
+        Ok((service, String::from_utf8_lossy(&line).trim().to_owned()))
+    }
+}
+
+/// Starts a manager that hosts reach, of which one has this address. Returns it with where it listens.
+pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, String)> {
+    let any = if host.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect((host, 9)).with_context(|| format!("this host does not reach {host}"))?;
+    let own = SocketAddr::new(socket.local_addr()?.ip(), 0).to_string();
+    // A job has the nodes for itself. The end of the nodes, with their hosts, is no news.
+    let words = ["manager", "--listen", &own, "--share", "100"];
+    let level = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "error".to_owned());
+    Service::start(&words, &[("SELVEDGE_MANAGER_SECRET", secret.to_owned()), ("SELVEDGE_LOG", level)])
+}
+
+/// Starts the aggregation node of this host, which others reach at an address.
+pub(super) fn start_node(manager: &str, address: IpAddr, secret: &str) -> Result<Service> {
+    let variables = [
+        ("SELVEDGE_MANAGER", manager.to_owned()),
+        ("SELVEDGE_MANAGER_SECRET", secret.to_owned()),
+        ("SELVEDGE_NET_ADDRESS", address.to_string()),
+    ];
+    Service::start(&["aggregator"], &variables).map(|(service, _)| service)
+}
