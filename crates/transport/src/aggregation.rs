@@ -18,7 +18,7 @@
 //!    operations that the group has had.
 //! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
 //! 4. When an operation returns, with success or without, no node writes its result any more, unless the program is being aborted.
-//! 5. No process is a member of two groups with one number.
+//! 5. No process is a member of two groups of a job with one number.
 //!
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
@@ -108,7 +108,9 @@ impl Group {
         }
         let joined = own.map(|own| {
             let number = all.first().and_then(|first| u32::try_from(first.number).ok());
-            let number = taken.or_else(|| Number::claim(number.filter(|_| rank != 0)?)).ok_or(Failure::NoGroup)?;
+            let number = taken
+                .or_else(|| Number::claim(own.granted().job, number.filter(|_| rank != 0)?))
+                .ok_or(Failure::NoGroup)?;
             let nodes: Vec<NodeId> = all.iter().map(|hello| NodeId((hello.node - 1) as u32)).collect();
             let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
             Group::join(own, number, (rank, size), (&nodes, longest))

@@ -67,8 +67,8 @@ pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, Stri
     let socket = UdpSocket::bind(any)?;
     socket.connect((host, 9)).with_context(|| format!("this host does not reach {host}"))?;
     let own = SocketAddr::new(socket.local_addr()?.ip(), 0).to_string();
-    // A job has the nodes for itself. The end of the nodes, with their hosts, is no news.
-    let words = ["manager", "--listen", &own, "--share", "100"];
+    // The end of the nodes, with their hosts, is no news.
+    let words = ["manager", "--listen", &own];
     let level = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "error".to_owned());
     Service::start(&words, &[("SELVEDGE_MANAGER_SECRET", secret.to_owned()), ("SELVEDGE_LOG", level)])
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers of groups. The first member of a group chooses its number, from those that are that process's own.
+//! Numbers of groups in a job. The first member of a group chooses its number, from those that are that process's own.
 //!
 //! Invariants
 //! 1. Processes of a job never choose the same number.
-//! 2. A process chooses no number of a group that it is still a member of, and is a member of no two groups with one number.
+//! 2. A process chooses no number of a group that it is still a member of, and is a member of no two groups of a job with one number.
 //! 3. A process chooses each of its numbers once before it chooses one again. So a member that leaves late has left long before.
 //!
 //! Cost: O(log groups).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// Numbers that a job has.
 const NUMBERS: u64 = 1 << 32;
 
-/// Those that this process is using.
-static USED: Mutex<Numbers> = Mutex::new(Numbers { next: 0, open: BTreeSet::new() });
+/// Those that this process is using, by job.
+static USED: Mutex<BTreeMap<u32, Numbers>> = Mutex::new(BTreeMap::new());
 
+#[derive(Default)]
 struct Numbers {
     next: u64,
     open: BTreeSet<u32>,
@@ -41,32 +42,35 @@ impl Numbers {
 
 /// The number of a group that this process is a member of. Once this is dropped it may be another's.
 #[derive(Debug)]
-pub struct Number(u32);
+pub struct Number {
+    job: u32,
+    number: u32,
+}
 
 impl Number {
     /// For a group whose first member is this process. None: all are in use.
-    pub fn take(process: u64, processes: u64) -> Option<Number> {
-        with(|used| used.take(process, processes)).map(Number)
+    pub fn take(job: u32, process: u64, processes: u64) -> Option<Number> {
+        with(job, |used| used.take(process, processes)).map(|number| Number { job, number })
     }
 
-    /// What the first member has chosen. None: this process is a member of a group with this number.
-    pub fn claim(number: u32) -> Option<Number> {
-        with(|used| used.open.insert(number)).then_some(Number(number))
+    /// What the first member has chosen. None: this process is a member of a group of the job with this number.
+    pub fn claim(job: u32, number: u32) -> Option<Number> {
+        with(job, |used| used.open.insert(number)).then_some(Number { job, number })
     }
 
     pub fn get(&self) -> u32 {
-        self.0
+        self.number
     }
 }
 
 impl Drop for Number {
     fn drop(&mut self) {
-        with(|used| used.open.remove(&self.0));
+        with(self.job, |used| used.open.remove(&self.number));
     }
 }
 
-fn with<T>(work: impl FnOnce(&mut Numbers) -> T) -> T {
-    work(&mut USED.lock().unwrap_or_else(PoisonError::into_inner))
+fn with<T>(job: u32, work: impl FnOnce(&mut Numbers) -> T) -> T {
+    work(USED.lock().unwrap_or_else(PoisonError::into_inner).entry(job).or_default())
 }
 
 #[cfg(test)]
@@ -74,7 +78,7 @@ mod tests {
     use super::*;
 
     fn numbers() -> Numbers {
-        Numbers { next: 0, open: BTreeSet::new() }
+        Numbers::default()
     }
 
     #[test]
@@ -105,9 +109,10 @@ mod tests {
 
     #[test]
     fn a_claimed_number_is_claimed_once_until_it_is_dropped() {
-        let claimed = Number::claim(u32::MAX).expect("nobody has it");
-        assert!(Number::claim(u32::MAX).is_none());
+        let claimed = Number::claim(1, u32::MAX).expect("nobody has it");
+        assert!(Number::claim(1, u32::MAX).is_none());
+        assert!(Number::claim(2, u32::MAX).is_some(), "another job has numbers of its own");
         drop(claimed);
-        assert!(Number::claim(u32::MAX).is_some());
+        assert!(Number::claim(1, u32::MAX).is_some());
     }
 }

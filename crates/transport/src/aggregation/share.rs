@@ -159,8 +159,10 @@ impl Aggregation {
     /// A number for a group whose first member is this process. None: none is free.
     pub(super) fn number(&self) -> Option<Number> {
         match &self.reach {
-            Reach::Fabric { process, processes, .. } => Number::take(*process, *processes),
-            Reach::Links { granting, .. } => Number::take(granting.process().into(), PROCESSES_MAX.into()),
+            Reach::Fabric { process, processes, .. } => Number::take(self.granted.job, *process, *processes),
+            Reach::Links { granting, .. } => {
+                Number::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
+            }
         }
     }
 
