@@ -24,6 +24,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::aggregation::Failure;
@@ -46,6 +47,9 @@ use number::Number;
 pub use share::Aggregation;
 use share::Wait;
 pub use spanning::Spanning;
+
+/// How long a member waits for its node before it says again how it stands. Exchanges of many processes take the cores from the nodes.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 
 /// What a process says while a group forms.
 mod joining {
@@ -150,7 +154,6 @@ impl Group {
     /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined. `joined`: None at a process that is
     /// no member.
     fn finish(joined: Option<Result<Group, Failure>>, exchange: &mut dyn Exchange) -> Result<Option<Group>, String> {
-        let mut wait = Wait::default();
         loop {
             let state = joined.as_ref().map(|joined| match joined {
                 Ok(group) => group.state(),
@@ -177,15 +180,17 @@ impl Group {
                 return Ok(group);
             }
             if let Some(Ok(group)) = &joined {
-                group.look(&mut wait);
+                group.look();
             }
         }
     }
 
-    /// Lets messages of the node come in while it forms. In virtual time the exchange does.
-    fn look(&self, wait: &mut Wait) {
-        if !is_simulated() {
-            self.aggregation.rest(self.node, wait, || self.state() != GroupState::Joining);
+    /// Waits a while for the node, before members tell each other how they stand. In virtual time their exchange waits.
+    fn look(&self) {
+        let until = Instant::now() + BETWEEN_ROUNDS;
+        let mut wait = Wait::default();
+        while !is_simulated() && self.state() == GroupState::Joining && Instant::now() < until {
+            self.aggregation.rest(self.node, &mut wait, || self.state() != GroupState::Joining);
         }
     }
 
