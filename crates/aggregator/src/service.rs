@@ -9,7 +9,7 @@
 //! 2. Steps of a change reach nodes in order: the next node gets its own when the one before has carried its out, or is lost.
 //! 3. A node that says nothing for the time of silence is lost.
 //!
-//! After a restart nodes and processes come back by themselves. Those that have not after [`RETURN`] are lost, and their jobs end.
+//! After a restart nodes and processes come back by themselves. Those that have not after [`Settings::returns`] are lost, and their jobs end.
 //!
 //! Cost: two threads for each node, one for each process that asks.
 
@@ -34,7 +34,7 @@ use crate::words::{
     Answer, HostPlace, JobName, LinkBytes, PROCESSES_MAX, Say, Share, VERSION, from_bytes, said_limits, to_bytes,
 };
 
-/// How long nodes and processes have to come back after a restart of the service.
+/// [`Settings::returns`] by default.
 pub const RETURN: Duration = Duration::from_secs(30);
 
 /// What a service manages.
@@ -55,6 +55,8 @@ pub struct Settings {
     pub bytes: u32,
     /// Where the state is kept. None: nowhere.
     pub state: Option<PathBuf>,
+    /// How long nodes and processes have to come back after a restart of the service.
+    pub returns: Duration,
 }
 
 impl Default for Settings {
@@ -63,11 +65,13 @@ impl Default for Settings {
             secret: Vec::new(),
             silence: crate::SILENCE,
             hosts: 256,
-            limits: Limits { credits: 8, ..Limits::DEFAULT },
+            // 64 MB for operands, which the system gives as they are used: a job's share is some credits for each of its groups.
+            limits: Limits { credits: 8, operand_blocks: 1 << 20, ..Limits::DEFAULT },
             radix: Limits::DEFAULT.children,
             share: selvedge_manager::SHARE_DEFAULT,
             bytes: 4096,
             state: None,
+            returns: RETURN,
         }
     }
 }
@@ -145,7 +149,7 @@ impl Service {
         if is_back {
             let desk = desk.clone();
             start("selvedge-return", move || {
-                std::thread::sleep(RETURN);
+                std::thread::sleep(desk.settings.returns);
                 desk.end_of_return();
             });
         }
