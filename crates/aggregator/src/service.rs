@@ -13,7 +13,7 @@
 //!
 //! Cost: two threads for each node, one for each process that asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use log::{info, warn};
 use selvedge_fabric::aggregation::{Part, Sites};
 use selvedge_fabric::{AnId, NodeId, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError};
+use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError, Step};
 use selvedge_net::session::{Session, Sessions, Visitor};
 use selvedge_nic::aggregation::{Limits, Quota};
 
@@ -99,6 +99,10 @@ pub struct Service {
 struct Desk {
     settings: Settings,
     state: Mutex<State>,
+    /// Until when nodes and processes may come back after a restart.
+    returns_until: Option<Instant>,
+    /// A node is there, or that time is over.
+    returned: Condvar,
 }
 
 struct State {
@@ -114,6 +118,15 @@ struct Host {
     /// Where its node is, or was.
     link: Option<LinkBytes>,
     node: Option<Node>,
+}
+
+/// What a node says of itself.
+struct SaidNode {
+    place: HostPlace,
+    name: String,
+    link: LinkBytes,
+    /// Number and key of the jobs that it knows.
+    jobs: Vec<(u32, u64)>,
 }
 
 /// The session of a node.
@@ -145,7 +158,8 @@ impl Service {
         let state = State::new(&settings)?;
         let sessions = Sessions::open(at).map_err(|error| ServiceError::Listen { at, error })?;
         let is_back = !state.hosts.is_empty();
-        let desk = Arc::new(Desk { settings, state: Mutex::new(state) });
+        let returns_until = is_back.then(|| Instant::now() + settings.returns);
+        let desk = Arc::new(Desk { settings, state: Mutex::new(state), returns_until, returned: Condvar::new() });
         if is_back {
             let desk = desk.clone();
             start("selvedge-return", move || {
@@ -207,28 +221,49 @@ impl State {
         })
     }
 
-    /// The number of a host, which is new if its place is. None: there are as many hosts as there may be.
-    fn number(&mut self, place: HostPlace) -> Option<u32> {
+    /// The number of a host, which is new if its place is: then the next one, or that of a host without a node and a job, but not of `kept`. None: as
+    /// many hosts are in use as there may be.
+    fn number(&mut self, place: HostPlace, kept: &[HostPlace]) -> Option<u32> {
         if let Some(known) = self.hosts.iter().position(|host| host.place == place) {
             return Some(known as u32);
         }
+        let new = |number: u32| Host { place, name: format!("host {number}"), link: None, node: None };
         let number = self.hosts.len() as u32;
-        (number < self.manager.topology().nodes()).then(|| {
-            self.hosts.push(Host { place, name: format!("host {number}"), link: None, node: None });
-            number
-        })
+        if number < self.manager.topology().nodes() {
+            self.hosts.push(new(number));
+            return Some(number);
+        }
+        let jobs = self.manager.jobs().filter_map(|(job, _)| self.manager.granted(job).ok());
+        let used: BTreeSet<u32> = jobs.flat_map(|job| job.members).map(|member| member.node.0).collect();
+        let is_free = |number: &u32| {
+            let host = &self.hosts[*number as usize];
+            host.node.is_none() && self.is_lost(*number) && !used.contains(number) && !kept.contains(&host.place)
+        };
+        let number = (0..number).find(is_free)?;
+        self.hosts[number as usize] = new(number);
+        Some(number)
+    }
+
+    /// Number and key of each job.
+    fn keys(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.manager.jobs().filter_map(|(job, _)| Some((job, self.manager.granted(job).ok()?.key)))
+    }
+
+    /// Whether a node has yet to come back after a restart.
+    fn awaits_nodes(&self) -> bool {
+        (0..self.hosts.len() as u32).any(|number| self.hosts[number as usize].node.is_none() && !self.is_lost(number))
     }
 
     fn is_lost(&self, number: u32) -> bool {
         self.manager.lost_parts().contains(&Part::An(AnId(number)))
     }
 
-    /// Where the nodes are that are there.
+    /// Where the nodes are that are there, or have yet to come back.
     fn links(&self) -> Vec<(u64, LinkBytes)> {
-        let there = |(number, host): (usize, &Host)| {
-            host.node.as_ref().and(host.link).map(|link| (address_of(AnId(number as u32)), link))
+        let there = |(number, host): (u32, &Host)| {
+            host.link.filter(|_| !self.is_lost(number)).map(|link| (address_of(AnId(number)), link))
         };
-        self.hosts.iter().enumerate().filter_map(there).collect()
+        (0..).zip(&self.hosts).filter_map(there).collect()
     }
 }
 
@@ -253,7 +288,9 @@ impl Desk {
         };
         let Ok(first) = session.receive() else { return };
         match from_bytes(&first) {
-            Ok(Say::Node { version: VERSION, place, host, link }) => self.node(session, place, host, link),
+            Ok(Say::Node { version: VERSION, place, host, link, jobs }) => {
+                self.node(session, SaidNode { place, name: host, link, jobs });
+            }
             Ok(Say::Share { version: VERSION, job, places }) => self.process(session, job, &places),
             Ok(Say::Show { version: VERSION }) => {
                 let text = self.show();
@@ -271,17 +308,16 @@ impl Desk {
     }
 
     /// The session of a node.
-    fn node(&self, session: Arc<Session>, place: HostPlace, name: String, link: LinkBytes) {
+    fn node(&self, session: Arc<Session>, said: SaidNode) {
         let done = Arc::new(Done { number: Mutex::new(Some(0)), ..Done::default() });
         let reader = {
             let (session, done) = (session.clone(), done.clone());
             std::thread::Builder::new().name("selvedge-node".to_owned()).spawn(move || done.follow(&session))
         };
         let Ok(reader) = reader else { return refuse(&session, "the manager has no thread for it") };
-        match self.register(&session, &done, (place, name, link)) {
-            Ok(number) => {
+        match self.register(&session, &done, said) {
+            Ok(()) => {
                 let _ = reader.join();
-                self.unregister(number, &session);
             }
             Err(why) => {
                 refuse(&session, &why);
@@ -289,18 +325,14 @@ impl Desk {
                 let _ = reader.join();
             }
         }
+        // It may be there though its change was not stored.
+        self.unregister(&session);
     }
 
-    /// Returns the number of its host.
-    fn register(
-        &self,
-        session: &Arc<Session>,
-        done: &Arc<Done>,
-        (place, name, link): (HostPlace, String, LinkBytes),
-    ) -> Result<u32, String> {
+    fn register(&self, session: &Arc<Session>, done: &Arc<Done>, said: SaidNode) -> Result<(), String> {
+        let SaidNode { place, name, link, jobs } = said;
         let mut state = lock(&self.state);
-        let number =
-            state.number(place).ok_or_else(|| format!("{} hosts are known: raise --hosts", self.settings.hosts))?;
+        let number = state.number(place, &[]).ok_or_else(|| self.full())?;
         let an = AnId(number);
         let host = &mut state.hosts[number as usize];
         let is_same = host.link == Some(link);
@@ -320,16 +352,22 @@ impl Desk {
         let welcome = Answer::Welcome { address: address_of(an), limits: said_limits(&self.settings.limits) };
         session.send(&to_bytes(&welcome)).map_err(|error| error.to_string())?;
         let actions = if has_state { state.manager.node_again(an) } else { state.manager.node_back(an) };
+        // It may not have heard that jobs have ended, whatever the manager has tried: its session has ended, or the manager.
+        let known: Vec<(u32, u64)> = state.keys().collect();
+        let ended = jobs.into_iter().filter(|job| !known.contains(job));
+        let forget = |(job, key)| Action::Node { an, address: address_of(an), step: Step::Forget { job, key } };
+        let actions = ended.map(forget).chain(actions).collect();
         self.carry_out(&mut state, actions)?;
-        Ok(number)
+        self.returned.notify_all();
+        Ok(())
     }
 
-    fn unregister(&self, number: u32, session: &Arc<Session>) {
+    fn unregister(&self, session: &Arc<Session>) {
         let mut state = lock(&self.state);
+        let is_it = |host: &Host| host.node.as_ref().is_some_and(|node| Arc::ptr_eq(&node.session, session));
+        let Some(number) = state.hosts.iter().position(is_it) else { return };
+        let number = number as u32;
         let host = &mut state.hosts[number as usize];
-        if !host.node.as_ref().is_some_and(|node| Arc::ptr_eq(&node.session, session)) {
-            return;
-        }
         warn!("aggregation node {number} on {} has ended", host.name);
         host.node = None;
         let actions = state.manager.node_lost(AnId(number));
@@ -358,12 +396,40 @@ impl Desk {
         self.carry_out_or_say(state, actions);
     }
 
-    /// Gives a process its job's share. Returns its number in the job.
+    fn full(&self) -> String {
+        format!("{} hosts are known: raise --hosts", self.settings.hosts)
+    }
+
+    /// Gives a process its job's share. Returns its number in the job. A refusal leaves neither a job nor hosts that were not there before.
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let mut state = lock(&self.state);
-        let state = &mut *state;
-        let full = || format!("{} hosts are known: raise --hosts", self.settings.hosts);
-        let numbers = places.iter().map(|&place| state.number(place).ok_or_else(full));
+        // A node that is not back would not hear of a new job before its members join.
+        while !state.jobs.contains_key(&name) && state.awaits_nodes() {
+            let left = self.returns_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (hosts, is_known) = (state.hosts.len(), state.jobs.contains_key(&name));
+        let granted = self.share(&mut state, session, name, places);
+        if granted.is_err() {
+            if !is_known {
+                self.end_job(&mut state, name);
+            }
+            state.hosts.truncate(hosts);
+        }
+        granted
+    }
+
+    fn share(
+        &self,
+        state: &mut State,
+        session: &Arc<Session>,
+        name: JobName,
+        places: &[HostPlace],
+    ) -> Result<u32, String> {
+        let numbers = places.iter().map(|&place| state.number(place, places).ok_or_else(|| self.full()));
         let numbers = numbers.collect::<Result<Vec<u32>, String>>()?;
         let &own = numbers.first().ok_or("it has named no host")?;
         if !state.jobs.contains_key(&name) {
@@ -382,7 +448,10 @@ impl Desk {
         let free = |number: &u32| !job.processes.contains_key(number);
         let number = (job.next..PROCESSES_MAX).chain(0..job.next).find(free).ok_or("its job has too many processes")?;
         job.next = (number + 1) % PROCESSES_MAX;
-        job.processes.insert(number, (own, session.clone()));
+        self.store(state)?;
+        if let Some(job) = state.jobs.get_mut(&name) {
+            job.processes.insert(number, (own, session.clone()));
+        }
         let hosts = granted.members.iter().map(|member| (state.hosts[member.node.0 as usize].place, member.node.0));
         let share = Share {
             grant: String::from_utf8(granted.save()).unwrap_or_default(),
@@ -390,7 +459,6 @@ impl Desk {
             links: state.links(),
             process: number,
         };
-        self.store(state)?;
         // If it has ended, its session says so.
         let _ = session.send(&to_bytes(&Answer::Granted(Box::new(share))));
         Ok(number)
@@ -483,6 +551,7 @@ impl Desk {
         for name in ended.collect::<Vec<_>>() {
             self.end_job(&mut state, name);
         }
+        self.returned.notify_all();
     }
 
     /// How things are, for people.
