@@ -121,9 +121,12 @@ impl AggregationNode {
 
     /// The jobs that the node knows, and the groups that lie in its tables.
     pub fn in_use(&self) -> (usize, usize) {
-        let groups = self.inner.lock().own.as_ref().map_or(0, |own| {
-            own.groups.iter().filter(|group| slot::status(group.slot) != slot::FREE).count()
-        });
+        let groups = self
+            .inner
+            .lock()
+            .own
+            .as_ref()
+            .map_or(0, |own| own.groups.iter().filter(|group| slot::status(group.slot) != slot::FREE).count());
         (self.inner.jobs().len(), groups)
     }
 

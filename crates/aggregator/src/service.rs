@@ -405,7 +405,8 @@ impl Desk {
         let mut state = lock(&self.state);
         // A node that is not back would not hear of a new job before its members join.
         while !state.jobs.contains_key(&name) && state.awaits_nodes() {
-            let left = self.returns_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            let left =
+                self.returns_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }
@@ -489,6 +490,11 @@ impl Desk {
     /// Stores the state, and carries out a change. The error is that the state cannot be stored: then nothing was carried out.
     fn carry_out(&self, state: &mut State, actions: Vec<Action>) -> Result<(), String> {
         self.store(state)?;
+        self.perform(state, actions);
+        Ok(())
+    }
+
+    fn perform(&self, state: &mut State, actions: Vec<Action>) {
         let mut actions = actions.into_iter().peekable();
         while let Some(action) = actions.next() {
             match action {
@@ -520,14 +526,14 @@ impl Desk {
                 }
             }
         }
-        Ok(())
     }
 
-    /// For changes that nobody has asked for.
+    /// For what has ended or is lost. It is so even if it cannot be stored: a manager that restarts with the state before finds it out again.
     fn carry_out_or_say(&self, state: &mut State, actions: Vec<Action>) {
-        if let Err(why) = self.carry_out(state, actions) {
-            warn!("a change was not carried out: {why}");
+        if let Err(why) = self.store(state) {
+            warn!("{why}");
         }
+        self.perform(state, actions);
     }
 
     fn store(&self, state: &State) -> Result<(), String> {

@@ -4,12 +4,11 @@
 mod common;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{
-    Child, Choices, Job, Process, SOON, jobs_shown, manager_at, node, nodes, serve, settings, until,
+    Child, Choices, Folder, Job, Process, SOON, jobs_shown, manager_at, node, nodes, serve, settings, until,
     wait_for_no_groups, wait_for_nodes, wait_for_nothing,
 };
 use selvedge_aggregator::service::{self, Service};
@@ -26,27 +25,6 @@ fn address(nth: u16) -> SocketAddr {
     let first = 10_000 + (std::process::id() % 2000) as u16 * 10 + nth;
     let free = (first..first + 10).find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
     (Ipv4Addr::LOCALHOST, free.expect("a port is free")).into()
-}
-
-/// A folder for a state file, which is removed.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("selvedge-aggregator-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        Folder(folder)
-    }
-
-    fn state(&self) -> PathBuf {
-        self.0.join("state")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Joins a group and operates until it fails. After `has_ended` the job tells those who are not answered, as the job of a real member does.

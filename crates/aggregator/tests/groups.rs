@@ -58,8 +58,7 @@ fn groups_form_and_end_many_times() {
 fn groups_of_two_jobs_at_once_do_not_meet() {
     let manager = serve(settings());
     let nodes = nodes(&manager, 3);
-    let jobs: Vec<Job> =
-        (0..2).map(|job| Job::begin(&manager, 10 + job, &[0, 1, 2]).expect("a share")).collect();
+    let jobs: Vec<Job> = (0..2).map(|job| Job::begin(&manager, 10 + job, &[0, 1, 2]).expect("a share")).collect();
     assert_ne!(jobs[0].processes[0].granting.granted.key, jobs[1].processes[0].granting.granted.key);
     std::thread::scope(|scope| {
         for (nth, job) in jobs.iter().enumerate() {

@@ -59,8 +59,7 @@ impl Child {
     /// A manager with a state file, at some address.
     pub fn manager(at: SocketAddr, state: &Path, returns_ms: u64) -> Child {
         let state = state.to_str().expect("plain letters").to_owned();
-        let child =
-            Child::start("manager", &[(AT, at.to_string()), (STATE, state), (RETURNS, returns_ms.to_string())]);
+        let child = Child::start("manager", &[(AT, at.to_string()), (STATE, state), (RETURNS, returns_ms.to_string())]);
         assert_eq!(child.line(), "manager");
         child
     }

@@ -10,6 +10,7 @@ pub mod oracle;
 pub mod process;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,27 @@ impl Choices {
 
     pub fn milliseconds(&mut self, end: u64) -> Duration {
         Duration::from_micros(self.below(end * 1000))
+    }
+}
+
+/// A folder for a state file, which is removed.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("selvedge-aggregator-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -93,6 +93,7 @@ fn value(
         }
     }
     children.sort_by_key(|child| child.0);
-    let fold = |(first, into): (usize, Vec<u8>), (_, from): (usize, Vec<u8>)| (first, reduce(kind.0, kind.1, &into, &from));
+    let fold =
+        |(first, into): (usize, Vec<u8>), (_, from): (usize, Vec<u8>)| (first, reduce(kind.0, kind.1, &into, &from));
     children.into_iter().reduce(fold)
 }

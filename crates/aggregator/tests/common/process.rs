@@ -12,7 +12,7 @@ use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Reduction, Sender};
 use selvedge_nic::aggregation::{Failure, Member, Membership, Message, StartError};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
-use selvedge_nic::tables::{Request, kind};
+use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
 use super::oracle::{self, KINDS};
@@ -184,6 +184,11 @@ impl Process {
 
     pub fn state(&self, handle: u64) -> Option<GroupState> {
         self.inside.lock().member().state(handle)
+    }
+
+    /// The record of a membership.
+    pub fn membership(&self, handle: u64) -> Membership {
+        self.inside.lock().memberships[handle as u32 as usize]
     }
 
     /// What nodes have sent that this process did not take.
@@ -370,9 +375,4 @@ impl Job {
         }
         self.leave(&handles);
     }
-}
-
-/// A message of no kind that nodes know.
-pub fn foreign_packet() -> Packet {
-    Packet { kind: kind::PUT, payload_bytes: 8, length: 8, ..Packet::default() }
 }
