@@ -14,7 +14,6 @@
 //! Cost: two threads for each node, one for each process that asks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +32,8 @@ use crate::store::Stored;
 use crate::words::{
     Answer, HostPlace, JobName, LinkBytes, PROCESSES_MAX, Say, Share, VERSION, from_bytes, said_limits, to_bytes,
 };
+
+mod show;
 
 /// [`Settings::returns`] by default.
 pub const RETURN: Duration = Duration::from_secs(30);
@@ -558,43 +559,6 @@ impl Desk {
             self.end_job(&mut state, name);
         }
         self.returned.notify_all();
-    }
-
-    /// How things are, for people.
-    fn show(&self) -> String {
-        let state = lock(&self.state);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "hosts");
-        for (number, host) in state.hosts.iter().enumerate() {
-            let is = match &host.node {
-                Some(node) => format!("aggregation node, from {}", node.session.with()),
-                None => "no aggregation node".to_owned(),
-            };
-            let _ = writeln!(text, "  {number:>4}  {:24} {is}", host.name);
-        }
-        let uses = state.manager.uses();
-        let _ = writeln!(text, "trees");
-        for (number, tree) in state.manager.trees() {
-            let _ = writeln!(text, "  {number:>4}  root {}, {} nodes", tree.root().0, tree.nodes().count());
-        }
-        let _ = writeln!(text, "jobs");
-        for (name, job) in &state.jobs {
-            let why = state.manager.jobs().find(|&(number, _)| number == job.number).and_then(|(_, why)| why);
-            let is = why.map_or("open".to_owned(), |failure| format!("without resources: {failure}"));
-            let processes = job.processes.len();
-            let _ = writeln!(text, "  {:>4}  {:016x}  {processes} processes at the manager, {is}", job.number, name[0]);
-        }
-        let _ = writeln!(text, "use");
-        for (an, used) in uses {
-            let Limits { jobs, groups, operand_blocks, .. } = self.settings.limits;
-            let _ = writeln!(
-                text,
-                "  {:>4}  {} of {jobs} jobs, {} of {groups} groups, {} of {operand_blocks} blocks of operands",
-                an.0, used.jobs, used.groups, used.blocks
-            );
-        }
-        text
     }
 }
 

@@ -35,8 +35,9 @@ pub fn operand(choices: &mut Choices, datatype: Datatype, elements: usize) -> Ve
 }
 
 fn map<const N: usize>(into: &[u8], from: &[u8], of: impl Fn([u8; N], [u8; N]) -> [u8; N]) -> Vec<u8> {
-    let pairs = into.as_chunks::<N>().0.iter().zip(from.as_chunks::<N>().0);
-    pairs.flat_map(|(&into, &from)| of(into, from)).collect()
+    let pairs = into.chunks_exact(N).zip(from.chunks_exact(N));
+    let whole = |bytes: &[u8]| bytes.try_into().expect("as many bytes");
+    pairs.flat_map(|(into, from)| of(whole(into), whole(from))).collect()
 }
 
 fn reduce(operation: Operation, datatype: Datatype, into: &[u8], from: &[u8]) -> Vec<u8> {
