@@ -401,7 +401,7 @@ impl Desk {
         format!("{} hosts are known: raise --hosts", self.settings.hosts)
     }
 
-    /// Gives a process its job's share. Returns its number in the job. A refusal leaves neither a job nor hosts that were not there before.
+    /// Gives a process its job's share. Returns its number in the job. A refusal leaves no job that was not there before.
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let mut state = lock(&self.state);
         // A node that is not back would not hear of a new job before its members join.
@@ -413,13 +413,10 @@ impl Desk {
             }
             state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let (hosts, is_known) = (state.hosts.len(), state.jobs.contains_key(&name));
+        let is_known = state.jobs.contains_key(&name);
         let granted = self.share(&mut state, session, name, places);
-        if granted.is_err() {
-            if !is_known {
-                self.end_job(&mut state, name);
-            }
-            state.hosts.truncate(hosts);
+        if granted.is_err() && !is_known {
+            self.end_job(&mut state, name);
         }
         granted
     }

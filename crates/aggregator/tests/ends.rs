@@ -98,6 +98,28 @@ fn a_member_that_ends_is_heard_by_all_others() {
 }
 
 #[test]
+fn a_member_that_ends_at_rest_is_heard_by_all_others() {
+    let manager = serve(settings());
+    let nodes = nodes(&manager, 3);
+    // The root's member, another's, and one of two at a node.
+    for (name, victim) in [(150, 0), (151, 2), (152, 3)] {
+        let mut job = Job::begin(&manager, name, &[0, 1, 2, 2]).expect("a share");
+        let handles = job.group(1).expect("room");
+        assert!(job.operate(&handles, name, 20).iter().all(Result::is_ok));
+        // Nothing is sent to it any more, so only its link says that it has ended.
+        job.processes[victim].links.close();
+        for (order, process) in job.processes.iter().enumerate().filter(|(order, _)| *order != victim) {
+            assert_eq!(process.wait_failed(handles[order]), Failure::Lost, "member {order}");
+            process.leave(handles[order]);
+        }
+        drop(job.processes.remove(victim));
+        wait_for_no_groups(&nodes);
+        job.works(2, name, 20);
+    }
+    wait_for_nothing(&manager, &nodes);
+}
+
+#[test]
 fn a_node_that_is_killed_is_heard_and_comes_back() {
     let manager = serve(settings());
     let mut nodes: Vec<Option<Child>> = (0..3).map(|place| Some(Child::node(&manager, place))).collect();
@@ -196,12 +218,35 @@ fn a_manager_that_is_killed_while_jobs_begin_and_end_leaves_nothing() {
 }
 
 #[test]
+fn nodes_forget_a_job_that_the_manager_does_not_know_any_more() {
+    let (folder, at) = (Folder::new("older"), address(30));
+    let child = Child::manager(at, &folder.state(), 2500);
+    let manager = manager_at(at);
+    let nodes = nodes(&manager, 3);
+    let before = std::fs::read(folder.state()).expect("the state");
+    let job = Job::begin(&manager, 650, &[0, 1, 2]).expect("a share");
+    let handles = job.group(1).expect("room");
+    child.kill();
+    std::fs::write(folder.state(), before).expect("the state of before");
+    let _child = Child::manager(at, &folder.state(), 2500);
+    until("the processes hear that their job is lost", || {
+        job.processes.iter().all(|process| process.granting.is_lost())
+    });
+    // They are still there, and so are their groups, as far as they know.
+    wait_for_nothing(&manager, &nodes);
+    job.leave(&handles);
+    Job::begin(&manager, 651, &[0, 1, 2]).expect("a share").works(1, 1, 20);
+    wait_for_nothing(&manager, &nodes);
+}
+
+#[test]
 fn a_node_waits_for_a_manager_that_ends_in_the_greeting() {
     let at = address(20);
     let listener = TcpListener::bind(at).expect("the port is free");
     let node = node(&manager_at(at), 0);
+    listener.set_nonblocking(true).expect("a listener");
     for _ in 0..2 {
-        drop(listener.accept().expect("the node connects"));
+        until("the node connects", || listener.accept().is_ok());
     }
     drop(listener);
     let service = Service::open(at, settings()).expect("the port is free again");

@@ -234,7 +234,7 @@ fn forged_packets_of_a_member_harm_no_other_job() {
     let good = Job::begin(&manager, 1, &[0, 1, 0]).expect("a share");
     let handles = good.group(1).expect("room");
     let of_good = good.processes[0].membership(handles[0]);
-    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let name = std::cell::Cell::new(100);
     let forged = proptest::collection::vec(forged(), 1..60);
     let tested = runner.run(&forged, |forged| {

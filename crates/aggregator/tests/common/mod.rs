@@ -11,7 +11,7 @@ pub mod process;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use selvedge_aggregator::node::{self, AggregationNode};
@@ -29,6 +29,20 @@ pub const SECRET: &[u8] = b"weft and warp";
 pub const SILENCE: Duration = Duration::from_secs(2);
 /// The NIC with which processes are members.
 pub const NI: u16 = 5;
+
+/// The longest that all tests of a binary may take. Some calls wait as long as the manager does: then nothing else ends the tests.
+const ALL_TESTS: Duration = Duration::from_secs(100);
+
+fn watch() {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(ALL_TESTS);
+            eprintln!("a test hangs");
+            std::process::abort();
+        });
+    });
+}
 
 /// Waits until something is so.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -84,6 +98,7 @@ impl Drop for Folder {
 
 /// A narrow tree, so that few nodes have several levels.
 pub fn settings() -> service::Settings {
+    watch();
     service::Settings { secret: SECRET.to_vec(), silence: SILENCE, hosts: 16, radix: 3, ..Default::default() }
 }
 
