@@ -18,17 +18,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use log::{debug, error, info, warn};
+use selvedge_net::greeting::GreetingError;
 use selvedge_net::services::AskError;
 use selvedge_net::session::Session;
 use selvedge_net::{LinkAddress, Links, NicName, OpenError, PeerId, SendError, Sink, Source, When, Who};
 use selvedge_nic::aggregation::message::{Failed, Message, Sender};
 use selvedge_nic::aggregation::{OwnNode, Refusal, Send};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
-use selvedge_nic::tables::{Request, kind};
+use selvedge_nic::tables::{Request, kind, slot};
 use selvedge_nic::{Bus, Fault};
 
 use crate::NODES_AT;
@@ -73,11 +74,13 @@ pub enum NodeError {
 /// A node.
 pub struct AggregationNode {
     inner: Arc<Inner>,
+    /// They have the other `Arc` of `inner`, as their sink.
+    links: Arc<Links>,
     settings: Settings,
 }
 
 struct Inner {
-    links: OnceLock<Arc<Links>>,
+    links: OnceLock<Weak<Links>>,
     member_ni: u16,
     state: Mutex<State>,
     /// A message waits for room in a link.
@@ -92,8 +95,6 @@ struct State {
     /// Other nodes, by address and by peer.
     links: BTreeMap<u64, PeerId>,
     nodes: BTreeMap<PeerId, u64>,
-    /// Members that have sent something.
-    members: BTreeSet<u64>,
     has_no_room: bool,
 }
 
@@ -107,7 +108,7 @@ impl AggregationNode {
             waits: Condvar::new(),
         });
         let links = Links::open(links, inner.clone())?;
-        let _ = inner.links.set(links);
+        let _ = inner.links.set(Arc::downgrade(&links));
         let retrying = Arc::downgrade(&inner);
         selvedge_net::spawn("selvedge-room", move || {
             while let Some(inner) = retrying.upgrade() {
@@ -115,7 +116,23 @@ impl AggregationNode {
             }
         })
         .map_err(OpenError::System)?;
-        Ok(AggregationNode { inner, settings })
+        Ok(AggregationNode { inner, links, settings })
+    }
+
+    /// The jobs that the node knows, and the groups that lie in its tables.
+    pub fn in_use(&self) -> (usize, usize) {
+        let groups = self
+            .inner
+            .lock()
+            .own
+            .as_ref()
+            .map_or(0, |own| own.groups.iter().filter(|group| slot::status(group.slot) != slot::FREE).count());
+        (self.inner.jobs().len(), groups)
+    }
+
+    /// Whether no group is in its tables, and no operand reserved.
+    pub fn is_empty(&self) -> bool {
+        self.inner.lock().own.as_ref().is_none_or(OwnNode::is_empty)
     }
 
     /// Serves its groups and the manager, as long as the manager takes it. A manager that is lost is looked for again, and groups go on meanwhile.
@@ -131,6 +148,8 @@ impl AggregationNode {
                     self.serve(&session, &is_ready)?;
                     warn!("the aggregation manager at {at} has ended; groups go on");
                 }
+                // Its process has ended meanwhile.
+                Err(AskError::Greeting { error: GreetingError::Ended, .. }) => {}
                 Err(error @ AskError::Greeting { .. }) => return Err(NodeError::Manager { at, error }),
                 Err(error) => {
                     if std::mem::take(&mut is_new) {
@@ -145,9 +164,9 @@ impl AggregationNode {
     /// Follows the manager to the end of its session.
     fn serve(&self, session: &Session, is_ready: &impl Fn()) -> Result<(), NodeError> {
         let Settings { manager: at, place, ref host, .. } = self.settings;
-        let Some(links) = self.inner.links.get() else { return Ok(()) };
-        let link = links.address().into();
-        let own = Say::Node { version: VERSION, place, host: host.clone(), link };
+        let link = self.links.address().into();
+        let jobs = self.inner.jobs();
+        let own = Say::Node { version: VERSION, place, host: host.clone(), link, jobs };
         if session.send(&to_bytes(&own)).is_err() {
             return Ok(());
         }
@@ -173,6 +192,13 @@ impl AggregationNode {
             }
         }
         Ok(())
+    }
+}
+
+/// Its groups end: everybody who has joined them hears it.
+impl Drop for AggregationNode {
+    fn drop(&mut self) {
+        self.links.close();
     }
 }
 
@@ -202,6 +228,18 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Number and key of the jobs that the node knows.
+    fn jobs(&self) -> Vec<(u32, u64)> {
+        let state = self.lock();
+        let jobs = state.own.iter().flat_map(|own| &own.jobs).filter(|job| slot::status(job.slot) != slot::FREE);
+        jobs.map(|job| (job.number, job.key)).collect()
+    }
+
+    /// None: the node has ended.
+    fn links(&self) -> Option<Arc<Links>> {
+        self.links.get()?.upgrade()
+    }
+
     /// None: it has begun with another address or other tables.
     fn begin(&self, address: u64, limits: [u32; 6]) -> Option<()> {
         let mut state = self.lock();
@@ -217,7 +255,7 @@ impl Inner {
 
     /// Where other nodes are.
     fn learn(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
-        let Some(links) = self.links.get() else { return };
+        let Some(links) = self.links() else { return };
         for (address, link) in nodes.filter(|(_, link)| *link != links.address()) {
             let peer = links.peer(link);
             let mut state = self.lock();
@@ -240,12 +278,20 @@ impl Inner {
         self.send_what_is_due();
     }
 
-    /// Sends, until nothing is due or a link has no room.
+    /// Sends what is due. A group for which a link has no room waits, and holds up no other.
     fn send_what_is_due(&self) {
+        let mut waiting = Vec::new();
         loop {
             let mut state = self.lock();
-            let State { own: Some(own), links, address, .. } = &mut *state else { return };
-            let Some(send) = own.node().next_send(EXECUTOR) else { return };
+            let State { own: Some(own), links, address, has_no_room, .. } = &mut *state else { return };
+            let Some(send) = own.node().next_send(EXECUTOR) else {
+                *has_no_room |= !waiting.is_empty();
+                waiting.into_iter().for_each(|id| own.node().postpone_send(id));
+                if *has_no_room {
+                    self.waits.notify_one();
+                }
+                return;
+            };
             let mut payload = own.operands.get(send.payload.clone()).unwrap_or_default().to_vec();
             let peer = if send.to >= NODES_AT { links.get(&send.to).copied() } else { peer_of(send.to) };
             let request = send.request(*address);
@@ -253,25 +299,20 @@ impl Inner {
             drop(state);
             let sent = peer.map_or(Err(SendError::Gone), |peer| self.send(peer, to, &request, &mut payload));
             let mut state = self.lock();
-            let State { own: Some(own), has_no_room, .. } = &mut *state else { return };
+            let State { own: Some(own), .. } = &mut *state else { return };
             match sent {
                 Ok(()) => own.node().finish_send(id),
                 Err(SendError::Gone) => {
                     own.node().finish_send(id);
                     own.node().lose(to);
                 }
-                Err(SendError::Full) => {
-                    own.node().postpone_send(id);
-                    *has_no_room = true;
-                    drop(state);
-                    return self.waits.notify_one();
-                }
+                Err(SendError::Full) => waiting.push(id),
             }
         }
     }
 
     fn send(&self, peer: PeerId, to: u64, request: &Request, payload: &mut Vec<u8>) -> Result<(), SendError> {
-        let links = self.links.get().ok_or(SendError::Gone)?;
+        let links = self.links().ok_or(SendError::Gone)?;
         let name = NicName { pid: if to >= NODES_AT { 0 } else { to as u32 }, ni: self.member_ni };
         let packet = Packet {
             kind: request.kind,
@@ -316,7 +357,6 @@ impl Sink for Inner {
                 Some(&address) => address,
                 None => member_of(from, packet.origin as u32),
             };
-            state.members.insert(sender);
             let Some(own) = &mut state.own else { return };
             let request = Request { initiator: sender, ..Request::from(&packet) };
             let taken = own.node().receive(&mut Payload(payload), &request);
@@ -337,12 +377,11 @@ impl Sink for Inner {
     fn lost(&self, peer: PeerId) {
         {
             let mut state = self.lock();
-            let State { own: Some(own), nodes, members, .. } = &mut *state else { return };
-            let of_peer: Vec<u64> = members.iter().copied().filter(|&member| peer_of(member) == Some(peer)).collect();
-            for address in of_peer.iter().chain(nodes.get(&peer)) {
-                members.remove(address);
-                own.node().lose(*address);
-            }
+            let State { own: Some(own), nodes, .. } = &mut *state else { return };
+            // The children of groups say who has joined, so there is no list of who has sent something, which a peer could make long.
+            let children = own.children.iter().map(|child| child.address).filter(|&child| peer_of(child) == Some(peer));
+            let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
+            of_peer.into_iter().for_each(|address| own.node().lose(address));
         }
         self.send_what_is_due();
     }

@@ -9,12 +9,11 @@
 //! 2. Steps of a change reach nodes in order: the next node gets its own when the one before has carried its out, or is lost.
 //! 3. A node that says nothing for the time of silence is lost.
 //!
-//! After a restart nodes and processes come back by themselves. Those that have not after [`RETURN`] are lost, and their jobs end.
+//! After a restart nodes and processes come back by themselves. Those that have not after [`Settings::returns`] are lost, and their jobs end.
 //!
 //! Cost: two threads for each node, one for each process that asks.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 use log::{info, warn};
 use selvedge_fabric::aggregation::{Part, Sites};
 use selvedge_fabric::{AnId, NodeId, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError};
+use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError, Step};
 use selvedge_net::session::{Session, Sessions, Visitor};
 use selvedge_nic::aggregation::{Limits, Quota};
 
@@ -34,7 +33,9 @@ use crate::words::{
     Answer, HostPlace, JobName, LinkBytes, PROCESSES_MAX, Say, Share, VERSION, from_bytes, said_limits, to_bytes,
 };
 
-/// How long nodes and processes have to come back after a restart of the service.
+mod show;
+
+/// [`Settings::returns`] by default.
 pub const RETURN: Duration = Duration::from_secs(30);
 
 /// What a service manages.
@@ -55,6 +56,8 @@ pub struct Settings {
     pub bytes: u32,
     /// Where the state is kept. None: nowhere.
     pub state: Option<PathBuf>,
+    /// How long nodes and processes have to come back after a restart of the service.
+    pub returns: Duration,
 }
 
 impl Default for Settings {
@@ -63,11 +66,13 @@ impl Default for Settings {
             secret: Vec::new(),
             silence: crate::SILENCE,
             hosts: 256,
+            // 64 MB for operands, which the system gives as they are used: a job's share is some credits for each of its groups.
             limits: Limits { credits: 8, operand_blocks: 1 << 20, ..Limits::DEFAULT },
             radix: Limits::DEFAULT.children,
             share: selvedge_manager::SHARE_DEFAULT,
             bytes: 2048,
             state: None,
+            returns: RETURN,
         }
     }
 }
@@ -95,6 +100,10 @@ pub struct Service {
 struct Desk {
     settings: Settings,
     state: Mutex<State>,
+    /// Until when nodes and processes may come back after a restart.
+    returns_until: Option<Instant>,
+    /// A node is there, or that time is over.
+    returned: Condvar,
 }
 
 struct State {
@@ -110,6 +119,15 @@ struct Host {
     /// Where its node is, or was.
     link: Option<LinkBytes>,
     node: Option<Node>,
+}
+
+/// What a node says of itself.
+struct SaidNode {
+    place: HostPlace,
+    name: String,
+    link: LinkBytes,
+    /// Number and key of the jobs that it knows.
+    jobs: Vec<(u32, u64)>,
 }
 
 /// The session of a node.
@@ -141,11 +159,12 @@ impl Service {
         let state = State::new(&settings)?;
         let sessions = Sessions::open(at).map_err(|error| ServiceError::Listen { at, error })?;
         let is_back = !state.hosts.is_empty();
-        let desk = Arc::new(Desk { settings, state: Mutex::new(state) });
+        let returns_until = is_back.then(|| Instant::now() + settings.returns);
+        let desk = Arc::new(Desk { settings, state: Mutex::new(state), returns_until, returned: Condvar::new() });
         if is_back {
             let desk = desk.clone();
             start("selvedge-return", move || {
-                std::thread::sleep(RETURN);
+                std::thread::sleep(desk.settings.returns);
                 desk.end_of_return();
             });
         }
@@ -203,16 +222,37 @@ impl State {
         })
     }
 
+    /// A host without a node and a job whose place is none of `kept`.
+    fn unused(&self, kept: &[HostPlace]) -> Option<u32> {
+        let jobs = self.manager.jobs().filter_map(|(job, _)| self.manager.granted(job).ok());
+        let used: BTreeSet<u32> = jobs.flat_map(|job| job.members).map(|member| member.node.0).collect();
+        let is_free = |number: &u32| {
+            let host = &self.hosts[*number as usize];
+            host.node.is_none() && self.is_lost(*number) && !used.contains(number) && !kept.contains(&host.place)
+        };
+        (0..self.hosts.len() as u32).find(is_free)
+    }
+
+    /// Number and key of each job.
+    fn keys(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.manager.jobs().filter_map(|(job, _)| Some((job, self.manager.granted(job).ok()?.key)))
+    }
+
+    /// Whether a node has yet to come back after a restart.
+    fn awaits_nodes(&self) -> bool {
+        (0..self.hosts.len() as u32).any(|number| self.hosts[number as usize].node.is_none() && !self.is_lost(number))
+    }
+
     fn is_lost(&self, number: u32) -> bool {
         self.manager.lost_parts().contains(&Part::An(AnId(number)))
     }
 
-    /// Where the nodes are that are there.
+    /// Where the nodes are that are there, or have yet to come back.
     fn links(&self) -> Vec<(u64, LinkBytes)> {
-        let there = |(number, host): (usize, &Host)| {
-            host.node.as_ref().and(host.link).map(|link| (address_of(AnId(number as u32)), link))
+        let there = |(number, host): (u32, &Host)| {
+            host.link.filter(|_| !self.is_lost(number)).map(|link| (address_of(AnId(number)), link))
         };
-        self.hosts.iter().enumerate().filter_map(there).collect()
+        (0..).zip(&self.hosts).filter_map(there).collect()
     }
 }
 
@@ -237,7 +277,9 @@ impl Desk {
         };
         let Ok(first) = session.receive() else { return };
         match from_bytes(&first) {
-            Ok(Say::Node { version: VERSION, place, host, link }) => self.node(session, place, host, link),
+            Ok(Say::Node { version: VERSION, place, host, link, jobs }) => {
+                self.node(session, SaidNode { place, name: host, link, jobs });
+            }
             Ok(Say::Share { version: VERSION, job, places }) => self.process(session, job, &places),
             Ok(Say::Show { version: VERSION }) => {
                 let text = self.show();
@@ -255,17 +297,16 @@ impl Desk {
     }
 
     /// The session of a node.
-    fn node(&self, session: Arc<Session>, place: HostPlace, name: String, link: LinkBytes) {
+    fn node(&self, session: Arc<Session>, said: SaidNode) {
         let done = Arc::new(Done { number: Mutex::new(Some(0)), ..Done::default() });
         let reader = {
             let (session, done) = (session.clone(), done.clone());
             std::thread::Builder::new().name("selvedge-node".to_owned()).spawn(move || done.follow(&session))
         };
         let Ok(reader) = reader else { return refuse(&session, "the manager has no thread for it") };
-        match self.register(&session, &done, (place, name, link)) {
-            Ok(number) => {
+        match self.register(&session, &done, said) {
+            Ok(()) => {
                 let _ = reader.join();
-                self.unregister(number, &session);
             }
             Err(why) => {
                 refuse(&session, &why);
@@ -273,32 +314,32 @@ impl Desk {
                 let _ = reader.join();
             }
         }
+        // It may be there though its change was not stored.
+        self.unregister(&session);
     }
 
-    /// The number of a host, which is new if its place is.
-    fn number(&self, state: &mut State, place: HostPlace) -> Result<u32, String> {
+    /// The number of a host, which is new if its place is: then the next one, or that of a host without a node and a job, but not of `kept`.
+    fn number(&self, state: &mut State, place: HostPlace, kept: &[HostPlace]) -> Result<u32, String> {
         if let Some(known) = state.hosts.iter().position(|host| host.place == place) {
             return Ok(known as u32);
         }
+        let new = |number: u32| Host { place, name: format!("host {number}"), link: None, node: None };
         let number = state.hosts.len() as u32;
-        if number >= self.settings.hosts {
-            return Err(format!("{number} hosts are known, and no more may be: raise --hosts"));
+        if number < self.settings.hosts {
+            state.hosts.push(new(number));
+            let actions = state.manager.host_back(NodeId(number));
+            self.carry_out(state, actions)?;
+            return Ok(number);
         }
-        state.hosts.push(Host { place, name: format!("host {number}"), link: None, node: None });
-        let actions = state.manager.host_back(NodeId(number));
-        self.carry_out(state, actions)?;
+        let number = state.unused(kept).ok_or_else(|| self.full())?;
+        state.hosts[number as usize] = new(number);
         Ok(number)
     }
 
-    /// Returns the number of its host.
-    fn register(
-        &self,
-        session: &Arc<Session>,
-        done: &Arc<Done>,
-        (place, name, link): (HostPlace, String, LinkBytes),
-    ) -> Result<u32, String> {
+    fn register(&self, session: &Arc<Session>, done: &Arc<Done>, said: SaidNode) -> Result<(), String> {
+        let SaidNode { place, name, link, jobs } = said;
         let mut state = lock(&self.state);
-        let number = self.number(&mut state, place)?;
+        let number = self.number(&mut state, place, &[])?;
         let an = AnId(number);
         let host = &mut state.hosts[number as usize];
         let is_same = host.link == Some(link);
@@ -318,16 +359,22 @@ impl Desk {
         let welcome = Answer::Welcome { address: address_of(an), limits: said_limits(&self.settings.limits) };
         session.send(&to_bytes(&welcome)).map_err(|error| error.to_string())?;
         let actions = if has_state { state.manager.node_again(an) } else { state.manager.node_back(an) };
+        // It may not have heard that jobs have ended, whatever the manager has tried: its session has ended, or the manager.
+        let known: Vec<(u32, u64)> = state.keys().collect();
+        let ended = jobs.into_iter().filter(|job| !known.contains(job));
+        let forget = |(job, key)| Action::Node { an, address: address_of(an), step: Step::Forget { job, key } };
+        let actions = ended.map(forget).chain(actions).collect();
         self.carry_out(&mut state, actions)?;
-        Ok(number)
+        self.returned.notify_all();
+        Ok(())
     }
 
-    fn unregister(&self, number: u32, session: &Arc<Session>) {
+    fn unregister(&self, session: &Arc<Session>) {
         let mut state = lock(&self.state);
+        let is_it = |host: &Host| host.node.as_ref().is_some_and(|node| Arc::ptr_eq(&node.session, session));
+        let Some(number) = state.hosts.iter().position(is_it) else { return };
+        let number = number as u32;
         let host = &mut state.hosts[number as usize];
-        if !host.node.as_ref().is_some_and(|node| Arc::ptr_eq(&node.session, session)) {
-            return;
-        }
         warn!("aggregation node {number} on {} has ended", host.name);
         host.node = None;
         let actions = state.manager.node_lost(AnId(number));
@@ -356,11 +403,39 @@ impl Desk {
         self.carry_out_or_say(state, actions);
     }
 
-    /// Gives a process its job's share. Returns its number in the job.
+    fn full(&self) -> String {
+        format!("{} hosts are known: raise --hosts", self.settings.hosts)
+    }
+
+    /// Gives a process its job's share. Returns its number in the job. A refusal leaves no job that was not there before.
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let mut state = lock(&self.state);
-        let state = &mut *state;
-        let numbers = places.iter().map(|&place| self.number(state, place)).collect::<Result<Vec<u32>, String>>()?;
+        // A node that is not back would not hear of a new job before its members join.
+        while !state.jobs.contains_key(&name) && state.awaits_nodes() {
+            let left =
+                self.returns_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let is_known = state.jobs.contains_key(&name);
+        let granted = self.share(&mut state, session, name, places);
+        if granted.is_err() && !is_known {
+            self.end_job(&mut state, name);
+        }
+        granted
+    }
+
+    fn share(
+        &self,
+        state: &mut State,
+        session: &Arc<Session>,
+        name: JobName,
+        places: &[HostPlace],
+    ) -> Result<u32, String> {
+        let numbers: Vec<u32> =
+            places.iter().map(|&place| self.number(state, place, places)).collect::<Result<_, _>>()?;
         let &own = numbers.first().ok_or("it has named no host")?;
         if !state.jobs.contains_key(&name) {
             self.begin_job(state, name, &numbers)?;
@@ -378,7 +453,10 @@ impl Desk {
         let free = |number: &u32| !job.processes.contains_key(number);
         let number = (job.next..PROCESSES_MAX).chain(0..job.next).find(free).ok_or("its job has too many processes")?;
         job.next = (number + 1) % PROCESSES_MAX;
-        job.processes.insert(number, (own, session.clone()));
+        self.store(state)?;
+        if let Some(job) = state.jobs.get_mut(&name) {
+            job.processes.insert(number, (own, session.clone()));
+        }
         let hosts = granted.members.iter().map(|member| (state.hosts[member.node.0 as usize].place, member.node.0));
         let share = Share {
             grant: String::from_utf8(granted.save()).unwrap_or_default(),
@@ -386,7 +464,6 @@ impl Desk {
             links: state.links(),
             process: number,
         };
-        self.store(state)?;
         // If it has ended, its session says so.
         let _ = session.send(&to_bytes(&Answer::Granted(Box::new(share))));
         Ok(number)
@@ -417,6 +494,11 @@ impl Desk {
     /// Stores the state, and carries out a change. The error is that the state cannot be stored: then nothing was carried out.
     fn carry_out(&self, state: &mut State, actions: Vec<Action>) -> Result<(), String> {
         self.store(state)?;
+        self.perform(state, actions);
+        Ok(())
+    }
+
+    fn perform(&self, state: &mut State, actions: Vec<Action>) {
         let mut actions = actions.into_iter().peekable();
         while let Some(action) = actions.next() {
             match action {
@@ -448,14 +530,14 @@ impl Desk {
                 }
             }
         }
-        Ok(())
     }
 
-    /// For changes that nobody has asked for.
+    /// For what has ended or is lost. It is so even if it cannot be stored: a manager that restarts with the state before finds it out again.
     fn carry_out_or_say(&self, state: &mut State, actions: Vec<Action>) {
-        if let Err(why) = self.carry_out(state, actions) {
-            warn!("a change was not carried out: {why}");
+        if let Err(why) = self.store(state) {
+            warn!("{why}");
         }
+        self.perform(state, actions);
     }
 
     fn store(&self, state: &State) -> Result<(), String> {
@@ -479,43 +561,7 @@ impl Desk {
         for name in ended.collect::<Vec<_>>() {
             self.end_job(&mut state, name);
         }
-    }
-
-    /// How things are, for people.
-    fn show(&self) -> String {
-        let state = lock(&self.state);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "hosts");
-        for (number, host) in state.hosts.iter().enumerate() {
-            let is = match &host.node {
-                Some(node) => format!("aggregation node, from {}", node.session.with()),
-                None => "no aggregation node".to_owned(),
-            };
-            let _ = writeln!(text, "  {number:>4}  {:24} {is}", host.name);
-        }
-        let uses = state.manager.uses();
-        let _ = writeln!(text, "trees");
-        for (number, tree) in state.manager.trees() {
-            let _ = writeln!(text, "  {number:>4}  root {}, {} nodes", tree.root().0, tree.nodes().count());
-        }
-        let _ = writeln!(text, "jobs");
-        for (name, job) in &state.jobs {
-            let why = state.manager.jobs().find(|&(number, _)| number == job.number).and_then(|(_, why)| why);
-            let is = why.map_or("open".to_owned(), |failure| format!("without resources: {failure}"));
-            let processes = job.processes.len();
-            let _ = writeln!(text, "  {:>4}  {:016x}  {processes} processes at the manager, {is}", job.number, name[0]);
-        }
-        let _ = writeln!(text, "use");
-        for (an, used) in uses {
-            let Limits { jobs, groups, operand_blocks, .. } = self.settings.limits;
-            let _ = writeln!(
-                text,
-                "  {:>4}  {} of {jobs} jobs, {} of {groups} groups, {} of {operand_blocks} blocks of operands",
-                an.0, used.jobs, used.groups, used.blocks
-            );
-        }
-        text
+        self.returned.notify_all();
     }
 }
 

@@ -27,8 +27,8 @@ pub type JobName = [u64; 2];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Say {
-    /// An aggregation node is there.
-    Node { version: u32, place: HostPlace, host: String, link: LinkBytes },
+    /// An aggregation node is there, and knows these jobs, by number and key.
+    Node { version: u32, place: HostPlace, host: String, link: LinkBytes, jobs: Vec<(u32, u64)> },
     /// The steps up to this number are carried out.
     Done { number: u64 },
     /// A process wants its job's share. `places`: hosts of the job that it knows, its own first.
@@ -185,7 +185,7 @@ mod tests {
     fn words_read_back_and_nonsense_does_not() {
         let link = LinkBytes([7; ADDRESS_BYTES]);
         let say = [
-            Say::Node { version: VERSION, place: u64::MAX, host: "a".to_owned(), link },
+            Say::Node { version: VERSION, place: u64::MAX, host: "a".to_owned(), link, jobs: vec![(1, u64::MAX)] },
             Say::Share { version: VERSION, job: [1, u64::MAX], places: vec![3, 4] },
             Say::Done { number: 9 },
         ];
@@ -210,7 +210,7 @@ mod tests {
             &b""[..],
             b"{}",
             b"{\"Done\":{\"number\":-1}}",
-            b"{\"Node\":{\"version\":1,\"place\":1,\"host\":\"\",\"link\":[1]}}",
+            b"{\"Node\":{\"version\":1,\"place\":1,\"host\":\"\",\"link\":[1],\"jobs\":[]}}",
         ] {
             assert!(from_bytes::<Say>(nonsense).is_err());
         }

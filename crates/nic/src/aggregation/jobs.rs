@@ -23,9 +23,10 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Operations of each group that may be under way, if all have as many.
+    /// Operations of each group that may be under way, if all have as many. With fewer credits than groups each has one, and only as many groups
+    /// form as there are credits.
     pub fn credits_each(&self) -> u32 {
-        self.credits / self.groups.max(1)
+        (self.credits / self.groups.max(1)).max(1)
     }
 }
 
