@@ -2,8 +2,12 @@
 //! Operations of a group that are under way at once, for front doors whose calls do not wait. [`Queue::complete`] is for those that also have
 //! calls which do.
 //!
-//! Invariant: operations are carried on in the order in which they were added, and one only after the one before has started all its operations
-//! of the node ([`Pending::has_started_all`]). So all members start the same operations of the node in the same order.
+//! Invariants
+//! 1. Operations are carried on in the order in which they were added, and one only after the one before has started all its operations of the
+//!    node ([`Pending::has_started_all`]). So all members start the same operations of the node in the same order.
+//! 2. None starts operation `n + credits` of the node while one before it has yet to read `n`. That all requests of `n` have come does not
+//!    suffice: they may have come after the one before was last carried on, and others write their lines of `n` again when they have this
+//!    member's request for `n + credits`.
 
 use std::collections::VecDeque;
 
@@ -128,17 +132,21 @@ impl Queue {
 
 /// Carries on what can be.
 fn advance(entries: &mut VecDeque<Entry>, member: &mut Member) {
-    let mut may_start = true;
+    let (mut may_start, mut unread) = (true, None);
     for entry in entries.iter_mut() {
         if entry.outcome.is_none() {
             // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
             if !may_start || (entry.pending.is_new() && member.failure().is_some()) {
                 break;
             }
+            member.has_yet_to_read(unread);
             entry.outcome = member.advance(&mut entry.pending);
+            unread = unread.or(entry.pending.unread().filter(|_| entry.outcome.is_none()));
         }
         may_start = entry.pending.has_started_all(member);
     }
+    // Whoever waits carries its operation on without a queue, which is empty then.
+    member.has_yet_to_read(None);
     if let Some(failure) = member.failure().filter(|_| member.others_are_out()) {
         let left = entries.iter_mut().filter(|entry| entry.outcome.is_none());
         left.for_each(|entry| entry.outcome = Some(Err(failure)));
