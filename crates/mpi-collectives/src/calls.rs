@@ -369,10 +369,15 @@ impl After {
         let Some((program, data)) = &self.result else { return self.packs };
         // SAFETY: by this function's contract.
         let unpacks = self.packs.and_then(|()| unsafe { program.unpack(mpi, data) });
-        if self.owns_type {
+        self.release(mpi);
+        unpacks
+    }
+
+    /// Gives the type back that it has kept. Nothing is unpacked any more.
+    pub fn release(&self, mpi: &Mpi) {
+        if let Some((program, _)) = self.result.as_ref().filter(|_| self.owns_type) {
             mpi.type_free(program.datatype);
         }
-        unpacks
     }
 }
 

@@ -226,8 +226,8 @@ pub unsafe fn free(group: &'static Known) {
     drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
 }
 
-/// Whether a group is that of a communicator, which may be freed.
-pub fn is_of(comm: Handle, group: &'static Known) -> bool {
+/// Whether a group is that of a communicator. Both may have ended.
+pub fn is_of(comm: Handle, group: *const Known) -> bool {
     known(|all| all.get(&comm).is_some_and(|&known| ptr::eq(known, group)))
 }
 

@@ -24,7 +24,8 @@ use crate::under_way;
 /// The state of a request.
 pub struct Request {
     call: Call,
-    group: &'static Known,
+    /// Only to compare: it may have ended.
+    group: *const Known,
     progress: Mutex<Progress>,
 }
 
@@ -67,7 +68,10 @@ impl Request {
             }
             Err(code) => {
                 // SAFETY: the MPI has not taken it.
-                drop(unsafe { Box::from_raw(state) });
+                let request = unsafe { Box::from_raw(state) };
+                if let Some(after) = &request.progress().after {
+                    after.release(call.mpi);
+                }
                 Err(code)
             }
         }
@@ -94,7 +98,7 @@ impl Started {
 #[derive(Clone, Copy)]
 struct Failed {
     call: Call,
-    group: &'static Known,
+    group: *const Known,
     code: c_int,
     /// What the node says. None: the MPI has reported it.
     failure: Option<Failure>,
@@ -118,7 +122,12 @@ unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
     let mut progress = request.progress();
     let failed = |code, failure| Failed { call, group, code, failure };
     match (progress.outcome, progress.after.take()) {
-        (Err(failure), _) => progress.failed = Some(failed(call.mpi.err_other(), Some(failure))),
+        (Err(failure), after) => {
+            progress.failed = Some(failed(call.mpi.err_other(), Some(failure)));
+            if let Some(after) = after {
+                after.release(call.mpi);
+            }
+        }
         (Ok(()), Some(after)) => {
             // SAFETY: the program's buffers are there until it has heard that the operation is over.
             progress.failed = unsafe { after.finish(call.mpi) }.err().map(|code| failed(code, None));
@@ -229,7 +238,7 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
     for Failed { call, group, code, failure } in failed {
         if let Some(failure) = failure {
             // The communicator may be freed.
-            let comm = if groups::is_of(call.comm, group) { call.comm } else { mpi.comm_world() };
+            let comm = if groups::is_of(call.comm, *group) { call.comm } else { mpi.comm_world() };
             call.log(*failure);
             mpi.fail(comm, *code);
         }
