@@ -100,8 +100,8 @@ build() {
     mkdir -p "$into"
     for source in examples/mpi/*.c; do
         made=$into/$(basename "$source" .c)
-        if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/nas.h -newer "$made")" ]; then
-            "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm || return 1
+        if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/*.h -newer "$made")" ]; then
+            "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm -lpthread || return 1
         fi
     done
     [ "$1" = debian ] && have_ga || return 0

@@ -86,6 +86,8 @@ accesses() {
 # of the ranks, to the bit.
 reductions() {
     options="--aggregation --env SELVEDGE_AGGREGATION_BYTES=1G --env SELVEDGE_LOG=info"
+    # There the non-blocking operations are the MPI's, beside blocking ones of the switches.
+    simulated nonblocking blocking messages
     simulated collectives exact types user comms mix
     options=
     count=$(grep -c 'collective operations go through aggregation nodes' "$printed.errors1")
@@ -112,7 +114,13 @@ for mpi; do
         esac
         example "$ranks" shared
         # Our environment has the library whose reductions are in the order of the ranks.
-        if [ "$transport" = ours ]; then example "$ranks" collectives exact; else example "$ranks" collectives; fi
+        exact=
+        [ "$transport" != ours ] || exact=exact
+        # shellcheck disable=SC2086  # a word, or none
+        example "$ranks" collectives $exact
+        # shellcheck disable=SC2086
+        example "$ranks" nonblocking $exact
+        [ "$ranks" = 1 ] || example "$ranks" nonblocking threads
         example "$ranks" is
         example "$ranks" ft
         [ "$ranks" = 1 ] || example "$ranks" dt SH
@@ -130,6 +138,7 @@ for mpi; do
     say SELVEDGE_MPI_COLLECTIVES=0
     export SELVEDGE_MPI_COLLECTIVES=0
     example 4 collectives
+    example 4 nonblocking
     unset SELVEDGE_MPI_COLLECTIVES
     say "an address space of 8 GB"
     (ulimit -v 8000000 && failed=0 && example 4 pingpong 20 && exit "$failed") || failed=$((failed + 1))

@@ -1,30 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The collective operations: what of them a group carries out. None: the MPI does.
+//! The collective operations: what of them a group carries out, while the call waits or after it has returned ([`Form`]). None: the MPI does.
 //!
 //! Each process must come to the same answer. Counts, types and operations of a reduction are the same at all of them (MPI 4.1, 6.9); of a
 //! broadcast and an allgather only the data's size is, so buffers of any type are taken, and those with gaps are packed.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{Buffer, Elements, Pending, log};
 
 use crate::groups::Group;
 use crate::mpi::{Handle, Mpi, SUCCESS, library};
-use crate::{groups, types};
+use crate::requests::Request;
+use crate::{groups, types, under_way};
 
-/// The MPI and the handles of a call.
-struct Call {
-    mpi: &'static Mpi,
-    comm: Handle,
+/// A call of an operation.
+#[derive(Clone, Copy)]
+pub struct Call {
+    pub mpi: &'static Mpi,
+    pub comm: Handle,
+    form: Form,
     name: &'static str,
 }
 
+/// How an operation is called.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// It waits.
+    Blocking,
+    /// It starts the operation, and its request goes here.
+    Nonblocking(*mut c_void),
+}
+
+/// An operation that can begin.
+struct Ready {
+    pending: Pending,
+    /// What is to be done when it is over. None: nothing.
+    after: Option<Box<After>>,
+}
+
+impl Ready {
+    #[inline]
+    fn reduction(pending: Pending) -> Ready {
+        Ready { pending, after: None }
+    }
+}
+
 impl Call {
-    fn new(name: &'static str, comm: usize) -> Option<Call> {
+    /// `name`: without what the names of MPI begin with.
+    fn new(name: &'static str, form: Form, comm: usize) -> Option<Call> {
         let mpi = library()?;
         let comm = mpi.handle(comm);
-        (!mpi.is_no_comm(comm)).then_some(Call { mpi, comm, name })
+        (!mpi.is_no_comm(comm)).then_some(Call { mpi, comm, form, name })
     }
 
     /// How a type is reduced, and the bytes of so many elements.
@@ -43,21 +70,62 @@ impl Call {
         (!is_missing).then_some(Buffer { from, to })
     }
 
-    /// Runs an operation of the communicator's group.
+    /// Runs an operation of the communicator's group, or starts it.
     #[inline]
-    fn run(&self, operation: impl FnOnce(&Group) -> Option<Pending>) -> Option<c_int> {
+    fn run(&self, operation: impl FnOnce(&Group) -> Option<Ready>) -> Option<c_int> {
+        match self.form {
+            Form::Blocking => self.wait(operation),
+            Form::Nonblocking(request) => self.start(operation, request),
+        }
+    }
+
+    #[inline]
+    fn wait(&self, operation: impl FnOnce(&Group) -> Option<Ready>) -> Option<c_int> {
         let mut group = groups::of(self.mpi, self.comm)?;
-        let pending = operation(&group)?;
+        let Ready { pending, after } = operation(&group)?;
         let outcome = group.complete(pending, &mut || self.mpi.progress())?;
         // The program's error handler may call an operation of the communicator.
         drop(group);
-        Some(outcome.map_or_else(|failure| self.failed(failure), |()| SUCCESS))
+        Some(match (outcome, after) {
+            (Err(failure), _) => self.failed(failure),
+            // SAFETY: the operation is over, and the caller has the buffers.
+            (Ok(()), Some(after)) => unsafe { after.finish(self.mpi) }.err().unwrap_or(SUCCESS),
+            (Ok(()), None) => SUCCESS,
+        })
+    }
+
+    fn start(&self, operation: impl FnOnce(&Group) -> Option<Ready>, request: *mut c_void) -> Option<c_int> {
+        let known = groups::of_operations_under_way(self.mpi, self.comm)?;
+        let mut group = known.as_ref()?.lock().ok()?;
+        if request.is_null() || groups::leaves_nonblocking(self.mpi, &group).is_some() {
+            return None;
+        }
+        let Ready { pending, mut after } = operation(&group)?;
+        let Group::Live(live) = &mut *group else { return None };
+        // The program may free the type before the operation is over.
+        if let Some(Err(code)) = after.as_mut().map(|after| after.keep_type(self.mpi)) {
+            return Some(code);
+        }
+        // SAFETY: the program has a place for the request there.
+        match unsafe { Request::begin(*self, known, after, request) } {
+            Ok(started) => under_way::start(self.mpi, known, live, pending, started),
+            Err(code) => return Some(code),
+        }
+        Some(SUCCESS)
     }
 
     #[cold]
     fn failed(&self, failure: Failure) -> c_int {
-        log::error(|| format!("{} on communicator {:#x}: {failure}", self.name, self.comm));
+        self.log(failure);
         self.mpi.fail(self.comm, self.mpi.err_other())
+    }
+
+    pub fn log(&self, failure: Failure) {
+        let Call { form, name, comm, .. } = self;
+        log::error(|| match form {
+            Form::Blocking => format!("MPI_{name} on communicator {comm:#x}: {failure}"),
+            Form::Nonblocking(_) => format!("MPI_I{} on communicator {comm:#x}: {failure}", name.to_lowercase()),
+        });
     }
 }
 
@@ -66,8 +134,8 @@ fn positive(count: c_int) -> Option<usize> {
 }
 
 /// MPI 4.1, 6.3.
-pub fn barrier(comm: usize) -> Option<c_int> {
-    Call::new("MPI_Barrier", comm)?.run(|_| Some(Pending::barrier()))
+pub fn barrier(form: Form, comm: usize) -> Option<c_int> {
+    Call::new("Barrier", form, comm)?.run(|_| Some(Ready::reduction(Pending::barrier())))
 }
 
 /// MPI 4.1, 6.9.6.
@@ -76,6 +144,7 @@ pub fn barrier(comm: usize) -> Option<c_int> {
 /// The buffers are as the standard requires.
 #[inline]
 pub unsafe fn allreduce(
+    form: Form,
     from: *const u8,
     to: *mut u8,
     count: c_int,
@@ -83,18 +152,20 @@ pub unsafe fn allreduce(
     op: usize,
     comm: usize,
 ) -> Option<c_int> {
-    let call = Call::new("MPI_Allreduce", comm)?;
+    let call = Call::new("Allreduce", form, comm)?;
     let (elements, bytes) = call.elements(datatype, op, count)?;
     let buffer = call.buffer(from, to, true)?;
     // SAFETY: the buffers have so many bytes.
-    call.run(|_| Some(unsafe { Pending::allreduce(elements, buffer, bytes) }))
+    call.run(|_| Some(Ready::reduction(unsafe { Pending::allreduce(elements, buffer, bytes) })))
 }
 
 /// MPI 4.1, 6.9.1.
 ///
 /// # Safety
 /// The buffers are as the standard requires.
+#[expect(clippy::too_many_arguments, reason = "those of MPI, and the form")]
 pub unsafe fn reduce(
+    form: Form,
     from: *const u8,
     to: *mut u8,
     count: c_int,
@@ -103,7 +174,7 @@ pub unsafe fn reduce(
     root: c_int,
     comm: usize,
 ) -> Option<c_int> {
-    let call = Call::new("MPI_Reduce", comm)?;
+    let call = Call::new("Reduce", form, comm)?;
     let (elements, bytes) = call.elements(datatype, op, count)?;
     let root = usize::try_from(root).ok()?;
     // A result is used at the root alone. Where it is not, the argument may be anything.
@@ -113,7 +184,7 @@ pub unsafe fn reduce(
             return None;
         }
         // SAFETY: the buffers have so many bytes.
-        Some(unsafe { Pending::reduce(elements, root, buffer, bytes) })
+        Some(Ready::reduction(unsafe { Pending::reduce(elements, root, buffer, bytes) }))
     })
 }
 
@@ -122,6 +193,7 @@ pub unsafe fn reduce(
 /// # Safety
 /// The buffers are as the standard requires; there is a count for each process.
 pub unsafe fn reduce_scatter(
+    form: Form,
     from: *const u8,
     to: *mut u8,
     counts: *const c_int,
@@ -129,7 +201,7 @@ pub unsafe fn reduce_scatter(
     op: usize,
     comm: usize,
 ) -> Option<c_int> {
-    let call = Call::new("MPI_Reduce_scatter", comm)?;
+    let call = Call::new("Reduce_scatter", form, comm)?;
     // SAFETY: the standard requires a count for each process.
     let count = |process: usize| unsafe { *counts.wrapping_add(process) };
     // SAFETY: by this function's contract.
@@ -141,6 +213,7 @@ pub unsafe fn reduce_scatter(
 /// # Safety
 /// The buffers are as the standard requires.
 pub unsafe fn reduce_scatter_block(
+    form: Form,
     from: *const u8,
     to: *mut u8,
     count: c_int,
@@ -148,7 +221,7 @@ pub unsafe fn reduce_scatter_block(
     op: usize,
     comm: usize,
 ) -> Option<c_int> {
-    let call = Call::new("MPI_Reduce_scatter_block", comm)?;
+    let call = Call::new("Reduce_scatter_block", form, comm)?;
     // SAFETY: by this function's contract.
     unsafe { scatter(&call, (from, to), |_| count, datatype, op) }
 }
@@ -174,7 +247,7 @@ unsafe fn scatter(
             }
         }
         // SAFETY: the buffers have so many bytes.
-        (bytes != 0).then(|| unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) })
+        (bytes != 0).then(|| Ready::reduction(unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) }))
     })
 }
 
@@ -195,6 +268,10 @@ struct Program {
 struct Data {
     memory: *mut u8,
     packed: Vec<u8>,
+}
+
+impl Data {
+    const NONE: Data = Data { memory: std::ptr::null_mut(), packed: Vec::new() };
 }
 
 impl Program {
@@ -246,12 +323,61 @@ impl Program {
     ///
     /// # Safety
     /// The buffer is as the standard requires.
-    unsafe fn unpack(&self, call: &Call, data: &Data) -> Result<(), c_int> {
+    unsafe fn unpack(&self, mpi: &Mpi, data: &Data) -> Result<(), c_int> {
         data.packed.chunks(self.bytes).enumerate().try_for_each(|(part, from)| {
             let to = self.memory.wrapping_offset(self.stride.wrapping_mul(part as isize));
             // SAFETY: the buffer has so many elements in each part.
-            unsafe { call.mpi.unpack(from, to, self.count, self.datatype, call.comm) }
+            unsafe { mpi.unpack(from, to, self.count, self.datatype, mpi.comm_world()) }
         })
+    }
+}
+
+/// What is left of a call when its operation is over.
+pub struct After {
+    /// Packed data, and the program's buffer for them. None: it does not get any.
+    result: Option<(Program, Data)>,
+    /// The operand, if it is packed.
+    _operand: Data,
+    /// What packing said.
+    packs: Result<(), c_int>,
+    /// The type is a handle of this library's.
+    owns_type: bool,
+}
+
+impl After {
+    /// None: nothing is packed.
+    fn new(result: Option<(Program, Data)>, operand: Data, packs: Result<(), c_int>) -> Option<Box<After>> {
+        let result = result.filter(|(_, data)| !data.packed.is_empty());
+        let is_needed = result.is_some() || !operand.packed.is_empty();
+        is_needed.then(|| Box::new(After { result, _operand: operand, packs, owns_type: false }))
+    }
+
+    /// Keeps the type of the buffer for itself.
+    fn keep_type(&mut self, mpi: &Mpi) -> Result<(), c_int> {
+        if let Some((program, _)) = &mut self.result {
+            program.datatype = mpi.type_dup(program.datatype)?;
+            self.owns_type = true;
+        }
+        Ok(())
+    }
+
+    /// Brings the result to where the program wants it.
+    ///
+    /// # Safety
+    /// The buffers of the call are as the standard requires.
+    pub unsafe fn finish(&self, mpi: &Mpi) -> Result<(), c_int> {
+        let Some((program, data)) = &self.result else { return self.packs };
+        // SAFETY: by this function's contract.
+        let unpacks = self.packs.and_then(|()| unsafe { program.unpack(mpi, data) });
+        self.release(mpi);
+        unpacks
+    }
+
+    /// Gives the type back that it has kept. Nothing is unpacked any more.
+    pub fn release(&self, mpi: &Mpi) {
+        if let Some((program, _)) = self.result.as_ref().filter(|_| self.owns_type) {
+            mpi.type_free(program.datatype);
+        }
     }
 }
 
@@ -259,68 +385,68 @@ impl Program {
 ///
 /// # Safety
 /// The buffer is as the standard requires.
-pub unsafe fn bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int, comm: usize) -> Option<c_int> {
-    let call = Call::new("MPI_Bcast", comm)?;
+pub unsafe fn bcast(
+    form: Form,
+    memory: *mut u8,
+    count: c_int,
+    datatype: usize,
+    root: c_int,
+    comm: usize,
+) -> Option<c_int> {
+    let call = Call::new("Bcast", form, comm)?;
     let root = usize::try_from(root).ok()?;
     let buffer = Program::new(&call, memory, count, datatype)?;
-    let mut data = buffer.data(1)?;
-    let mut packs = Ok(());
-    let mut is_root = false;
-    let outcome = call.run(|group| {
-        if root >= group.size() {
-            return None;
-        }
-        is_root = group.rank() == root;
-        if is_root {
-            // SAFETY: by this function's contract.
-            packs = unsafe { buffer.pack(&call, 0, &mut data) };
-        }
+    call.run(|group| {
+        let mut data = buffer.data(1).filter(|_| root < group.size())?;
         // SAFETY: the data has so many bytes.
-        Some(unsafe { Pending::broadcast(root, data.memory, buffer.bytes) })
-    })?;
-    if !is_root && outcome == SUCCESS {
-        // SAFETY: by this function's contract.
-        packs = unsafe { buffer.unpack(&call, &data) };
-    }
-    Some(packs.err().unwrap_or(outcome))
+        let pending = unsafe { Pending::broadcast(root, data.memory, buffer.bytes) };
+        let after = match group.rank() == root {
+            true => {
+                // SAFETY: by this function's contract.
+                let packs = unsafe { buffer.pack(&call, 0, &mut data) };
+                After::new(None, data, packs)
+            }
+            false => After::new(Some((buffer, data)), Data::NONE, Ok(())),
+        };
+        Some(Ready { pending, after })
+    })
 }
 
 /// MPI 4.1, 6.7.
 ///
 /// # Safety
 /// The buffers are as the standard requires.
-pub unsafe fn allgather(from: (*const u8, c_int, usize), to: (*mut u8, c_int, usize), comm: usize) -> Option<c_int> {
-    let call = Call::new("MPI_Allgather", comm)?;
+pub unsafe fn allgather(
+    form: Form,
+    from: (*const u8, c_int, usize),
+    to: (*mut u8, c_int, usize),
+    comm: usize,
+) -> Option<c_int> {
+    let call = Call::new("Allgather", form, comm)?;
     let into = Program::new(&call, to.0, to.1, to.2)?;
     // None: this process's data are in its part of the result.
     let source = match from.0 == call.mpi.in_place() {
         true => None,
         false => Some(Program::new(&call, from.0.cast_mut(), from.1, from.2)?),
     };
-    let (mut result, mut operand) = (None, None);
-    let mut packs = Ok(());
-    let outcome = call.run(|group| {
-        let result = result.insert(into.data(group.size())?);
+    call.run(|group| {
+        let (mut result, mut operand, mut packs) = (into.data(group.size())?, Data::NONE, Ok(()));
         let own = match &source {
             Some(source) => {
-                let operand = operand.insert(source.data(1)?);
+                operand = source.data(1)?;
                 // SAFETY: by this function's contract.
-                packs = unsafe { source.pack(&call, 0, operand) };
+                packs = unsafe { source.pack(&call, 0, &mut operand) };
                 operand.memory
             }
             None => {
                 // SAFETY: by this function's contract.
-                packs = unsafe { into.pack(&call, group.rank(), result) };
+                packs = packs.and(unsafe { into.pack(&call, group.rank(), &mut result) });
                 result.memory.wrapping_add(group.rank() * into.bytes)
             }
         };
         let buffer = Buffer { from: own, to: result.memory };
         // SAFETY: the data has so many bytes, and as many of each process.
-        Some(unsafe { Pending::allgather(buffer, into.bytes) })
-    })?;
-    if let (Some(result), SUCCESS) = (&result, outcome) {
-        // SAFETY: by this function's contract.
-        packs = packs.and_then(|()| unsafe { into.unpack(&call, result) });
-    }
-    Some(packs.err().unwrap_or(outcome))
+        let pending = unsafe { Pending::allgather(buffer, into.bytes) };
+        Some(Ready { pending, after: After::new(Some((into, result)), operand, packs) })
+    })
 }

@@ -22,6 +22,7 @@ use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
+use crate::under_way::{self, Live};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
 const CREDITS: u32 = 4;
@@ -33,7 +34,7 @@ const GROUPS_MAX: usize = 256;
 #[expect(clippy::large_enum_variant, reason = "groups lie on the heap already")]
 pub enum Group {
     /// Its processes, in memory that they share.
-    Live(Member),
+    Live(Live),
     /// Its processes, host by host, and nodes between the hosts.
     Spanning(aggregation::Spanning),
     /// Nodes elsewhere.
@@ -45,7 +46,7 @@ impl Group {
     #[inline]
     pub fn rank(&self) -> usize {
         match self {
-            Group::Live(member) => member.rank(),
+            Group::Live(live) => live.member().rank(),
             Group::Spanning(group) => group.rank(),
             Group::Elsewhere(group) => group.rank(),
         }
@@ -54,7 +55,7 @@ impl Group {
     #[inline]
     pub fn size(&self) -> usize {
         match self {
-            Group::Live(member) => member.size(),
+            Group::Live(live) => live.member().size(),
             Group::Spanning(group) => group.size(),
             Group::Elsewhere(group) => group.size(),
         }
@@ -72,7 +73,7 @@ impl Group {
     #[inline]
     pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
         match self {
-            Group::Live(member) => Some(member.complete(operation, idle)),
+            Group::Live(live) => Some(live.complete(operation, idle)),
             Group::Spanning(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
             Group::Elsewhere(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
         }
@@ -80,7 +81,7 @@ impl Group {
 }
 
 /// What is known of a communicator. None: its operations are the MPI's.
-type Known = Option<Mutex<Group>>;
+pub type Known = Option<Mutex<Group>>;
 
 /// All communicators that had an operation, by handle.
 static KNOWN: Mutex<Option<HashMap<Handle, &'static Known>>> = Mutex::new(None);
@@ -102,10 +103,44 @@ thread_local! {
 }
 
 /// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
-/// under one, so nobody else uses what this returns.
+/// under one, so nobody else uses what this returns, but who carries on those that have been started.
 #[inline]
 pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Group>> {
-    let group = RECENT.with(|all| {
+    known_of(mpi, comm, look_up)?.as_ref()?.lock().ok()
+}
+
+/// The group of a communicator, for operations that do not wait. None: they are the MPI's, also if the communicator has had none that waits: a
+/// group cannot be agreed on without waiting, and when it is there would depend on the time, and so would the bits of results.
+pub fn of_operations_under_way(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
+    known_of(mpi, comm, |mpi, comm| known(|all| all.get(&comm).copied()).or_else(|| say_that_none_waited(mpi, comm)))
+}
+
+/// Says it once of a communicator, at its first process.
+#[cold]
+fn say_that_none_waited(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
+    static SAID: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
+    if log::has_info() {
+        let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let (false, Ok(Some((0, size)))) = (said.contains(&comm), mpi.place(comm)) {
+            log::info(|| {
+                let name = format!("communicator {comm:#x}, process 0 of {size}");
+                format!(
+                    "{name}: its non-blocking operations are the MPI's until it has had a blocking one, which makes its group"
+                )
+            });
+            said.push(comm);
+        }
+    }
+    None
+}
+
+#[inline]
+fn known_of(
+    mpi: &'static Mpi,
+    comm: Handle,
+    look_up: impl FnOnce(&'static Mpi, Handle) -> Option<&'static Known>,
+) -> Option<&'static Known> {
+    RECENT.with(|all| {
         let cell = &all[spread(comm, all.len())];
         let (recent, freed) = (cell.get(), FREED.load(Acquire));
         if recent.comm == comm && recent.freed == freed && !recent.group.is_null() {
@@ -115,8 +150,7 @@ pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Group>>
         let group = look_up(mpi, comm)?;
         cell.set(Recent { comm, group, freed });
         Some(group)
-    })?;
-    group.as_ref()?.lock().ok()
+    })
 }
 
 #[cold]
@@ -145,7 +179,15 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
         match &group {
             Ok(_) if rank != 0 => {}
             Ok(group) => log::info(|| {
-                format!("{}: its collective operations go through aggregation nodes{}", name(), group.between())
+                let nonblocking = match leaves_nonblocking(mpi, group) {
+                    None => "the non-blocking ones, too".to_owned(),
+                    Some(reason) => format!("the non-blocking ones are the MPI's: {reason}"),
+                };
+                format!(
+                    "{}: its collective operations go through aggregation nodes{}; {nonblocking}",
+                    name(),
+                    group.between()
+                )
             }),
             Err(reason) => log::info(|| format!("{}: its collective operations are the MPI's: {reason}", name())),
         }
@@ -159,6 +201,16 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
         log::warn(|| format!("communicator {comm:#x} has no attribute for its group"));
     }
     Some(group)
+}
+
+/// Why the non-blocking operations of a group are the MPI's. All processes say the same.
+pub fn leaves_nonblocking(mpi: &Mpi, group: &Group) -> Option<&'static str> {
+    match group {
+        Group::Elsewhere(_) => Some("in virtual time a call waits for the switches"),
+        Group::Spanning(_) => Some("a call waits for nodes of other hosts"),
+        Group::Live(_) if !mpi.calls_while_waiting() => Some("this MPI calls nobody while it waits"),
+        Group::Live(_) => None,
+    }
 }
 
 /// The key of the attribute that ends groups.
@@ -176,10 +228,26 @@ unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_vo
     let comm = crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm));
     if let Some(group) = known(|all| all.remove(&comm)) {
         FREED.fetch_add(1, AcqRel);
-        // SAFETY: `remember` has leaked it, no table gives it any more, and the communicator has no operation under way.
-        drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
+        if !under_way::keeps(group) {
+            // SAFETY: no table gives it any more, and the communicator has no operation under way.
+            unsafe { free(group) };
+        }
     }
     SUCCESS
+}
+
+/// Ends a group.
+///
+/// # Safety
+/// `remember` has leaked it, and nobody has it any more.
+pub unsafe fn free(group: &'static Known) {
+    // SAFETY: by this function's contract.
+    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
+}
+
+/// Whether a group is that of a communicator. Both may have ended.
+pub fn is_of(comm: Handle, group: *const Known) -> bool {
+    known(|all| all.get(&comm).is_some_and(|&known| ptr::eq(known, group)))
 }
 
 /// The processes of a communicator talk to each other by the MPI's own operations.
@@ -220,6 +288,6 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
             let formed = aggregation::Spanning::form((rank, size), own_place(), shape, refuses, exchange);
             formed.map(Group::Spanning).map_err(|why| format!("{SEVERAL_HOSTS}: {why}"))
         }
-        formed => formed.map(Group::Live),
+        formed => formed.map(|member| Group::Live(Live::new(member))),
     }
 }

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Allgather` | as they are, for data of any type |
 //! | `MPI_Allreduce`, `MPI_Reduce`, `MPI_Reduce_scatter`, `MPI_Reduce_scatter_block` | for the operations and types of the standard |
+//! | `MPI_Ibarrier` and the other non-blocking forms | as the blocking ones, with a request of the MPI's |
+//! | `MPI_Wait`, `MPI_Test` and the others that complete requests | by the MPI; failures of such requests are reported |
 //!
 //! A call goes on to the MPI where a group cannot do it: processes on several hosts, intercommunicators, operations of the program's own,
 //! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
@@ -17,15 +19,33 @@
 //! | [`types`] | its types and operations |
 //! | [`groups`] | communicators as groups |
 //! | [`calls`] | the operations |
+//! | [`under_way`] | those that are started and not waited for, and who carries them on |
+//! | [`requests`] | their requests |
 //!
 //! Reductions are in the order of the processes, so a result has the same bits in every run, for every length.
 
 mod calls;
 mod groups;
 mod mpi;
+mod requests;
 mod types;
+mod under_way;
 
 use std::ffi::{CStr, c_int, c_void};
+
+use calls::Form;
+use requests::Statuses;
+
+/// The name of a function of the profiling interface.
+macro_rules! profiling_name {
+    ($name:ident) => {{
+        const NAME: &CStr = match CStr::from_bytes_with_nul(concat!("P", stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("the name has no NUL"),
+        };
+        NAME
+    }};
+}
 
 /// Exports a function: what a group does, or else the MPI's function of that name.
 macro_rules! export {
@@ -39,12 +59,8 @@ macro_rules! export {
             if let Some(code) = unsafe { $call } {
                 return code;
             }
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!("P", stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("the name has no NUL"),
-            };
             static NEXT: Next = Next::new();
-            let Some(function) = NEXT.function(NAME) else { return ERR_OTHER };
+            let Some(function) = NEXT.function(profiling_name!($name)) else { return ERR_OTHER };
             // SAFETY: the function of this name has these arguments, which the program gave.
             unsafe {
                 let function: unsafe extern "C" fn($($type),*) -> c_int = std::mem::transmute(function);
@@ -77,25 +93,109 @@ impl Next {
     }
 }
 
-export! {
-    MPI_Barrier(comm: usize) = calls::barrier(comm);
-    MPI_Bcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int, comm: usize) =
-        calls::bcast(memory, count, datatype, root, comm);
-    MPI_Allreduce(from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, comm: usize) =
-        calls::allreduce(from, to, count, datatype, op, comm);
-    MPI_Reduce(from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, root: c_int, comm: usize) =
-        calls::reduce(from, to, count, datatype, op, root, comm);
-    MPI_Reduce_scatter(from: *const u8, to: *mut u8, counts: *const c_int, datatype: usize, op: usize, comm: usize) =
-        calls::reduce_scatter(from, to, counts, datatype, op, comm);
-    MPI_Reduce_scatter_block(from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, comm: usize) =
-        calls::reduce_scatter_block(from, to, count, datatype, op, comm);
-    MPI_Allgather(
-        from: *const u8,
-        from_count: c_int,
-        from_type: usize,
-        to: *mut u8,
-        to_count: c_int,
-        to_type: usize,
-        comm: usize
-    ) = calls::allgather((from, from_count, from_type), (to, to_count, to_type), comm);
+/// Exports a blocking function and its non-blocking form, which has a request besides.
+macro_rules! export_both {
+    ($($name:ident, $nonblocking:ident ($($argument:ident: $type:ty),*) = $form:ident => $call:expr;)*) => {
+        export! {
+            $($name($($argument: $type),*) = {
+                let $form = Form::Blocking;
+                $call
+            };
+            $nonblocking($($argument: $type),*, request: *mut c_void) = {
+                let $form = Form::Nonblocking(request);
+                $call
+            };)*
+        }
+    };
+}
+
+/// Exports a function that looks at requests once, or waits for them: the MPI's function, which may have completed some of this library. One that
+/// waits has another that looks once, until it finds what is waited for.
+macro_rules! export_completion {
+    ($($name:ident($($argument:ident: $type:ty),*) writes $statuses:expr
+        $(, looks by $look:ident($($given:expr => $given_type:ty),*) with $flag:ident until $found:expr)?;)*) => {
+        $(/// # Safety
+        /// The arguments are those of the standard's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            static NEXT: Next = Next::new();
+            let Some(function) = NEXT.function(profiling_name!($name)) else { return ERR_OTHER };
+            // SAFETY: the functions of these names have these arguments, which the program gave; and the statuses are those that they have
+            // written.
+            unsafe {
+                let function: unsafe extern "C" fn($($type),*) -> c_int = std::mem::transmute(function);
+                if !requests::are_open() {
+                    return function($($argument),*);
+                }
+                let waited: Option<c_int> = None;
+                $(static LOOK: Next = Next::new();
+                let Some(look) = LOOK.function(profiling_name!($look)) else { return ERR_OTHER };
+                let look: unsafe extern "C" fn($($given_type),*) -> c_int = std::mem::transmute(look);
+                let waited = waited.or_else(|| requests::wait(|| {
+                    let mut $flag: c_int = 0;
+                    let code = look($($given),*);
+                    (code != mpi::SUCCESS || $found).then_some(code)
+                }));)?
+                let code = waited.unwrap_or_else(|| function($($argument),*));
+                mpi::library().map_or(code, |mpi| requests::report(mpi, code, $statuses))
+            }
+        })*
+    };
+}
+
+export_both! {
+    MPI_Barrier, MPI_Ibarrier(comm: usize) =
+        form => calls::barrier(form, comm);
+    MPI_Bcast, MPI_Ibcast(memory: *mut u8, count: c_int, datatype: usize, root: c_int, comm: usize) =
+        form => calls::bcast(form, memory, count, datatype, root, comm);
+    MPI_Allreduce, MPI_Iallreduce(
+        from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, comm: usize
+    ) =
+        form => calls::allreduce(form, from, to, count, datatype, op, comm);
+    MPI_Reduce, MPI_Ireduce(
+        from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, root: c_int, comm: usize
+    ) =
+        form => calls::reduce(form, from, to, count, datatype, op, root, comm);
+    MPI_Reduce_scatter, MPI_Ireduce_scatter(
+        from: *const u8, to: *mut u8, counts: *const c_int, datatype: usize, op: usize, comm: usize
+    ) =
+        form => calls::reduce_scatter(form, from, to, counts, datatype, op, comm);
+    MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block(
+        from: *const u8, to: *mut u8, count: c_int, datatype: usize, op: usize, comm: usize
+    ) =
+        form => calls::reduce_scatter_block(form, from, to, count, datatype, op, comm);
+    MPI_Allgather, MPI_Iallgather(
+        from: *const u8, from_count: c_int, from_type: usize, to: *mut u8, to_count: c_int, to_type: usize, comm: usize
+    ) =
+        form => calls::allgather(form, (from, from_count, from_type), (to, to_count, to_type), comm);
+}
+
+export_completion! {
+    MPI_Test(request: *mut c_void, flag: *mut c_int, status: *mut c_void) writes Statuses::One(status);
+    MPI_Testany(
+        count: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void
+    ) writes Statuses::One(status);
+    MPI_Testall(count: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void)
+        writes Statuses::Each(statuses, count);
+    MPI_Testsome(
+        count: c_int, requests: *mut c_void, done: *mut c_int, indices: *mut c_int, statuses: *mut c_void
+    ) writes Statuses::Each(statuses, *done);
+    MPI_Request_get_status(request: usize, flag: *mut c_int, status: *mut c_void) writes Statuses::One(status);
+
+    MPI_Wait(request: *mut c_void, status: *mut c_void) writes Statuses::One(status),
+        looks by MPI_Test(request => *mut c_void, &mut flag => *mut c_int, status => *mut c_void) with flag until flag != 0;
+    MPI_Waitany(count: c_int, requests: *mut c_void, index: *mut c_int, status: *mut c_void) writes Statuses::One(status),
+        looks by MPI_Testany(
+            count => c_int, requests => *mut c_void, index => *mut c_int, &mut flag => *mut c_int, status => *mut c_void
+        ) with flag until flag != 0;
+    MPI_Waitall(count: c_int, requests: *mut c_void, statuses: *mut c_void) writes Statuses::Each(statuses, count),
+        looks by MPI_Testall(
+            count => c_int, requests => *mut c_void, &mut flag => *mut c_int, statuses => *mut c_void
+        ) with flag until flag != 0;
+    MPI_Waitsome(
+        count: c_int, requests: *mut c_void, done: *mut c_int, indices: *mut c_int, statuses: *mut c_void
+    ) writes Statuses::Each(statuses, *done),
+        looks by MPI_Testsome(
+            count => c_int, requests => *mut c_void, done => *mut c_int, indices => *mut c_int, statuses => *mut c_void
+        ) with _flag until *done != 0;
 }

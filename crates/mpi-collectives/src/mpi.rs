@@ -36,6 +36,26 @@ const FILES: [(&CStr, Kind); 3] =
 type CopyAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type DeleteAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 
+/// What MPI calls for a generalized request (MPI 4.1, 13.2): when it tells the program that it is over, when the program has no handle of it any
+/// more, and to cancel it.
+pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+pub type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// How the MPI is told of a function that it calls whenever it makes progress: in every call that waits, not in those alone that take requests.
+#[derive(Clone, Copy)]
+enum Hook {
+    /// For ever.
+    OpenMpi(unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int),
+    /// Until it says that it is done.
+    Mpich(unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void, c_int) -> c_int),
+}
+
+/// MPICH's null stream, and what a function that it calls says.
+const MPICH_STREAM_NULL: c_int = 0x3c00_0000;
+pub const MPICH_GOES_ON: c_int = 0;
+pub const MPICH_DONE: c_int = 1;
+
 /// The functions that this library calls.
 pub struct Mpi {
     pub kind: Kind,
@@ -53,6 +73,11 @@ pub struct Mpi {
     type_get_extent: unsafe extern "C" fn(Handle, *mut isize, *mut isize) -> c_int,
     pack: unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, *mut c_int, Handle) -> c_int,
     unpack: unsafe extern "C" fn(*const c_void, c_int, *mut c_int, *mut c_void, c_int, Handle, Handle) -> c_int,
+    grequest_start: unsafe extern "C" fn(Query, Free, Cancel, *mut c_void, *mut c_void) -> c_int,
+    grequest_complete: unsafe extern "C" fn(Handle) -> c_int,
+    type_dup: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
+    type_free: unsafe extern "C" fn(*mut Handle) -> c_int,
+    hook: Option<Hook>,
     byte: Handle,
     comm_world: Handle,
     comm_null: Handle,
@@ -96,6 +121,14 @@ fn find() -> Option<Mpi> {
             type_get_extent: symbol(handle, c"PMPI_Type_get_extent")?,
             pack: symbol(handle, c"PMPI_Pack")?,
             unpack: symbol(handle, c"PMPI_Unpack")?,
+            grequest_start: symbol(handle, c"PMPI_Grequest_start")?,
+            grequest_complete: symbol(handle, c"PMPI_Grequest_complete")?,
+            type_dup: symbol(handle, c"PMPI_Type_dup")?,
+            type_free: symbol(handle, c"PMPI_Type_free")?,
+            hook: match kind {
+                Kind::OpenMpi => symbol(handle, c"opal_progress_register").map(Hook::OpenMpi),
+                Kind::Mpich => symbol(handle, c"PMPIX_Async_start").map(Hook::Mpich),
+            },
             byte,
             comm_world,
             comm_null,
@@ -295,5 +328,85 @@ impl Mpi {
         let (mut at, bytes) = (0, from.len() as c_int);
         // SAFETY: by this function's contract; MPI reads within `bytes`.
         checked(unsafe { (self.unpack)(from.as_ptr().cast(), bytes, &mut at, to.cast(), count, datatype, comm) })
+    }
+
+    /// The communicator of all processes, for calls in which any will do.
+    pub fn comm_world(&self) -> Handle {
+        self.comm_world
+    }
+
+    pub fn err_in_status(&self) -> c_int {
+        match self.kind {
+            Kind::OpenMpi => 18,
+            Kind::Mpich => 17,
+        }
+    }
+
+    /// Another handle of a type, which is there when the program has freed its own.
+    pub fn type_dup(&self, datatype: Handle) -> Result<Handle, c_int> {
+        let mut copy = 0;
+        // SAFETY: the place for the result lives across the call, and is as long as a handle of any MPI.
+        checked(unsafe { (self.type_dup)(datatype, &mut copy) })?;
+        Ok(copy)
+    }
+
+    pub fn type_free(&self, mut datatype: Handle) {
+        // SAFETY: the place for the handle lives across the call.
+        unsafe { (self.type_free)(&mut datatype) };
+    }
+
+    /// Begins a generalized request, whose handle goes to `request`, and returns it.
+    ///
+    /// # Safety
+    /// `request` can be written for a handle. `state` is what the functions take, until MPI has called `free`.
+    pub unsafe fn start_request(
+        &self,
+        (query, free, cancel): (Query, Free, Cancel),
+        state: *mut c_void,
+        request: *mut c_void,
+    ) -> Result<Handle, c_int> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            checked((self.grequest_start)(query, free, cancel, state, request))?;
+            Ok(match self.kind {
+                Kind::OpenMpi => request.cast::<usize>().read(),
+                Kind::Mpich => request.cast::<u32>().read() as usize,
+            })
+        }
+    }
+
+    /// A generalized request is over. MPI may call `free` before this returns.
+    ///
+    /// # Safety
+    /// It is such a request, and was not completed before.
+    pub unsafe fn complete_request(&self, request: Handle) {
+        // SAFETY: by this function's contract.
+        unsafe { (self.grequest_complete)(request) };
+    }
+
+    /// Whether [`Mpi::call_while_waiting`] can do something.
+    pub fn calls_while_waiting(&self) -> bool {
+        self.hook.is_some()
+    }
+
+    /// From now on the MPI calls a function whenever it makes progress. An MPI that has a way to end that takes `until_done`, which says whether
+    /// it is done ([`MPICH_DONE`]); the others `always`. Returns whether it does.
+    ///
+    /// # Safety
+    /// The functions may be called in any call of the MPI's, at any time.
+    pub unsafe fn call_while_waiting(
+        &self,
+        always: unsafe extern "C" fn() -> c_int,
+        until_done: unsafe extern "C" fn(*mut c_void) -> c_int,
+    ) -> bool {
+        // SAFETY: the functions stay, and have the arguments that the MPI calls them with.
+        let code = unsafe {
+            match self.hook {
+                Some(Hook::OpenMpi(register)) => register(always),
+                Some(Hook::Mpich(start)) => start(until_done, ptr::null_mut(), MPICH_STREAM_NULL),
+                None => self.err_other(),
+            }
+        };
+        code == SUCCESS
     }
 }

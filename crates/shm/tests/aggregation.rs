@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 use selvedge_shm::aggregation::{
-    Buffer, Card, Elements, Member, OpenError, Pending, Shape, SharedGroup, part_of_window,
+    Buffer, Card, Elements, Member, OpenError, Pending, Queue, Shape, SharedGroup, part_of_window,
 };
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
@@ -58,13 +58,22 @@ fn members<T: Send + 'static>(
     reachable: bool,
     body: impl Fn(&mut Member) -> T + Clone + Send + 'static,
 ) -> Vec<T> {
+    owners(shape, reachable, move |mut member| body(&mut member))
+}
+
+/// As [`members`], for a body that makes something else of the member.
+fn owners<T: Send + 'static>(
+    shape: Shape,
+    reachable: bool,
+    body: impl Fn(Member) -> T + Clone + Send + 'static,
+) -> Vec<T> {
     let (_founder, card) = SharedGroup::found(shape).expect("there is memory");
     let (send, receive) = mpsc::channel();
     for rank in 0..shape.members {
         let (body, send) = (body.clone(), send.clone());
         std::thread::spawn(move || {
-            let mut member = joined(&card, rank, reachable);
-            let _ = send.send((rank, body(&mut member)));
+            let member = joined(&card, rank, reachable);
+            let _ = send.send((rank, body(member)));
         });
     }
     drop(send);
@@ -263,6 +272,95 @@ fn random_operations_in_a_row() {
                 }
                 step(member, seed, kind, length, what, in_place);
             }
+        });
+    }
+}
+
+/// An operation in a queue, its memory, and what is to be there.
+struct UnderWay {
+    number: u64,
+    memory: Vec<u8>,
+    _operand: Vec<u8>,
+    want: Vec<u8>,
+}
+
+/// Starts a broadcast, a sum or an allgather.
+fn start(queue: &mut Queue, seed: u64, kind: usize, bytes: usize) -> UnderWay {
+    let (rank, size, bytes) = (queue.member().rank(), queue.member().size(), bytes.next_multiple_of(8));
+    let operand = |of| operand(seed, of, Datatype::Uint64, bytes);
+    let root = seed as usize % size;
+    let own = operand(rank);
+    let (mut memory, want) = match kind {
+        0 => (if rank == root { operand(root) } else { vec![0; bytes] }, operand(root)),
+        1 => (vec![0; bytes], reduced(seed, size, Operation::Sum, Datatype::Uint64, bytes)),
+        _ => (vec![0; bytes * size], (0..size).flat_map(operand).collect()),
+    };
+    let buffer = Buffer { from: own.as_ptr(), to: memory.as_mut_ptr() };
+    // SAFETY: the vectors are as long as the operation, and live until it is over.
+    let pending = unsafe {
+        match kind {
+            0 => Pending::broadcast(root, memory.as_mut_ptr(), bytes),
+            1 => Pending::allreduce(&elements(Operation::Sum, Datatype::Uint64), buffer, bytes),
+            _ => Pending::allgather(buffer, bytes),
+        }
+    };
+    UnderWay { number: queue.add(pending), memory, _operand: own, want }
+}
+
+fn take_ended(queue: &mut Queue, all: &mut Vec<UnderWay>) {
+    all.retain(|one| match queue.outcome(one.number) {
+        None => true,
+        Some(outcome) => {
+            assert_eq!(outcome, Ok(()));
+            assert!(one.memory == one.want, "operation {} gives something else", one.number);
+            queue.take(one.number);
+            false
+        }
+    });
+}
+
+/// Many operations under way, with others between them that wait. A member that has started a later one may not have read an earlier one.
+#[test]
+fn operations_under_way_give_what_they_should() {
+    for round in 0..12u64 {
+        let mut choices = Choices(round);
+        let shape = Shape { members: 2 + choices.below(3) as u32, credits: 1 + choices.below(4) as u32, bytes: 16384 };
+        owners(shape, round % 2 == 0, move |member| {
+            let mut queue = Queue::new(member);
+            let (mut choices, mut delays) = (Choices(round + 100), Choices(queue.member().rank() as u64));
+            let mut all = Vec::new();
+            for seed in 0..1500 {
+                let bytes = [8, 40, 64, 200, 1000, 1000, 4096, 16392][choices.below(8)];
+                all.push(start(&mut queue, seed, [0, 0, 0, 1, 2][choices.below(5)], bytes));
+                if choices.below(40) == 0 {
+                    let mut over = Vec::new();
+                    let outcome = queue.complete(Pending::barrier(), &mut || {}, &mut |number, outcome| {
+                        over.push((number, outcome));
+                    });
+                    assert_eq!(outcome, Ok(()));
+                    all.retain(|one| match over.iter().find(|(number, _)| *number == one.number) {
+                        None => true,
+                        Some((_, outcome)) => {
+                            assert!(*outcome == Ok(()) && one.memory == one.want, "operation {}", one.number);
+                            false
+                        }
+                    });
+                }
+                if delays.below(50) == 0 {
+                    std::thread::sleep(Duration::from_micros(delays.below(300) as u64));
+                }
+                while all.len() > 30 || (seed % 100 == 99 && !all.is_empty()) {
+                    queue.advance();
+                    take_ended(&mut queue, &mut all);
+                    std::thread::yield_now();
+                }
+            }
+            while !all.is_empty() {
+                queue.advance();
+                take_ended(&mut queue, &mut all);
+                std::thread::yield_now();
+            }
+            assert!(queue.is_idle());
         });
     }
 }

@@ -272,6 +272,15 @@ impl Pending {
         }
     }
 
+    /// The oldest of its operations of the node that this member has yet to read.
+    pub(super) fn unread(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Short(number) | Phase::Meeting(number) | Phase::Finishing(number) => Some(number),
+            Phase::Pieces { first, started, taken } if taken < started => Some(first + taken as u64),
+            Phase::New | Phase::HasDone | Phase::Pieces { .. } | Phase::Over => None,
+        }
+    }
+
     /// Whether it is one operation of the node.
     #[inline]
     pub(super) fn is_short(&self, member: &Member) -> bool {

@@ -4,9 +4,14 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+/// Whether [`info`] prints, for what must be remembered to be said once.
+pub fn has_info() -> bool {
+    level() >= 3
+}
+
 /// Prints with `SELVEDGE_LOG=info`, `debug` or `trace`.
 pub fn info(text: impl FnOnce() -> String) {
-    if level() >= 3 {
+    if has_info() {
         say(&text());
     }
 }

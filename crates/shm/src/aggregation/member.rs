@@ -48,6 +48,8 @@ pub struct Member {
     unheard: u128,
     /// The failure of one of them, which the next call reports.
     owed: Option<Failure>,
+    /// The oldest operation that this member has yet to read, if others are under way behind it; else [`u64::MAX`].
+    unread: u64,
     has_core: bool,
     /// When the other members were last seen to be there.
     checked: Instant,
@@ -105,6 +107,7 @@ impl Member {
             tag: 0,
             unheard: 0,
             owed: None,
+            unread: u64::MAX,
             has_core,
             checked: Instant::now(),
         })
@@ -176,6 +179,10 @@ impl Member {
     ) -> Option<Result<u64, Failure>> {
         let number = self.next;
         if let Some(before) = number.checked_sub(u64::from(self.shared.shape().credits)) {
+            // Its line and its result would be written again before they are read.
+            if before >= self.unread {
+                return None;
+            }
             if before >= self.replica.collected() {
                 if let Err(failure) = self.take_requests(before)? {
                     return Some(Err(failure));
@@ -183,6 +190,11 @@ impl Member {
             }
         }
         Some(self.start(number, tag, reduction, given))
+    }
+
+    /// Says which operation is the oldest that this member has yet to read. None: it has read all that it wants.
+    pub(super) fn has_yet_to_read(&mut self, oldest: Option<u64>) {
+        self.unread = oldest.unwrap_or(u64::MAX);
     }
 
     #[inline]
