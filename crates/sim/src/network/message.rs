@@ -436,11 +436,6 @@ impl MessageNetwork {
         place
     }
 
-    /// Nodes that a tree leads to.
-    pub fn tree_targets(&self, tree: u32) -> u32 {
-        self.branches[tree as usize].targets
-    }
-
     /// Sends a message of one packet to all targets of a tree, which begins at its node: as [`MessageNetwork::send`], but `departure.to` is not
     /// read. Where the tree branches the message goes on over each channel as it is free. It leaves a buffer when the last of these has taken it.
     /// That a full buffer holds its tail back at the source is left out: a packet is shorter than a buffer.
@@ -504,7 +499,14 @@ impl MessageNetwork {
             if self.config.trace {
                 let Departure { message, from, .. } = *departure;
                 let (to, end) = (NodeId(branch.node), if place == tree { tail } else { start + time });
-                self.spans.push(HopSpan { message, from, to, channel: branch.output / self.virtual_channels, start, end });
+                self.spans.push(HopSpan {
+                    message,
+                    from,
+                    to,
+                    channel: branch.output / self.virtual_channels,
+                    start,
+                    end,
+                });
             }
         }
         let targets = arrivals.len() as u64;

@@ -75,8 +75,8 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
 use event::Event;
-use slab::{NONE, Slab};
 use multicast::Branch;
+use slab::{NONE, Slab};
 use state::{Cast, Fate, Flight, Link, Release, Releases, Reliability, Resident, State, UNLIMITED, VirtualChannel};
 
 /// The fabric of one machine.

@@ -61,7 +61,12 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
         if is_plain {
             shared += 1;
             for (&to, &at) in &times {
-                assert_eq!(at, network.latency_empty(NodeId(1), NodeId(to), 200), "to {to} by {:?}", routing.algorithm());
+                assert_eq!(
+                    at,
+                    network.latency_empty(NodeId(1), NodeId(to), 200),
+                    "to {to} by {:?}",
+                    routing.algorithm()
+                );
             }
         }
         let mut whole = MessageNetwork::new(topology.clone(), routing.clone(), cut).unwrap();
@@ -260,9 +265,12 @@ fn links_that_retransmit_lose_casts_alone() {
         let without = crowd(&topology, &routing, seed, |config| config.errors = errors);
         assert_eq!(with.1, 0, "a packet to one node is sent again");
         (lost, lost_alone) = (lost + with.0, lost_alone + without.1);
-        assert_eq!(with, crowd(&topology, &routing, seed, |config| {
-            (config.retransmission, config.errors) = (Some(retransmission.clone()), errors);
-        }));
+        assert_eq!(
+            with,
+            crowd(&topology, &routing, seed, |config| {
+                (config.retransmission, config.errors) = (Some(retransmission.clone()), errors);
+            })
+        );
     }
     assert!(lost > 100 && lost_alone > 100, "{lost} {lost_alone}");
 }

@@ -281,17 +281,14 @@ impl<R: Ranks> Simulation<R> {
         let stage = &path.command[usize::from(path.reads(bytes))];
         let rank = self.sender(index);
         let done = self.through((source, rank), stage, (now, 0), (Unit::NicSend, "command", index)).end;
-        let targets = match self.messages[index as usize].cast {
-            NONE => 0,
-            tree => self.cast_targets(tree),
-        };
+        let targets = self.cast_targets(self.messages[index as usize].cast);
         let message = &mut self.messages[index as usize];
         (message.bytes, message.framed_bytes) = (bytes, framed);
         message.bytes_to_send = framed;
         message.packets_to_come = match targets {
             0 if framed <= packet => 1,
             0 => framed.div_ceil(packet) as u32,
-            // Of each node that it is for, one packet.
+            // One at each node that it is for.
             targets => targets,
         };
         message.head = Time::MAX;

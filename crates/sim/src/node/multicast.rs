@@ -32,7 +32,7 @@ use crate::time::Time;
 use super::aggregation::{Aggregation, AggregationError, NODES_AT};
 use super::fabric::AnyNetwork;
 use super::ranks::Ranks;
-use super::run::{Event, Simulation};
+use super::run::{Event, NONE, Simulation};
 
 /// Multicast groups have this network id, and as process id the job's number of the group.
 const GROUPS_AT: u64 = 0xffff_ffe0 << 32;
@@ -148,11 +148,11 @@ impl<R: Ranks> Simulation<R> {
         group.tree
     }
 
-    /// Nodes that a message goes to.
+    /// Nodes at which packets of a message arrive one by one, if it goes along a tree; else 0.
     pub(super) fn cast_targets(&self, tree: u32) -> u32 {
         match &self.network {
-            AnyNetwork::Packets(network) => network.tree_targets(tree),
-            AnyNetwork::Messages(network) => network.tree_targets(tree),
+            AnyNetwork::Packets(network) if tree != NONE => network.tree_targets(tree),
+            _ => 0,
         }
     }
 

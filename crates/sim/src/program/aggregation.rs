@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::aggregation::member::{GroupState, Pieces};
 use selvedge_nic::aggregation::message::{Message, Reduction, Sender, Target};
+use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 

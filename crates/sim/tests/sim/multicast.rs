@@ -10,9 +10,7 @@ use selvedge_sim::machine::{Machine, load};
 use selvedge_sim::node::{Aggregation, Death, End, Model, Options, Statistics};
 use selvedge_sim::time::Time;
 
-use crate::aggregation::{
-    COUNT, FLOATS, TOPOLOGIES, all_reduce, changed, completed, counts, machine_with, run,
-};
+use crate::aggregation::{COUNT, FLOATS, TOPOLOGIES, all_reduce, changed, completed, counts, machine_with, run};
 
 const WAYS: [&str; 2] = ["multicast", "both"];
 
@@ -74,7 +72,8 @@ fn ranks_may_be_anywhere_and_nodes_may_have_many() {
     let placements: [Vec<u32>; 4] =
         [vec![5], vec![5, 5], (0..64).map(|rank| rank / 2).collect(), (0..60).map(|rank| rank * 47 % 128).collect()];
     for way in WAYS {
-        for changes in [("aggregation.credits", "1"), ("aggregation.payload_bytes", "100"), ("aggregation.ports", "36")] {
+        for changes in [("aggregation.credits", "1"), ("aggregation.payload_bytes", "100"), ("aggregation.ports", "36")]
+        {
             let machine = changed(&[("aggregation.distribution", way), changes]);
             for placement in &placements {
                 for network in [Model::Packet, Model::Message] {
