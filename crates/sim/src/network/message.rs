@@ -38,14 +38,15 @@
 //! pair is computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64
 //! for each node; some 40 for each pair that communicates, and 8 for each channel on its route.
 
+mod cast;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use selvedge_fabric::{Algorithm, MulticastTree, NodeId, Peer, Routing, Topology, Vc};
+use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
-use super::multicast::{self, Branch};
-use super::slab::NONE;
+use super::multicast::Branch;
 use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
@@ -427,93 +428,6 @@ impl MessageNetwork {
             ));
         }
         Some(arrival)
-    }
-
-    /// Adds a tree over this network's topology; gives its number. It stays.
-    pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
-        let place = multicast::append(&mut self.branches, tree, self.virtual_channels);
-        self.branches_served.resize(self.branches.len(), Time::ZERO);
-        place
-    }
-
-    /// Sends a message of one packet to all targets of a tree, which begins at its node: as [`MessageNetwork::send`], but `departure.to` is not
-    /// read. Where the tree branches the message goes on over each channel as it is free. It leaves a buffer when the last of these has taken it.
-    /// That a full buffer holds its tail back at the source is left out: a packet is shorter than a buffer.
-    pub fn send_cast(&mut self, now: Time, departure: &Departure, tree: u32) -> Vec<(NodeId, ArrivalTimes)> {
-        let buffer = u64::from(self.config.link.buffer_flits);
-        let flits = departure.flits;
-        let mut arrivals = Vec::with_capacity(self.branches[tree as usize].targets as usize);
-        // Branches, each with what is before it: when head and tail have come from there, and when the message before has left that buffer; and
-        // the buffer, if this message is the last in it.
-        let mut open = vec![(tree, departure.head, departure.tail, Time::ZERO, NONE)];
-        let mut next = 0;
-        while let Some(&(place, head, tail, behind, from)) = open.get(next) {
-            next += 1;
-            let branch = self.branches[place as usize];
-            let schedule = &mut self.schedules[(branch.output / self.virtual_channels) as usize];
-            let vc_buffer = &mut self.vc_buffers[branch.output as usize];
-            let served = &mut self.branches_served[place as usize];
-            let flit_time = schedule.flit_time;
-            let time = (flit_time * flits).saturating_sub(self.config.part(flit_time, departure.missing));
-            let follows = head >= vc_buffer.began;
-            let (start, tail) = if place == tree {
-                schedule.free_at = tail;
-                (head, tail)
-            } else {
-                let mut at = head.max(behind);
-                if branch.node != NONE {
-                    at = at.max(*served);
-                } else if follows && vc_buffer.left + schedule.latency > at {
-                    let room = flit_time * buffer.saturating_sub(flits);
-                    at = at.max(vc_buffer.entered).max((vc_buffer.left + schedule.latency).saturating_sub(room));
-                }
-                let start = schedule.reserve(now, at, time);
-                self.statistics.requests += 1;
-                self.statistics.hops += 1;
-                self.statistics.blocked += u64::from(start > head);
-                self.statistics.blocked_ps += start.saturating_sub(head).0;
-                (start, tail.max(start + time))
-            };
-            schedule.counted.packets += 1;
-            schedule.counted.flits += flits;
-            schedule.counted.busy += time;
-            let latency = schedule.latency;
-            if branch.node != NONE {
-                *served = start + time;
-                let (head, tail) = (start + latency, tail + latency);
-                arrivals.push((NodeId(branch.node), ArrivalTimes { head, first: tail, tail, left: departure.tail }));
-            } else {
-                let through = latency + self.config.switch.latency;
-                let behind = if follows { vc_buffer.left } else { Time::ZERO };
-                if follows {
-                    *vc_buffer = VcBuffer { began: start, entered: tail, left: vc_buffer.left.max(tail + through) };
-                }
-                let own = if follows { branch.output } else { NONE };
-                let behind_it = branch.first..branch.first + branch.count;
-                open.extend(behind_it.map(|next| (next, start + through, tail + through, behind, own)));
-            }
-            if from != NONE {
-                let before = &mut self.vc_buffers[from as usize];
-                before.left = before.left.max(tail);
-            }
-            if self.config.trace {
-                let Departure { message, from, .. } = *departure;
-                let (to, end) = (NodeId(branch.node), if place == tree { tail } else { start + time });
-                self.spans.push(HopSpan {
-                    message,
-                    from,
-                    to,
-                    channel: branch.output / self.virtual_channels,
-                    start,
-                    end,
-                });
-            }
-        }
-        let targets = arrivals.len() as u64;
-        self.statistics.injected += targets;
-        self.statistics.delivered += targets;
-        self.statistics.delivered_bytes += departure.bytes * targets;
-        arrivals
     }
 
     /// The index of a pair. Its route is in `routes`, or in `route` if the pair has several.

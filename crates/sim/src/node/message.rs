@@ -362,7 +362,8 @@ impl<R: Ranks> Simulation<R> {
         let left = message.bytes_to_send;
         let packet = Packet {
             from: NodeId(source),
-            to: NodeId(target),
+            // On a tree each copy has its own.
+            to: NodeId(if message.cast == NONE { target } else { source }),
             bytes: bytes as u32,
             message: u64::from(index) << INDEX_SHIFT | message.number,
             last: left == 0,
