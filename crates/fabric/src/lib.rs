@@ -3,7 +3,8 @@
 //!
 //! All types are plain values. A [`Topology`] has the two ends of each link, a [`Routing`] gives the next hops of a
 //! packet, a [`Path`] is a whole route in the form of seed 002, section 7.3, [`Dependencies`] finds the cycles in which a
-//! routing can deadlock, and a [`TreeSet`] has the trees over which a network reduces. Time, buffers and the contents of
+//! routing can deadlock, a [`TreeSet`] has the trees over which a network reduces, and a [`MulticastTree`] the channels that a packet to many
+//! nodes takes. Time, buffers and the contents of
 //! packets are not part of this crate.
 //!
 //! # Contract
@@ -26,6 +27,7 @@ extern crate std;
 pub mod aggregation;
 pub mod dependency;
 pub mod id;
+pub mod multicast;
 pub mod path;
 pub mod routing;
 pub mod topology;
@@ -36,6 +38,7 @@ mod samples;
 pub use aggregation::{Tree, TreeError, TreeSet, TreeSpec};
 pub use dependency::Dependencies;
 pub use id::{AnId, Hop, NodeId, Peer, Port, RouterId, Vc};
+pub use multicast::{Branch, MulticastTree};
 pub use path::{Path, PathError};
 pub use routing::{Algorithm, Choices, RouteState, Routing, RoutingError};
 pub use topology::{Kind, Topology, TopologyError};

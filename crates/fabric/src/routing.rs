@@ -234,6 +234,21 @@ impl Routing {
 
     /// The whole route as a source path (seed 002, section 7.3), with the first of several choices.
     pub fn path(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> Result<Path, RoutingError> {
+        let mut path = Path::default();
+        self.walk(topology, (from, to), entropy, None, |_, hop| path.push(hop))?;
+        Ok(path)
+    }
+
+    /// Shows the hops of a route from router to router, with the first of several choices. `vc_set`: the set of virtual channels that it
+    /// uses; None: that of the pair.
+    pub(crate) fn walk(
+        &self,
+        topology: &Topology,
+        (from, to): (NodeId, NodeId),
+        entropy: u64,
+        vc_set: Option<u8>,
+        mut show: impl FnMut(RouterId, Hop),
+    ) -> Result<(), RoutingError> {
         for node in [from, to] {
             if node.0 >= topology.nodes() {
                 return Err(RoutingError::NoSuchNode { node, nodes: topology.nodes() });
@@ -243,16 +258,16 @@ impl Routing {
             return Err(RoutingError::SameNode { node: from });
         }
         let mut state = self.start(topology, from, to, entropy);
-        let mut path = Path::default();
+        state.vc_set = vc_set.unwrap_or(state.vc_set);
         let (mut at, port) = topology.attachment(from);
         let mut arrived = Some((port, Vc(0)));
         // No route visits a router more than twice: up*/down* may go up and down through one.
         for _ in 0..=2 * u64::from(topology.routers()) {
             let Some(hop) = self.next(topology, at, arrived, to, &mut state).first() else { break };
-            path.push(hop);
+            show(at, hop);
             match topology.peer(at, hop.port) {
                 Peer::Router { router, port } => (at, arrived) = (router, Some((port, hop.vc))),
-                Peer::Node(node) if node == to => return Ok(path),
+                Peer::Node(node) if node == to => return Ok(()),
                 _ => break,
             }
         }

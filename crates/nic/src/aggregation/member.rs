@@ -2,7 +2,7 @@
 //! A member of groups: it joins its leaf node, starts operations as it has credits, and takes their results.
 //!
 //! Invariants
-//! 1. Operation `n` starts when that of `n - credits` is over and was taken. So the nodes have room for it.
+//! 1. Operation `n` starts when that of `n - credits` has ended down the tree and was taken. So the nodes have room for it.
 //! 2. A result is in the program's memory before its operation is over.
 //! 3. When a group has failed all its operations are over, with the failure.
 //! 4. A process that delivers a message of the node here may die at any store: the record of the operation, or the slot, is stored last, and what
@@ -13,7 +13,7 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Child, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
+use super::message::{Cast, Child, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Way};
 use super::node::Refusal;
 use super::records;
 use crate::bus::Bus;
@@ -56,6 +56,11 @@ mod state {
     pub const FREE: u32 = 0;
     pub const STARTED: u32 = 1;
     pub const OVER: u32 = 2;
+    /// It has ended, and its result, which was cast, is not here. The node has been asked for it.
+    pub const MISSING: u32 = 3;
+    pub const ASKED: u32 = 4;
+    /// Its result was cast and taken, and its end, which returns the credit, has not come down the tree.
+    pub const TAKEN: u32 = 5;
 }
 
 /// An operation that was started, and not taken.
@@ -68,7 +73,8 @@ pub struct Started {
     pub bytes: u32,
     pub state: u32,
     pub failure: u32,
-    pub reserved: u32,
+    /// The [`Way`] of the result; 0: down the tree alone.
+    pub way: u32,
 }
 
 /// The tables of a process's memberships, for the holder of its lock.
@@ -174,10 +180,11 @@ impl Member<'_> {
             _ => return Err(StartError::Credit),
         }
         let number = membership.next;
-        let bytes = if reduction.target.is_none() { reduction.bytes } else { 0 };
+        let way = reduction.target.map(|target| target.way);
+        let bytes = if way == Some(Way::Alone) { 0 } else { reduction.bytes };
+        let way = way.map_or(0, |way| way as u32);
         let record = self.record(index, number).filter(|record| record.state == state::FREE);
-        *record.ok_or(StartError::Credit)? =
-            Started { number, result, bytes, state: state::STARTED, ..Started::default() };
+        *record.ok_or(StartError::Credit)? = Started { number, result, bytes, state: state::STARTED, failure: 0, way };
         self.memberships[index].next = number.wrapping_add(1);
         let (group, child) = (membership.handle, membership.child);
         Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
@@ -194,6 +201,7 @@ impl Member<'_> {
                 Ok(())
             }
             Message::Result(outcome) => self.result(bus, sender, &outcome),
+            Message::Cast(cast) => self.cast(bus, sender, &cast),
             _ => Err(Failure::NoGroup.into()),
         }
     }
@@ -236,15 +244,30 @@ impl Member<'_> {
             _ => return Ok(()),
         };
         let number = if is_member { outcome.number } else { 0 };
-        if number < membership.completed {
-            return Ok(());
-        }
         let started = self.record(index, number).map(|record| *record).filter(|record| record.number == number);
+        if number < membership.completed {
+            // It may be what the node was asked for. Other results come twice if a sender dies.
+            let asked = started.filter(|it| matches!(it.state, state::MISSING | state::ASKED));
+            let asked = asked.filter(|it| it.bytes == outcome.bytes && outcome.failure.is_none());
+            return asked.map_or(Ok(()), |it| self.complete(bus, index, &it));
+        }
         let started = started.filter(|_| number == membership.completed).ok_or(Failure::Credit)?;
         match started.state {
             state::STARTED => {}
-            // Whoever brought this result first has died before it was counted.
-            state::OVER => {
+            // Its result was cast and taken. Only the credit was missing.
+            state::TAKEN => {
+                if let Some(record) = self.record(index, number) {
+                    *record = Started { number, ..Started::default() };
+                }
+                self.memberships[index].completed = number.wrapping_add(1);
+                return Ok(());
+            }
+            // It was cast before; or whoever brought this first has died before it was counted.
+            state::OVER | state::MISSING | state::ASKED => {
+                self.memberships[index].completed = number.wrapping_add(1);
+                return Ok(());
+            }
+            state::FREE if number < membership.next => {
                 self.memberships[index].completed = number.wrapping_add(1);
                 return Ok(());
             }
@@ -252,6 +275,13 @@ impl Member<'_> {
         }
         let has_length = outcome.bytes == if outcome.failure.is_none() { started.bytes } else { 0 };
         let mut failure = outcome.failure;
+        if !has_length && started.way == Way::Multicast as u32 && outcome.bytes == 0 {
+            if let Some(record) = self.record(index, number) {
+                record.state = state::MISSING;
+            }
+            self.memberships[index].completed = number.wrapping_add(1);
+            return Ok(());
+        }
         if !has_length {
             // Members and a process that is no member need not agree on the length.
             failure = Some(Failure::OperationMismatch);
@@ -265,14 +295,67 @@ impl Member<'_> {
         Ok(())
     }
 
+    /// The result of an operation, which was cast. What is not expected is dropped: it may come late, and it may come twice.
+    fn cast<B: Bus>(&mut self, bus: &mut B, sender: Sender, cast: &Cast) -> Result<(), Refusal> {
+        let is_it = |record: &Membership| {
+            slot::status(record.slot) == status::READY
+                && (record.key, record.job, record.number) == (sender.key, cast.job, cast.group)
+        };
+        let Some(index) = self.memberships.iter().position(is_it) else { return Ok(()) };
+        let started = self.record(index, cast.number).map(|record| *record).filter(|it| it.number == cast.number);
+        let waits = |it: &Started| matches!(it.state, state::STARTED | state::MISSING | state::ASKED);
+        let started = started.filter(|it| waits(it) && it.way > Way::Alone as u32 && it.bytes == cast.bytes);
+        started.map_or(Ok(()), |it| self.complete(bus, index, &it))
+    }
+
+    /// The result of an operation is here.
+    fn complete<B: Bus>(&mut self, bus: &mut B, index: usize, started: &Started) -> Result<(), Refusal> {
+        if started.bytes != 0 {
+            bus.put(0, started.result, started.bytes.into()).map_err(Refusal::Payload)?;
+        }
+        if let Some(record) = self.record(index, started.number) {
+            (record.failure, record.state) = (0, state::OVER);
+        }
+        Ok(())
+    }
+
+    /// What the node is to be asked for: the result of the oldest operation that has ended and whose result was cast and is not here. One at a
+    /// time; the program asks again when it has it.
+    pub fn repeat(&mut self, handle: u64) -> Option<Message> {
+        let index = self.find(handle)?;
+        let Membership { handle: group, child, .. } = self.memberships[index];
+        let records = self.records(index);
+        if records.iter().any(|record| record.state == state::ASKED) {
+            return None;
+        }
+        let missing = records.iter_mut().filter(|record| record.state == state::MISSING);
+        let oldest = missing.min_by_key(|record| record.number)?;
+        oldest.state = state::ASKED;
+        Some(Message::Repeat(Repeat { group, child, number: oldest.number }))
+    }
+
+    /// Whether all operations that were started have ended, so that a member that leaves is missed by nobody.
+    pub fn is_idle(&self, handle: u64) -> bool {
+        self.find(handle).is_none_or(|index| {
+            let Membership { next, completed, .. } = self.memberships[index];
+            completed >= next
+        })
+    }
+
     fn fail(&mut self, index: usize, failure: Failure) {
         let membership = &mut self.memberships[index];
         if !matches!(slot::status(membership.slot), status::JOINING | status::READY) {
             return;
         }
         (membership.failure, membership.completed) = (failure as u32, membership.next);
-        for record in self.records(index).iter_mut().filter(|record| record.state == state::STARTED) {
-            (record.failure, record.state) = (failure as u32, state::OVER);
+        for record in self.records(index) {
+            match record.state {
+                state::STARTED | state::MISSING | state::ASKED => {
+                    (record.failure, record.state) = (failure as u32, state::OVER);
+                }
+                state::TAKEN => *record = Started::default(),
+                _ => {}
+            }
         }
         // The slot is last: if its writer dies before, the next message of the node, or its loss, fails the group.
         let membership = &mut self.memberships[index];
@@ -282,12 +365,16 @@ impl Member<'_> {
     /// Takes the outcome of an operation that is over. None: it is not, or was taken.
     pub fn take(&mut self, handle: u64, number: u64) -> Option<Result<(), Failure>> {
         let index = self.find(handle)?;
+        let completed = self.memberships[index].completed;
         let record =
             self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
         let failure = Failure::from_u8(record.failure as u8);
-        *record = Started::default();
-        let completed = &mut self.memberships[index].completed;
-        *completed = (*completed).max(number.wrapping_add(1));
+        if record.way > Way::Alone as u32 && number >= completed {
+            record.state = state::TAKEN;
+        } else {
+            *record = Started::default();
+            self.memberships[index].completed = completed.max(number.wrapping_add(1));
+        }
         Some(failure.map_or(Ok(()), Err))
     }
 

@@ -2,26 +2,28 @@
 //! The messages between members and nodes, as requests of the NIC (seed 001, figures 2 and 3). The packet format is that of all units
 //! ([`crate::packet`]); this file says what its fields mean.
 //!
-//! | field | `Request` | `Result` | `Join`, `Leave`, `Fail` | `Joined`, `Failed` |
+//! | field | `Request` | `Result`, `Cast` | `Join`, `Leave`, `Fail` | `Joined`, `Failed` |
 //! |---|---|---|---|---|
 //! | `kind` | [`kind::AGGREGATION_REQUEST`] | [`kind::AGGREGATION_RESULT`] | [`kind::AGGREGATION_UP`] | [`kind::AGGREGATION_DOWN`] |
 //! | `initiator` | sender: nid << 32 / pid | | | |
 //! | `match_bits` | key of the job | | | |
 //! | `header_data` | number | number | group's number << 32 / `Join`: order | credits << 32 / bytes |
-//! | `remote_offset` | the receiver's handle of the group | the same | the sender's handle | the receiver's handle |
+//! | `remote_offset` | the receiver's handle of the group | the same; `Cast`: the group's number | the sender's handle | the receiver's handle |
 //! | `length` | bytes of payload | the same | 0 | 0 |
-//! | `portal` | child | 0 | job | child |
+//! | `portal` | child | 0; `Cast`: job | job | child |
 //! | `operation` | operation | 0 | 0 | 0 |
 //! | `datatype` | type of the values | 0 | 0 | 0 |
 //! | `operand[0]` 7:0 | [`VERSION`] | | | |
 //! | 15:8 | failure | failure | code | code |
 //! | 23:16 | type of the indices | 0 | `Join`: options; `Fail`: failure | failure |
-//! | 31:24 | 1: a target | 0 | 0 | 0 |
+//! | 31:24 | the [`Way`] of a target | `Cast`: 1 | 0 | 0 |
 //! | 47:32 | 0 | 0 | `Join`: tree | 0 |
 //! | 63:48 | 0 | 0 | `Join`: credits | 0 |
 //! | `operand[1]` | target | 0 | `Join`: members << 32 / total | the sender's handle |
 //! | `operand[2]` | target's handle | 0 | `Join`: children expected at four nodes | 0 |
 //! | `operand[3]` | 0 | 0 | `Join`: at two more, then bytes << 32 | 0 |
+//!
+//! `Repeat` is of the kind of `Join`, and has the fields of a `Request`: group, child, number.
 //!
 //! What a message does not use is 0, and a message that has something else there is refused.
 
@@ -37,6 +39,10 @@ pub const VERSION: u8 = 1;
 pub enum Message {
     Request(Operand),
     Result(Outcome),
+    /// The result of an operation, to all members at once.
+    Cast(Cast),
+    /// A child has not got the result of an operation that was cast.
+    Repeat(Repeat),
     Join(Join),
     /// A child leaves its group.
     Leave(Child),
@@ -63,17 +69,50 @@ pub struct Reduction {
     pub index: u8,
     /// Bytes of an operand, and of the result.
     pub bytes: u32,
-    /// The process that alone gets the result. None: all members get it.
+    /// Where the root sends the result, beside or in place of the way down the tree. None: it goes down the tree.
     pub target: Option<Target>,
 }
 
-/// A process outside of the way down the tree.
+/// What the root sends a result to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// nid << 32 | pid.
+    pub way: Way,
+    /// nid << 32 | pid, or the address of a multicast group. What that means, the home knows.
     pub address: u64,
-    /// What the process calls the operation.
+    /// What a process calls the operation. Of a multicast group: 0.
     pub handle: u64,
+}
+
+/// Who gets a result that does not only go down the tree. The values are those of the wire format; 0 there means that it does.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One process. The members get the end of the operation down the tree, without the result.
+    Alone = 1,
+    /// All members, by multicast, which may lose it. Down the tree comes the end of the operation, without the result; whoever has not got
+    /// the result then asks for it.
+    Multicast = 2,
+    /// All members, by multicast and down the tree. What comes first completes the operation.
+    Both = 3,
+}
+
+impl Way {
+    /// The way with this number. None: 0, or a number that no way has.
+    pub fn from_u8(number: u8) -> Option<Way> {
+        [Way::Alone, Way::Multicast, Way::Both].into_iter().find(|way| *way as u8 == number)
+    }
+}
+
+impl Target {
+    /// One process, and what it calls the operation.
+    pub fn process(address: u64, handle: u64) -> Target {
+        Target { way: Way::Alone, address, handle }
+    }
+
+    /// All members, by a multicast group of this address.
+    pub fn multicast(address: u64, way: Way) -> Target {
+        Target { way, address, handle: 0 }
+    }
 }
 
 /// An operand of a child. Its payload is the operand.
@@ -94,6 +133,23 @@ pub struct Outcome {
     pub number: u64,
     pub failure: Option<Failure>,
     pub bytes: u32,
+}
+
+/// The result of an operation, which is the payload, as the root casts it. It is for the members of the job's group of this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    pub job: u32,
+    pub group: u32,
+    pub number: u64,
+    pub bytes: u32,
+}
+
+/// A child asks for the result of an operation that has ended. The answer is an [`Outcome`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    pub group: u64,
+    pub child: u32,
+    pub number: u64,
 }
 
 /// A child joins a group.
@@ -159,9 +215,13 @@ mod code {
     pub const JOIN: u8 = 1;
     pub const LEAVE: u8 = 2;
     pub const FAIL: u8 = 3;
+    pub const REPEAT: u8 = 4;
     pub const JOINED: u8 = 1;
     pub const FAILED: u8 = 2;
 }
+
+/// In the first word of an operand: the result is cast.
+const CAST: u8 = 1;
 
 /// The first word of the operand.
 #[derive(Clone, Copy)]
@@ -224,7 +284,8 @@ impl Message {
         match *self {
             Message::Request(Operand { group, child, number, reduction, failure }) => {
                 let Reduction { operation, datatype, index, bytes, target } = reduction;
-                let head = Head { third: target.is_some().into(), ..Head::new(number_of(failure), index) };
+                let way = target.map_or(0, |target| target.way as u8);
+                let head = Head { third: way, ..Head::new(number_of(failure), index) };
                 let (address, handle) = target.map_or((0, 0), |target| (target.address, target.handle));
                 Request {
                     kind: kind::AGGREGATION_REQUEST,
@@ -244,6 +305,23 @@ impl Message {
                 remote_offset: group,
                 length: bytes.into(),
                 operand: [Head::new(number_of(failure), 0).word(), 0, 0, 0],
+                ..request
+            },
+            Message::Cast(Cast { job, group, number, bytes }) => Request {
+                kind: kind::AGGREGATION_RESULT,
+                portal: job,
+                header_data: number,
+                remote_offset: group.into(),
+                length: bytes.into(),
+                operand: [Head { third: CAST, ..Head::new(0, 0) }.word(), 0, 0, 0],
+                ..request
+            },
+            Message::Repeat(Repeat { group, child, number }) => Request {
+                kind: kind::AGGREGATION_UP,
+                portal: child,
+                header_data: number,
+                remote_offset: group,
+                operand: [Head::new(code::REPEAT, 0).word(), 0, 0, 0],
                 ..request
             },
             Message::Join(join) => {
@@ -302,12 +380,17 @@ impl Message {
             (kind::AGGREGATION_REQUEST, failure) => {
                 let [_, address, handle, _] = request.operand;
                 let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
-                let target = (head.third == 1).then_some(Target { address, handle });
+                let target = Way::from_u8(head.third).map(|way| Target { way, address, handle });
                 let (operation, datatype, index) = (request.operation, request.datatype, head.second);
                 let reduction = Reduction { operation, datatype, index, bytes, target };
                 let failure = failure_of(failure)?;
                 let (group, child, number) = (request.remote_offset, request.portal, request.header_data);
                 Message::Request(Operand { group, child, number, reduction, failure })
+            }
+            (kind::AGGREGATION_RESULT, _) if head.third == CAST => {
+                let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
+                let group = request.remote_offset as u32;
+                Message::Cast(Cast { job: request.portal, group, number: request.header_data, bytes })
             }
             (kind::AGGREGATION_RESULT, failure) => {
                 let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
@@ -332,6 +415,10 @@ impl Message {
                     credits: head.high,
                     bytes: split(second).0,
                 })
+            }
+            (kind::AGGREGATION_UP, code::REPEAT) => {
+                let (group, child, number) = (request.remote_offset, request.portal, request.header_data);
+                Message::Repeat(Repeat { group, child, number })
             }
             (kind::AGGREGATION_UP, code::LEAVE) => Message::Leave(child_of(request)),
             (kind::AGGREGATION_UP, code::FAIL) => {
@@ -370,7 +457,7 @@ mod tests {
         let small = any::<(u32, u32, u32, u32)>();
         let bytes = any::<(u8, u8, u8, bool)>();
         let join = any::<([u16; LEVELS_MAX], u16, u16)>();
-        (words, small, bytes, join, failures(), 0..7).prop_map(|(words, small, bytes, join, failure, which)| {
+        (words, small, bytes, join, failures(), 0..9).prop_map(|(words, small, bytes, join, failure, which)| {
             let (group, number, address, handle) = words;
             let (child, length, order, total) = small;
             let (operation, datatype, index, flag) = bytes;
@@ -378,7 +465,9 @@ mod tests {
             let maybe = flag.then_some(failure);
             match which {
                 0 => {
-                    let target = flag.then_some(Target { address, handle });
+                    let ways = [Way::Alone, Way::Multicast, Way::Both];
+                    let way = ways[usize::from(operation % 3)];
+                    let target = flag.then_some(Target { way, address, handle });
                     let reduction = Reduction { operation, datatype, index, bytes: length, target };
                     Message::Request(Operand { group, child, number, reduction, failure: maybe })
                 }
@@ -398,7 +487,9 @@ mod tests {
                 }),
                 3 => Message::Leave(from),
                 4 => Message::Fail(from, failure),
-                5 => Message::Joined(Joined { group, child, handle, credits: order, bytes: length }),
+                5 => Message::Cast(Cast { job: child, group: order, number, bytes: length }),
+                6 => Message::Repeat(Repeat { group, child, number }),
+                7 => Message::Joined(Joined { group, child, handle, credits: order, bytes: length }),
                 _ => Message::Failed(Failed { group, failure }),
             }
         })
@@ -420,7 +511,7 @@ mod tests {
             words: [u64; 5],
             operand: [u64; 4],
             version in prop_oneof![9 => Just(VERSION), 1 => any::<u8>()],
-            code in 0..5u8,
+            code in 0..6u8,
             clears: [bool; 4],
         ) {
             let cleared = |word: u64, clear: bool| if clear { 0 } else { word };

@@ -50,6 +50,9 @@ impl Node<'_> {
         match message {
             Message::Request(operand) => self.request(bus, sender, &operand),
             Message::Result(outcome) => self.result(bus, sender, &outcome),
+            Message::Repeat(repeat) => Ok(self.repeat(sender, &repeat)?),
+            // It is for members.
+            Message::Cast(_) => Err(Failure::NoGroup.into()),
             Message::Join(join) => Ok(self.join(sender, &join)?),
             Message::Leave(child) => Ok(self.leave(sender, child)?),
             Message::Fail(child, failure) => Ok(self.fail_beneath(sender, child, failure)?),

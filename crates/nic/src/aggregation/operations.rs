@@ -9,44 +9,12 @@ use core::ops::Range;
 
 use super::failure::Failure;
 use super::groups::{operand_blocks, places};
-use super::message::{Operand, Outcome, Reduction, Sender, Target};
+use super::message::{Operand, Outcome, Repeat, Sender, Way};
 use super::node::{Node, Refusal};
-use super::records::{Group, OPERAND_ALIGN, Operation, group, options};
+use super::records::{Child, Group, OPERAND_ALIGN, Operation, group, options};
 use super::reduction::Kernel;
 use crate::bus::Bus;
 use crate::handle::NONE;
-
-impl Operation {
-    /// What it does, as its first request said.
-    #[inline]
-    pub fn reduction(&self) -> Reduction {
-        let Operation { operation, datatype, index, bytes, .. } = *self;
-        let target = Target { address: self.target, handle: self.target_handle };
-        Reduction { operation, datatype, index, bytes, target: (self.has_target != 0).then_some(target) }
-    }
-
-    #[inline]
-    fn begin(number: u64, reduction: &Reduction, group: &Group) -> Operation {
-        let Reduction { operation, datatype, index, bytes, target } = *reduction;
-        let failure = match Kernel::new(reduction) {
-            Err(failure) => failure as u32,
-            Ok(_) if bytes > group.bytes => Failure::TooLong as u32,
-            Ok(_) => 0,
-        };
-        Operation {
-            number: number + 1,
-            target: target.map_or(0, |target| target.address),
-            target_handle: target.map_or(0, |target| target.handle),
-            has_target: target.is_some().into(),
-            bytes,
-            operation,
-            datatype,
-            index,
-            failure,
-            ..Operation::default()
-        }
-    }
-}
 
 impl Node<'_> {
     /// An operand of a child.
@@ -174,7 +142,7 @@ impl Node<'_> {
         distributed = distributed.max(resulted.saturating_sub(records));
         while distributed < resulted {
             let record = self.operation_at(index, distributed).map(|at| &self.tables.operations[at]);
-            if is_root && record.is_some_and(|operation| operation.has_target != 0) {
+            if is_root && record.is_some_and(|operation| operation.way() == Some(Way::Alone)) {
                 break;
             }
             distributed += 1;
@@ -191,13 +159,16 @@ impl Node<'_> {
             return Err(Failure::NoGroup.into());
         }
         let number = outcome.number;
-        if record.status() != group::READY || number < record.resulted {
+        if record.status() != group::READY {
             return Ok(());
+        }
+        if number < record.resulted {
+            return self.repeated(bus, index, outcome);
         }
         let Some(operation) = self.operation_mut(index, number).map(|operation| *operation) else {
             return Err(Failure::NoGroup.into());
         };
-        let expects_bytes = outcome.failure.is_none() && operation.has_target == 0;
+        let expects_bytes = outcome.failure.is_none() && operation.goes_down();
         let bytes = if expects_bytes { operation.bytes } else { 0 };
         if number != record.resulted || number >= record.collected || outcome.bytes != bytes {
             self.fail_group(index, Failure::Credit);
@@ -216,6 +187,81 @@ impl Node<'_> {
         self.distribute_shared(index);
         self.enqueue(index);
         Ok(())
+    }
+
+    /// The parent has sent the result of an operation again, or for the first time: the end came without it.
+    fn repeated<B: Bus>(&mut self, bus: &mut B, index: usize, outcome: &Outcome) -> Result<(), Refusal> {
+        let Some(at) = self.repeatable(index, outcome.number) else { return Ok(()) };
+        let operation = self.tables.operations[at];
+        if operation.is_repeated != 0 || outcome.failure.is_some() || outcome.bytes != operation.bytes {
+            return Ok(());
+        }
+        let range = self.range_of(index, at, 0, operation.bytes).ok_or(Failure::NoGroup)?;
+        bus.payload(0, &mut self.tables.operands[range]).map_err(Refusal::Payload)?;
+        self.tables.operations[at].is_repeated = 1;
+        let record = &mut self.tables.groups[index];
+        if record.asked == self.tables.limits.record_name(index, at) {
+            record.asked = 0;
+        }
+        self.enqueue(index);
+        Ok(())
+    }
+
+    /// A child has the end of an operation, and not its result, which was cast. It has one wish at a time.
+    pub(super) fn repeat(&mut self, sender: Sender, repeat: &Repeat) -> Result<(), Failure> {
+        let index = self.find_group(repeat.group, sender.key)?;
+        if self.tables.groups[index].status() != group::READY {
+            // It hears why.
+            return Ok(());
+        }
+        let child = repeat.child as usize;
+        self.children(index).get(child).filter(|child| child.address == sender.address).ok_or(Failure::NoGroup)?;
+        let at = self.repeatable(index, repeat.number).ok_or(Failure::Credit)?;
+        self.children_mut(index)[child].wants = self.tables.limits.record_name(index, at);
+        self.tables.groups[index].is_wanted = 1;
+        self.enqueue(index);
+        Ok(())
+    }
+
+    /// The record of an operation that has ended without its result, and whose operands are still there. A child that has not got the result
+    /// has not used its credit, so no later operation is in the record.
+    fn repeatable(&self, index: usize, number: u64) -> Option<usize> {
+        let at = self.operation_at(index, number)?;
+        let operation = &self.tables.operations[at];
+        let has_ended = number < self.tables.groups[index].resulted && operation.number == number.wrapping_add(1);
+        let came_without = operation.way() == Some(Way::Multicast) && operation.failure == 0 && operation.bytes != 0;
+        (has_ended && came_without).then_some(at)
+    }
+
+    /// What a child wants that it can have, or that the parent is to be asked for: the child, the operation, and whether its result is here.
+    pub(super) fn wanted(&mut self, index: usize) -> Option<(u32, u64, bool)> {
+        let record = self.tables.groups[index];
+        if record.is_wanted == 0 {
+            return None;
+        }
+        let mut is_wanted = 0;
+        for child in 0..record.joined.min(self.tables.limits.children) {
+            let Some(&Child { wants, has_left, .. }) = self.children(index).get(child as usize) else { break };
+            let Some(at) = self.tables.limits.named_record(index, wants).filter(|_| has_left == 0) else { continue };
+            let number = self.tables.operations.get(at).map_or(0, |operation| operation.number).wrapping_sub(1);
+            if self.repeatable(index, number) != Some(at) {
+                self.children_mut(index)[child as usize].wants = 0;
+                continue;
+            }
+            is_wanted = 1;
+            let is_here = record.is_root != 0 || self.tables.operations[at].is_repeated != 0;
+            if is_here || record.asked == 0 {
+                return Some((child, number, is_here));
+            }
+        }
+        self.tables.groups[index].is_wanted = is_wanted;
+        None
+    }
+
+    /// The name of an operation's record, if its result is not here.
+    pub(super) fn missing(&self, index: usize, number: u64) -> Option<u32> {
+        let at = self.repeatable(index, number)?;
+        (self.tables.operations[at].is_repeated == 0).then(|| self.tables.limits.record_name(index, at))
     }
 
     /// Where an operand of the operation in a record lies among all operands. None: the tables do not fit together.

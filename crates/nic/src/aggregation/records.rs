@@ -5,6 +5,8 @@
 //! A record's first word is its *slot*, as in [`crate::tables`]: generation and status. A handle of a group is generation << 32 | index.
 
 use super::failure::Failure;
+use super::message::{Reduction, Target, Way};
+use super::reduction::Kernel;
 use crate::handle::NONE;
 use crate::tables::slot;
 
@@ -51,6 +53,19 @@ impl Limits {
             credits: self.credits.min(CREDITS_MAX),
             operand_blocks: self.operand_blocks.min(crate::buddy::Buddy::BLOCKS_MAX),
         }
+    }
+}
+
+impl Limits {
+    /// What a group calls one of its records of operations: 1 + its place among them, so that 0 names none. `at`: its place among all.
+    pub(super) fn record_name(&self, group: usize, at: usize) -> u32 {
+        at.saturating_sub(group * 2 * self.credits as usize) as u32 + 1
+    }
+
+    /// The place among all of the record that a group calls so. None: it calls none so.
+    pub(super) fn named_record(&self, group: usize, name: u32) -> Option<usize> {
+        let place = name.checked_sub(1).filter(|place| *place < 2 * self.credits)?;
+        Some(group * 2 * self.credits as usize + place as usize)
     }
 }
 
@@ -131,7 +146,8 @@ pub struct Group {
     pub number: u32,
     pub tree: u16,
     pub options: u8,
-    pub reserved_byte: u8,
+    /// 1: a child may want a result again ([`Child::wants`]).
+    pub is_wanted: u8,
     /// Children of the group at this node, at the node above it, and so on to the root.
     pub expected: [u16; LEVELS_MAX],
     pub total: u32,
@@ -169,7 +185,8 @@ pub struct Group {
     /// 1: in the queue of what is to be sent. The next one there.
     pub is_due: u32,
     pub next_due: u32,
-    pub reserved: u32,
+    /// 1 + the record of the operation whose result the parent was asked for again; 0: none.
+    pub asked: u32,
     /// The process that sends for it, by the home's identifier, or 0.
     pub sender: u64,
 }
@@ -198,7 +215,8 @@ pub struct Child {
     pub members: u32,
     /// 1: it has left.
     pub has_left: u32,
-    pub reserved: u32,
+    /// 1 + the record of the operation whose result it wants again; 0: none.
+    pub wants: u32,
 }
 
 /// An operation of a group at a node.
@@ -207,7 +225,7 @@ pub struct Child {
 pub struct Operation {
     /// Its number + 1; 0: the record was never used.
     pub number: u64,
-    /// The process that gets the result alone, and its handle.
+    /// Where the root sends the result ([`super::message::Target`]).
     pub target: u64,
     pub target_handle: u64,
     pub bytes: u32,
@@ -217,12 +235,62 @@ pub struct Operation {
     pub operation: u8,
     pub datatype: u8,
     pub index: u8,
-    pub has_target: u8,
+    /// Its [`super::message::Way`]; 0: down the tree alone.
+    pub way: u8,
     pub failure: u32,
-    pub reserved: u32,
+    /// 1: this node, which is the root, has cast the result.
+    pub is_cast: u16,
+    /// 1: the parent has repeated the result, which the end of the operation came without.
+    pub is_repeated: u16,
 }
 
 impl Operation {
+    /// The record of an operation of a group that no request has come for.
+    pub fn begin(number: u64, reduction: &Reduction, group: &Group) -> Operation {
+        let Reduction { operation, datatype, index, bytes, target } = *reduction;
+        let is_cast = target.is_some_and(|target| target.way != Way::Alone);
+        let failure = match Kernel::new(reduction) {
+            Err(failure) => failure as u32,
+            Ok(_) if bytes > group.bytes => Failure::TooLong as u32,
+            // Children that share memory read their results there.
+            Ok(_) if is_cast && group.options & options::SHARED != 0 => Failure::NoSuchOperation as u32,
+            Ok(_) => 0,
+        };
+        Operation {
+            number: number + 1,
+            target: target.map_or(0, |target| target.address),
+            target_handle: target.map_or(0, |target| target.handle),
+            way: target.map_or(0, |target| target.way as u8),
+            bytes,
+            operation,
+            datatype,
+            index,
+            failure,
+            ..Operation::default()
+        }
+    }
+
+    /// What it does, as its first request said.
+    #[inline]
+    pub fn reduction(&self) -> Reduction {
+        let Operation { operation, datatype, index, bytes, .. } = *self;
+        let (address, handle) = (self.target, self.target_handle);
+        let target = self.way().map(|way| Target { way, address, handle });
+        Reduction { operation, datatype, index, bytes, target }
+    }
+
+    /// Who gets the result. None: those down the tree alone.
+    #[inline]
+    pub fn way(&self) -> Option<Way> {
+        Way::from_u8(self.way)
+    }
+
+    /// Whether the result itself goes down the tree, and not only the end of the operation.
+    #[inline]
+    pub fn goes_down(&self) -> bool {
+        matches!(self.way(), None | Some(Way::Both))
+    }
+
     /// Why it has failed.
     pub fn failure(&self) -> Option<Failure> {
         Failure::from_u8(self.failure as u8)

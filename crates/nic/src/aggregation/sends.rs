@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender};
+use super::message::{Cast, Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Way};
 use super::node::Node;
 use super::records::{Group, LEVELS_MAX, Operation, group, handle, options};
 use crate::tables::slot;
@@ -53,6 +53,10 @@ enum What {
     Result(u64, u32),
     /// To the target of the operation.
     ToTarget(u64),
+    /// The result of an operation: to all members at once; once more, to a child; and the wish to have it, to the parent.
+    Cast(u64),
+    Again(u64, u32),
+    Repeat(u64),
 }
 
 impl Node<'_> {
@@ -86,9 +90,31 @@ impl Node<'_> {
         let Some(index) = self.sending_group(id) else { return };
         let joined = self.tables.groups[index].joined;
         let has_target = match id.what {
-            What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.has_target != 0),
+            What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.way() == Some(Way::Alone)),
             _ => false,
         };
+        match id.what {
+            What::Cast(number) => {
+                if let Some(operation) = self.operation_mut(index, number).filter(|it| it.number == number + 1) {
+                    operation.is_cast = 1;
+                }
+            }
+            What::Again(number, child) => {
+                let name = self.operation_at(index, number).map(|at| self.tables.limits.record_name(index, at));
+                let child = self.children_mut(index).get_mut(child as usize);
+                // It may want another one by now.
+                if let Some(child) = child.filter(|child| Some(child.wants) == name) {
+                    child.wants = 0;
+                }
+            }
+            // The answer may have come already.
+            What::Repeat(number) => {
+                if let Some(name) = self.missing(index, number) {
+                    self.tables.groups[index].asked = name;
+                }
+            }
+            _ => {}
+        }
         let record = &mut self.tables.groups[index];
         record.sender = 0;
         match id.what {
@@ -156,9 +182,18 @@ impl Node<'_> {
                 return Some(if has_failed { What::Failed(informed) } else { What::Formed(informed) });
             }
         }
+        let wanted = match self.wanted(index).filter(|_| record.status() == group::READY) {
+            Some((child, number, true)) => Some(What::Again(number, child)),
+            Some((_, number, false)) => Some(What::Repeat(number)),
+            None => None,
+        };
         match record.status() {
             group::WAITING if record.has_joined != JOIN_SENT => Some(What::Join),
             group::READY if record.sent < record.collected => Some(What::Request(record.sent)),
+            group::READY if wanted.is_some() => wanted,
+            group::READY if record.distributed < record.resulted && self.is_to_cast(index) => {
+                Some(What::Cast(record.distributed))
+            }
             group::READY if record.distributed < record.resulted && record.told < record.joined => {
                 Some(What::Result(record.distributed, record.told))
             }
@@ -167,6 +202,14 @@ impl Node<'_> {
             group::READY | group::FAILED if record.left == record.joined && record.has_joined != 0 => Some(What::Leave),
             _ => None,
         }
+    }
+
+    /// Whether this node is to cast the result of the operation that is distributed next.
+    fn is_to_cast(&mut self, index: usize) -> bool {
+        let Group { distributed, is_root, .. } = self.tables.groups[index];
+        let operation = self.operation_mut(index, distributed).filter(|_| is_root != 0);
+        let casts = |it: &Operation| matches!(it.way(), Some(Way::Multicast | Way::Both)) && it.failure == 0;
+        operation.is_some_and(|it| casts(it) && it.is_cast == 0)
     }
 
     /// Whether a group has nobody any more.
@@ -214,11 +257,27 @@ impl Node<'_> {
                 let operation = *self.operation_mut(index, number)?;
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
-                if operation.has_target == 0 {
+                if operation.goes_down() {
                     payload = self.reduced(index, number, &operation)?;
                 }
                 let (failure, bytes) = (operation.failure(), payload.len() as u32);
                 Message::Result(Outcome { group: handle, number, failure, bytes })
+            }
+            What::Again(number, child) => {
+                let operation = *self.operation_mut(index, number)?;
+                let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
+                to = address;
+                payload = self.reduced(index, number, &operation)?;
+                Message::Result(Outcome { group: handle, number, failure: None, bytes: payload.len() as u32 })
+            }
+            What::Repeat(number) => {
+                Message::Repeat(Repeat { group: record.parent_handle, child: record.child, number })
+            }
+            What::Cast(number) => {
+                let operation = *self.operation_mut(index, number)?;
+                to = operation.target;
+                payload = self.reduced(index, number, &operation)?;
+                Message::Cast(Cast { job: job.number, group: record.number, number, bytes: payload.len() as u32 })
             }
             What::ToTarget(number) => {
                 let operation = *self.operation_mut(index, number)?;

@@ -81,6 +81,17 @@ pub const fn member_at(index: usize) -> u64 {
     2 << 32 | index as u64
 }
 
+/// The address of a multicast group.
+pub const fn group_at(index: usize) -> u64 {
+    GROUPS << 32 | index as u64
+}
+const GROUPS: u64 = 3;
+
+/// Whether a link is the way of what is cast to a member: it may lose and reorder.
+pub fn is_cast(link: (u64, u64)) -> bool {
+    link.0 >> 32 == GROUPS
+}
+
 /// What is on its way, by source and destination: messages and payloads.
 pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
 
@@ -93,6 +104,8 @@ pub struct World {
     pub links: Links,
     /// Ends that are lost: what is sent to them is dropped.
     pub lost: Vec<u64>,
+    /// The members of each multicast group.
+    pub casts: Vec<Vec<usize>>,
 }
 
 impl World {
@@ -102,12 +115,23 @@ impl World {
             members: vec![member; members],
             links: BTreeMap::new(),
             lost: Vec::new(),
+            casts: Vec::new(),
         }
     }
 
     /// Puts a message on its way.
     pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
         assert_eq!(request.length, payload.len() as u64, "a home carries as many bytes as the message says");
+        if to >> 32 == GROUPS {
+            for member in self.casts[to as u32 as usize].clone() {
+                self.post_to_one(to, member_at(member), request, payload.clone());
+            }
+        } else {
+            self.post_to_one(from, to, request, payload);
+        }
+    }
+
+    fn post_to_one(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
         if !self.lost.contains(&to) && !self.lost.contains(&from) {
             self.links.entry((from, to)).or_default().push_back((request, payload));
         }
@@ -135,6 +159,23 @@ impl World {
             Err(Refusal::Failed(failure)) => self.refused(from, &request, failure),
             Err(other) => panic!("{other:?}: {request:?}"),
         }
+    }
+
+    /// The fabric loses the oldest message of a link.
+    pub fn drop_one(&mut self, link: (u64, u64)) {
+        let Some(queue) = self.links.get_mut(&link) else { return };
+        queue.pop_front();
+        if queue.is_empty() {
+            self.links.remove(&link);
+        }
+    }
+
+    /// A member asks for what was cast and has not come. False: it lacks nothing, or has asked.
+    pub fn ask_again(&mut self, member: usize, (handle, key, node): (u64, u64, usize)) -> bool {
+        let Some(message) = self.members[member].member().repeat(handle) else { return false };
+        let sender = Sender { address: member_at(member), key };
+        self.post(sender.address, node_at(node), message.encode(sender), Vec::new());
+        true
     }
 
     /// The sender of a message hears that it was refused. What it says of its own group is in the message.

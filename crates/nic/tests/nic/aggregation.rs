@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
-use selvedge_nic::aggregation::message::{Join, Message, Operand, Outcome, Reduction, Sender, Target};
+use selvedge_nic::aggregation::message::{Join, Message, Operand, Outcome, Reduction, Sender, Target, Way};
 use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, SendId, StartError};
 use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 
@@ -159,7 +159,7 @@ fn a_target_alone_gets_the_result() {
         world.members.push(MemberHome::new(2, 4, 256));
         world.settle();
         let expected = world.members[target].member().expect(KEY, 64, 8).expect("there is room");
-        let to = Target { address: member_at(target), handle: expected };
+        let to = Target::process(member_at(target), expected);
         let reduction = Reduction { target: Some(to), ..sum(Datatype::Uint64, 8) };
         for (member, &handle) in handles.iter().enumerate() {
             let operand = (member as u64 + 20).to_le_bytes();
@@ -492,7 +492,7 @@ fn a_root_that_shares_memory_sends_to_its_target() {
         }
         world.settle();
         let expected = world.members[2].member().expect(KEY, 64, 8).expect("there is room");
-        let to = Target { address: member_at(2), handle: expected };
+        let to = Target::process(member_at(2), expected);
         for (number, has_target) in with_target.into_iter().enumerate() {
             let reduction = Reduction { target: has_target.then_some(to), ..sum(Datatype::Uint64, 8) };
             for member in 0..2 {
@@ -615,6 +615,11 @@ fn every_order(
             let mut other = world.clone();
             other.deliver(link);
             next.push(other);
+            if is_cast(link) {
+                let mut other = world.clone();
+                other.drop_one(link);
+                next.push(other);
+            }
         }
         let mut other = world.clone();
         for node in other.nodes_with_sends() {
@@ -628,6 +633,10 @@ fn every_order(
             let number = world.members[member].memberships[0].next;
             for before in 0..number {
                 let _ = other.members[member].member().take(handle, before);
+            }
+            let mut asking = other.clone();
+            if asking.ask_again(member, (handle, KEY, leaf)) {
+                next.push(asking);
             }
             let operand = &operands[member];
             if number < operations
@@ -674,6 +683,55 @@ fn more_operations_than_credits_in_every_order() {
     let (world, handles) = two_leaves(1, 1);
     let states = every_order(world, &handles, sum(Datatype::Double, 8), &awkward(), 3);
     assert!(states > 1000, "{states}");
+}
+
+/// Results that are cast, each copy of which may be lost, and those that are sent both ways.
+#[test]
+fn every_order_and_loss_of_casts_gives_the_same_bits() {
+    for way in [Way::Multicast, Way::Both] {
+        let reduction = Reduction { target: Some(Target::multicast(group_at(0), way)), ..sum(Datatype::Double, 8) };
+        let (mut world, handles) = two_leaves(1, 1);
+        world.casts = vec![vec![0, 1]];
+        let states = every_order(world, &handles, reduction, &awkward(), 1);
+        assert!(states > 300, "{states}");
+    }
+}
+
+/// Who takes a result that was cast has its credit back only when the end of the operation comes down the tree, so nodes never get more
+/// requests than they have records.
+#[test]
+fn a_cast_completes_and_the_tree_returns_the_credit() {
+    let (mut world, handles) = two_leaves(1, 1);
+    world.casts = vec![vec![0, 1]];
+    world.settle();
+    let target = Some(Target::multicast(group_at(0), Way::Multicast));
+    let reduction = Reduction { target, ..sum(Datatype::Uint64, 8) };
+    let way = |member: usize| (handles[member], KEY, 1 + member);
+    for number in 0..2 {
+        for member in 0..2 {
+            world.start(member, way(member), &reduction, &7u64.to_le_bytes(), 8 * number).expect("a credit");
+        }
+    }
+    // All but what goes from the root to the nodes below.
+    loop {
+        let down = |link: &(u64, u64)| link.0 == node_at(0) && link.1 >> 32 == 1;
+        let link = world.links.keys().copied().find(|link| !down(link));
+        match (link, world.nodes_with_sends().first().copied()) {
+            (Some(link), _) => world.deliver(link),
+            (None, Some(node)) => drop(world.pump(node)),
+            (None, None) => break,
+        }
+    }
+    for number in 0..2 {
+        assert_eq!(world.members[0].member().take(handles[0], number), Some(Ok(())));
+        assert_eq!(world.members[0].memory[8 * number as usize..][..8], 14u64.to_le_bytes());
+    }
+    assert!(!world.members[0].member().is_idle(handles[0]));
+    let early = world.start(0, way(0), &reduction, &[0; 8], 0);
+    assert_eq!(early, Err(StartError::Credit), "its leaf still has the records");
+    world.settle();
+    assert!(world.members[0].member().is_idle(handles[0]));
+    world.start(0, way(0), &reduction, &[0; 8], 0).expect("the credit is back");
 }
 
 /// Every order in which a group forms.
@@ -823,7 +881,7 @@ const DATATYPES: [Datatype; 4] = [Datatype::Double, Datatype::Float, Datatype::I
 
 fn random_groups(choices: &mut Choices, members: usize) -> Vec<RandomGroup> {
     (0..1 + choices.below(4))
-        .map(|_| {
+        .map(|number| {
             let job = 1 + choices.below(2) as u32;
             let mut some: Vec<usize> = (0..members).filter(|_| !choices.one_in(3)).collect();
             if some.is_empty() {
@@ -836,7 +894,9 @@ fn random_groups(choices: &mut Choices, members: usize) -> Vec<RandomGroup> {
                 .map(|_| {
                     let datatype = DATATYPES[choices.below(DATATYPES.len())];
                     let bytes = datatype.size_bytes() * choices.below(5);
-                    let reduction = sum(datatype, bytes as u32);
+                    let cast = |way| Some(Target::multicast(group_at(number), way));
+                    let target = [None, cast(Way::Multicast), cast(Way::Both)][choices.below(3)];
+                    let reduction = Reduction { target, ..sum(datatype, bytes as u32) };
                     let operand = |_| {
                         let values = (0..bytes / datatype.size_bytes()).flat_map(|_| match datatype {
                             Datatype::Double => [1e20f64, -1e20, 1.0, 0.1][choices.below(4)].to_le_bytes().to_vec(),
@@ -899,6 +959,7 @@ fn random_run(seed: u64, trouble: Trouble) {
         }
     }
     world.members.iter_mut().for_each(|member| member.memory = vec![0; 4 * 5 * 64]);
+    world.casts = groups.iter().map(|group| group.members.clone()).collect();
     let place = |number: usize, operation: usize| (number * 5 + operation) as u64 * 64;
     let has_losses = matches!(trouble, Trouble::Losses | Trouble::All);
     let mut losses = if has_losses { 1 + choices.below(2) } else { 0 };
@@ -918,7 +979,16 @@ fn random_run(seed: u64, trouble: Trouble) {
                 idle = 0;
             }
             0 if !links.is_empty() => {
-                world.deliver(links[choices.below(links.len())]);
+                let link = links[choices.below(links.len())];
+                if is_cast(link) {
+                    let queue = world.links.get_mut(&link).expect("it is a link");
+                    let by = choices.below(queue.len());
+                    queue.rotate_left(by);
+                }
+                match is_cast(link) && choices.one_in(3) {
+                    true => world.drop_one(link),
+                    false => world.deliver(link),
+                }
                 idle = 0;
             }
             1 if !nodes.is_empty() => {
@@ -1029,6 +1099,9 @@ fn program_step(
             }
             return true;
         }
+        if world.ask_again(member, (handle, group.key, shape.leaf_of[member])) {
+            return true;
+        }
     }
     if started < group.operations.len() && !has_failed {
         let (reduction, operands) = &group.operations[started];
@@ -1041,7 +1114,7 @@ fn program_step(
         return false;
     }
     let is_joining = world.state(member, handle) == GroupState::Joining;
-    if taken == started && !is_joining {
+    if taken == started && !is_joining && world.members[member].member().is_idle(handle) {
         world.leave(member, handle, group.key);
         group.has_left[position] = true;
         return true;

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::message::{
-    Child as ChildOf, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Sender, Target,
+    Cast, Child as ChildOf, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Target, Way,
 };
 use selvedge_nic::aggregation::{Failure, Limits, Quota};
 use selvedge_nic::arithmetic::{Datatype, Operation};
@@ -72,7 +72,12 @@ impl Words {
     }
 
     fn reduction(&mut self) -> Reduction {
-        let target = self.one_in(4).then(|| Target { address: self.address(), handle: self.handle() });
+        let ways = [Way::Alone, Way::Multicast, Way::Both];
+        let target = self.one_in(4).then(|| Target {
+            way: ways[(self.random() % 3) as usize],
+            address: self.address(),
+            handle: self.handle(),
+        });
         Reduction { target, ..Reduction::of_values(Operation::Sum, Datatype::Uint8, self.half() % 70) }
     }
 
@@ -85,7 +90,9 @@ impl Words {
         let (group, child, number) = (self.handle(), self.half(), self.word());
         let of = ChildOf { job: self.half() % 3, number: self.half() % 3, handle: self.handle() };
         let failure = self.one_in(4).then(|| self.failure());
-        match self.random() % 8 {
+        match self.random() % 10 {
+            8 => Message::Cast(Cast { job: of.job, group: of.number, number, bytes: self.half() % 70 }),
+            9 => Message::Repeat(Repeat { group, child, number }),
             0..2 => Message::Request(Operand { group, child, number, reduction: self.reduction(), failure }),
             2 => Message::Result(Outcome { group, number, failure, bytes: self.half() % 70 }),
             3 => Message::Join(Join {
@@ -139,6 +146,7 @@ impl Words {
             self.spoil(&mut record.job, |it| it.half() % 3);
             self.spoil(&mut record.tree, |it| it.half() as u16);
             self.spoil(&mut record.options, Words::byte);
+            self.spoil(&mut record.is_wanted, Words::byte);
             self.spoil(&mut record.expected, |it| [it.half() as u16; 6]);
             self.spoil(&mut record.parent, Words::address);
             self.spoil(&mut record.parent_handle, Words::handle);
@@ -163,6 +171,7 @@ impl Words {
                 &mut record.told,
                 &mut record.is_due,
                 &mut record.next_due,
+                &mut record.asked,
             ] {
                 self.spoil(field, Words::half);
             }
@@ -174,7 +183,7 @@ impl Words {
             self.spoil(&mut record.address, Words::address);
             self.spoil(&mut record.handle, Words::handle);
             self.spoil(&mut record.next, Words::word);
-            for field in [&mut record.order, &mut record.members, &mut record.has_left] {
+            for field in [&mut record.order, &mut record.members, &mut record.has_left, &mut record.wants] {
                 self.spoil(field, Words::half);
             }
         }
@@ -182,10 +191,13 @@ impl Words {
             self.spoil(&mut record.number, Words::word);
             self.spoil(&mut record.target, Words::address);
             self.spoil(&mut record.target_handle, Words::handle);
+            for field in [&mut record.is_cast, &mut record.is_repeated] {
+                self.spoil(field, |it| it.half() as u16 % 3);
+            }
             for field in [&mut record.bytes, &mut record.arrived, &mut record.reduced, &mut record.failure] {
                 self.spoil(field, Words::half);
             }
-            for field in [&mut record.operation, &mut record.datatype, &mut record.index, &mut record.has_target] {
+            for field in [&mut record.operation, &mut record.datatype, &mut record.index, &mut record.way] {
                 self.spoil(field, Words::byte);
             }
         }
@@ -218,7 +230,7 @@ impl Words {
         for record in &mut home.started {
             self.spoil(&mut record.number, Words::word);
             self.spoil(&mut record.result, Words::word);
-            for field in [&mut record.bytes, &mut record.state, &mut record.failure] {
+            for field in [&mut record.bytes, &mut record.state, &mut record.failure, &mut record.way] {
                 self.spoil(field, |it| it.half() % 70);
             }
         }
@@ -241,7 +253,11 @@ fn aimed(words: &mut Words, home: &OwnNode) -> (Sender, Message) {
     let job = home.jobs.get(record.job as usize).map_or(0, |job| job.number);
     let of = ChildOf { job, number: record.number, handle: child.handle };
     let operation = home.operations[at * 4 + (words.random() % 4) as usize];
-    match words.random() % 6 {
+    match words.random() % 7 {
+        6 => {
+            let repeat = Repeat { group: handle, child: place as u32, number: operation.number.wrapping_sub(1) };
+            (Sender { address: child.address, key }, Message::Repeat(repeat))
+        }
         0..2 => {
             let reduction = Reduction { bytes: operation.bytes % 70, ..operation.reduction() };
             let operand = Operand { group: handle, child: place as u32, number: child.next, reduction, failure: None };
@@ -337,6 +353,7 @@ proptest! {
             let record = home.memberships[at];
             let own = if words.one_in(4) { words.handle() } else { u64::from(record.slot >> 8) << 32 | at as u64 };
             match words.random() % 10 {
+                0 if words.one_in(3) => { let _ = home.member().repeat(own); let _ = home.member().is_idle(own); }
                 0 => { let _ = home.member().join(words.address(), words.key(), &join_of(1, words.half(), 0, 1, &[1])); }
                 1 => { let _ = home.member().expect(words.key(), words.word(), words.half()); }
                 2 | 3 => { let _ = home.member().start(own, &words.reduction(), words.word()); }

@@ -325,7 +325,8 @@ pub struct AtuTable {
     pub miss_interval_ns: Figure,
 }
 
-/// Aggregation nodes in the switches. What they cost are the paths `aggregation_request`, `aggregation` and `aggregation_result`.
+/// Aggregation nodes in the switches. What they cost are the paths `aggregation_request`, `aggregation`, `aggregation_result` and
+/// `aggregation_multicast`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregationTable {
@@ -341,6 +342,8 @@ pub struct AggregationTable {
     /// has its own. Default: 1.
     #[serde(default = "one")]
     pub ports: Figure,
+    /// How results come to members: `tree`, `multicast` or `both`. Default: `tree`.
+    pub distribution: Option<String>,
 }
 
 /// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.

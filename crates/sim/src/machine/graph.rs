@@ -101,10 +101,12 @@ pub enum Class {
     AggregationRequest,
     Aggregation,
     AggregationResult,
+    /// From the root to all members at once.
+    AggregationMulticast,
 }
 
 impl Class {
-    pub const ALL: [Class; 13] = [
+    pub const ALL: [Class; 14] = [
         Class::Request,
         Class::Response,
         Class::Velo,
@@ -118,6 +120,7 @@ impl Class {
         Class::AggregationRequest,
         Class::Aggregation,
         Class::AggregationResult,
+        Class::AggregationMulticast,
     ];
 
     /// Its name in a machine's file.
@@ -136,6 +139,7 @@ impl Class {
             Class::AggregationRequest => "aggregation_request",
             Class::Aggregation => "aggregation",
             Class::AggregationResult => "aggregation_result",
+            Class::AggregationMulticast => "aggregation_multicast",
         }
     }
 

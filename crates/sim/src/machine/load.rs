@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use selvedge_nic::aggregation::message::Way;
 use selvedge_nic::aggregation::records;
 use selvedge_nic::limits::LOCK_WAITERS_MAX;
 
@@ -426,7 +427,7 @@ impl Reader<'_> {
 
     fn aggregation(&self, description: &Description) -> Result<Option<AggregationModel>, MachineError> {
         let Some(table) = &description.aggregation else { return Ok(None) };
-        let AggregationTable { trees, children, credits, payload_bytes, ports } = table;
+        let AggregationTable { trees, children, credits, payload_bytes, ports, distribution } = table;
         let whole = |key: &str, figure: &Figure, least: u64, most: u32| {
             self.whole("aggregation", key, figure, least, most.into()).map(|value| value as u32)
         };
@@ -436,6 +437,15 @@ impl Reader<'_> {
             credits: whole("credits", credits, 1, records::CREDITS_MAX)?,
             payload_bytes: whole("payload_bytes", payload_bytes, 8, 1 << 24)?,
             ports: whole("ports", ports, 1, 1 << 10)?,
+            distribution: match distribution.as_deref() {
+                None | Some("tree") => None,
+                Some("multicast") => Some(Way::Multicast),
+                Some("both") => Some(Way::Both),
+                Some(other) => {
+                    let why = choice(other, &["tree", "multicast", "both"]);
+                    return Err(self.wrong("aggregation", "distribution", why));
+                }
+            },
         }))
     }
 

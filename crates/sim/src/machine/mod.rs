@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, Routing, Topology};
 use selvedge_nic::Step;
+use selvedge_nic::aggregation::message::Way;
 
 use crate::network::NetworkConfig;
 use crate::time::Time;
@@ -205,6 +206,8 @@ pub struct AggregationModel {
     pub payload_bytes: u32,
     /// Inner ports between a switch and its node.
     pub ports: u32,
+    /// How results come to members that are programs. None: down the tree alone.
+    pub distribution: Option<Way>,
 }
 
 impl Machine {

@@ -8,7 +8,7 @@ use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 use super::event::Event;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
-use super::state::{Fate, Resident, State, UNLIMITED};
+use super::state::{Cast, Fate, Resident, State, UNLIMITED};
 use super::{Network, NetworkEvent, Schedule};
 use crate::time::Time;
 
@@ -31,6 +31,8 @@ impl Network {
             started: Time::ZERO,
             state: State::Arriving,
             lost: false,
+            copies: 0,
+            holder: NONE,
         });
         let buffer = &mut self.vcs[buffer as usize];
         if buffer.back == NONE {
@@ -82,10 +84,20 @@ impl Network {
     /// The first packet of a buffer asks for its output. It is sent at once if the output is free.
     #[inline]
     pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
+        let here = &self.residents[resident];
+        if here.buffer < self.sources && self.flights[here.packet].cast == Cast::Tree {
+            return self.copy(now, resident, queue);
+        }
         let Some(output) = self.route(now, resident) else {
             self.take_out(now, resident, Fate::Lost(LossReason::NoRoute), queue);
             return;
         };
+        self.request(now, resident, output, queue);
+    }
+
+    /// A packet, or a copy, asks for an output.
+    #[inline]
+    pub(super) fn request(&mut self, now: Time, resident: u32, output: u32, queue: &mut impl Schedule) {
         let here = &mut self.residents[resident];
         here.output = output;
         here.asked = now;
@@ -263,6 +275,9 @@ impl Network {
         tail: bool,
         queue: &mut impl Schedule,
     ) {
+        if self.residents[resident].holder != NONE {
+            return self.copy_left(resident, at, queue);
+        }
         if buffer < self.sources {
             let latency = self.links[self.vcs[buffer as usize].channel as usize].latency;
             self.release(buffer, at + latency, flits, queue);
@@ -367,6 +382,9 @@ impl Network {
             Fate::Lost(why) => why,
             Fate::Intact | Fate::Recovered => LossReason::Loss,
         };
+        if flight.cast == Cast::Tree {
+            return self.lose_tree(now, packet, why);
+        }
         self.statistics.lost += 1;
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
         self.flights.remove(packet);

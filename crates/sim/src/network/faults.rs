@@ -3,7 +3,7 @@
 //!
 //! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that
 //! is not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the
-//! switch has already forwarded the flits before it. An acknowledgement arrives one round trip after the end of a flit
+//! switch has already forwarded the flits before it. A packet to many nodes is not sent again (`multicast.rs`). An acknowledgement arrives one round trip after the end of a flit
 //! on the link. Without retransmission a lost packet stays lost, and a wrong CRC is found at the target node, because a
 //! cut-through switch has forwarded the packet before it could check. In a wormhole network an error hits the head
 //! flit.
@@ -16,7 +16,7 @@
 use super::event::Event;
 use super::packet::LossReason;
 use super::slab::NONE;
-use super::state::{Fate, State};
+use super::state::{Cast, Fate, State};
 use super::{ErrorRates, Network, NetworkError, NetworkEvent, Schedule};
 use crate::time::Time;
 
@@ -147,7 +147,8 @@ impl Network {
             if !lost && !corrupted {
                 break;
             }
-            let Some(retransmission) = &self.config.retransmission else {
+            let is_sent_again = self.flights[packet].cast == Cast::One;
+            let Some(retransmission) = self.config.retransmission.as_ref().filter(|_| is_sent_again) else {
                 let why = if lost { LossReason::Loss } else { LossReason::Corruption };
                 self.flights[packet].fate = Fate::Lost(why);
                 crossing.lost = lost;
@@ -216,7 +217,7 @@ impl Network {
                     self.take_out(now, resident, Fate::Lost(LossReason::LinkDown), queue);
                 }
             }
-            State::Arriving | State::Queued | State::Draining => {}
+            State::Arriving | State::Queued | State::Draining | State::Copied => {}
         }
     }
 

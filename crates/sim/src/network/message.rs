@@ -38,12 +38,15 @@
 //! pair is computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64
 //! for each node; some 40 for each pair that communicates, and 8 for each channel on its route.
 
+mod cast;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
+use super::multicast::Branch;
 use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
@@ -106,6 +109,9 @@ pub struct MessageNetwork {
     single_route: bool,
     /// The current message on each channel of its route.
     crossings: Vec<Crossing>,
+    /// The branches of all trees, and when the last message has left each.
+    branches: Vec<Branch>,
+    branches_served: Vec<Time>,
     random: Random,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
@@ -304,6 +310,8 @@ impl MessageNetwork {
             routes: Vec::new(),
             route: Vec::new(),
             crossings: Vec::new(),
+            branches: Vec::new(),
+            branches_served: Vec::new(),
             single_route: !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
             statistics: NetworkStatistics::default(),

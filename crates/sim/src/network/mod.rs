@@ -20,6 +20,8 @@
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
 //! channel on the route ([`Network::latency_empty`]).
 //!
+//! `multicast.rs`: packets to many nodes, which switches copy.
+//!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
 //! A head is blocked while it waits for its output. A deadlock is found at the time at which its cycle closes
@@ -28,7 +30,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Each injected packet gives exactly one [`Arrival`], delivered or lost.
+//! 1. Each injected packet gives exactly one [`Arrival`], delivered or lost; a packet to many nodes one for each.
 //! 2. Credits of an output + credits on their way back + flits that its buffer holds or will hold = the buffer's size.
 //! 3. A virtual channel is allocated to one packet at a time; a channel carries one flit at a time.
 //! 4. Packets of one node leave in the order in which they were injected; packets on the same route stay in order.
@@ -47,6 +49,7 @@ mod event;
 mod faults;
 mod latency;
 mod message;
+mod multicast;
 mod packet;
 mod serve;
 mod slab;
@@ -56,7 +59,7 @@ mod statistics;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeId, Peer, Port, RouterId, Routing, Topology};
+use selvedge_fabric::{NodeId, Peer, Port, RouteState, RouterId, Routing, Topology};
 
 pub use config::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, NetworkError, NodeLink, RetransmissionConfig,
@@ -72,8 +75,9 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
 use event::Event;
+use multicast::Branch;
 use slab::{NONE, Slab};
-use state::{Fate, Flight, Link, Release, Releases, Reliability, Resident, State, UNLIMITED, VirtualChannel};
+use state::{Cast, Fate, Flight, Link, Release, Releases, Reliability, Resident, State, UNLIMITED, VirtualChannel};
 
 /// The fabric of one machine.
 ///
@@ -99,6 +103,8 @@ pub struct Network {
     residents: Slab<Resident>,
     flights: Slab<Flight>,
     releases: Slab<Release>,
+    /// The branches of all trees.
+    branches: Vec<Branch>,
     arrivals: VecDeque<Arrival>,
     random: Random,
     generation: u32,
@@ -164,6 +170,7 @@ impl Network {
             residents: Slab::new(),
             flights: Slab::new(),
             releases: Slab::new(),
+            branches: Vec::new(),
             arrivals: VecDeque::new(),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
             generation: 0,
@@ -195,10 +202,23 @@ impl Network {
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
+        self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
+    }
+
+    /// Appends a packet to its source queue. `output`: of a packet to many nodes its first branch.
+    #[inline]
+    fn put_in_source(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        route: RouteState,
+        (cast, output): (Cast, u32),
+        queue: &mut impl Schedule,
+    ) {
         let (flits, missing) = (self.config.flits(packet.bytes), self.config.missing(packet.bytes));
         let (injected, head) = (now, now);
-        let (output, hops) = (NONE, 0);
-        let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate: Fate::Intact };
+        let (hops, fate) = (0, Fate::Intact);
+        let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate, cast };
         let flight = self.flights.insert(flight);
         let buffer = self.sources + packet.from.0;
         self.source_waiting[packet.from.0 as usize] += 1;

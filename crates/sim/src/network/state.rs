@@ -107,6 +107,10 @@ pub(super) struct Resident {
     pub state: State,
     /// The flits that it sends from here are lost on the link.
     pub lost: bool,
+    /// Of a packet that was copied: its copies that have not left.
+    pub copies: u16,
+    /// Of a copy: the packet that keeps the buffer for it. A copy is not in its buffer's list.
+    pub holder: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +127,12 @@ pub(super) enum State {
     Draining,
     /// Its link failed before it arrived; it is sent again after the repair.
     Held,
+    /// It was copied, and keeps its buffer until all copies have left (`multicast.rs`).
+    Copied,
 }
 
-/// A packet from its injection to its arrival. One cache line.
-#[derive(Debug)]
+/// A packet from its injection to its arrival, or a copy of it from its switch. One cache line.
+#[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Flight {
     pub packet: Packet,
@@ -136,10 +142,21 @@ pub(super) struct Flight {
     pub flits: u32,
     /// Bytes by which its last flit is shorter than a full one.
     pub missing: u32,
-    /// The output to its node, once its head has left the last router.
+    /// The output to its node, once its head has left the last router. On a tree, before that: its branch.
     pub output: u32,
     pub hops: u16,
     pub fate: Fate,
+    pub cast: Cast,
+}
+
+/// Whether a packet is for one node, or for many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cast {
+    One,
+    /// On its way along a tree: it is to be copied, if only once.
+    Tree,
+    /// A copy that leaves its last router.
+    Leaf,
 }
 
 const _: () = assert!(size_of::<Resident>() == 64 && size_of::<Flight>() == 64);

@@ -13,14 +13,16 @@ use crate::queue::Queue;
 
 /// A step of a test beside the network's own events.
 #[derive(Clone, Copy, Debug)]
-enum Script {
+pub(super) enum Script {
     Inject(Packet),
+    /// To all targets of a tree.
+    Cast(Packet, u32),
     Fail(u32),
     Repair(u32),
 }
 
 /// Runs a network alone: the script, then all events until the queue is empty.
-fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
+pub(super) fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
     let mut queue: Queue<NetworkEvent> = Queue::new();
     let mut script: Vec<_> = script.to_vec();
     script.sort_by_key(|&(at, _)| at);
@@ -31,6 +33,7 @@ fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
         if let Some((at, step)) = script.next_if(|&(at, _)| due.is_none_or(|due| at <= due)) {
             match step {
                 Script::Inject(packet) => network.inject(at, packet, &mut queue),
+                Script::Cast(packet, tree) => network.inject_cast(at, packet, tree, &mut queue),
                 Script::Fail(channel) => network.fail_link(at, channel, &mut queue),
                 Script::Repair(channel) => network.repair_link(at, channel, &mut queue),
             }
@@ -46,7 +49,7 @@ fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
 }
 
 /// Checks that an empty network has all its credits, and that no packet waits or is held.
-fn assert_empty(network: &mut Network) {
+pub(super) fn assert_empty(network: &mut Network) {
     for output in 0..network.sources as usize {
         let out = &mut network.vcs[output];
         assert_eq!(out.owner, NONE, "output {output} has an owner");

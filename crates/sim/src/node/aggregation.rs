@@ -5,12 +5,13 @@
 //! member ─ aggregation_request ─> leaf switch ─┐ inner port
 //!                                              node ─ aggregation ─> node of the switch above ... root
 //! member <─ aggregation_result ─ leaf switch <─┘
+//! members <─────────────── aggregation_multicast ───────────────────────────────────────────────── root
 //! ```
 //!
 //! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job. Its ranks join groups
 //! with what it grants. The simulation has a node (`nic::aggregation`) in each switch that the job uses. A node is numbered behind the ranks,
 //! has no turns, and costs what the machine's file says of the classes `aggregation` and `aggregation_result` at their source, and of
-//! `aggregation_request` and `aggregation` at their target.
+//! `aggregation_request` and `aggregation` at their target. What the root sends to all members at once is in `multicast.rs`.
 //!
 //! Invariants
 //! 1. What a node sends is sent in the order in which its unit says it (`Node::next_send`), and has then left the unit.
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
-use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, MessageError, Sender};
+use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, MessageError, Sender, Way};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Bus, Fault};
@@ -36,11 +37,12 @@ use crate::machine::Machine;
 use crate::machine::graph::Class;
 use crate::time::Time;
 
+use super::multicast::{self, Receivers};
 use super::ranks::{Bytes, Ranks};
 use super::run::{Event, Simulation};
 
 /// Aggregation nodes have this network id, and their number as process id.
-const NODES_AT: u64 = 0xffff_fff0 << 32;
+pub(super) const NODES_AT: u64 = 0xffff_fff0 << 32;
 /// The key of the job.
 const KEY: u64 = 0x5e1f_ed9e;
 
@@ -64,6 +66,16 @@ pub enum AggregationError {
          {children}, so that nodes find parents nearby"
     )]
     NoWay { from: String, to: String, children: u32 },
+    #[error(
+        "a result of {bytes} bytes and its header are longer than a packet of {packet}, which multicast needs: lower \
+         aggregation.payload_bytes, or let results come down the tree (aggregation.distribution)"
+    )]
+    LongCast { bytes: u64, packet: u32 },
+    #[error(
+        "multicast needs cut-through switching and a routing without deadlocks: take them (switch.switching, routing.algorithm), or let \
+         results come down the tree (aggregation.distribution)"
+    )]
+    NoCast,
     #[error(transparent)]
     Tree(#[from] TreeError),
     #[error(transparent)]
@@ -91,6 +103,8 @@ pub struct Aggregation {
     inside_from: u32,
     /// Inner ports of a switch: so many nodes of the topology are its aggregation node.
     ports: u32,
+    /// How results come to members that are programs. None: down the tree alone.
+    pub(super) distribution: Option<Way>,
 }
 
 impl Aggregation {
@@ -143,6 +157,7 @@ impl Aggregation {
         let routers: Vec<RouterId> = switches.values().flat_map(|router| std::iter::repeat_n(*router, ports)).collect();
         let topology = machine.topology.with_nodes_inside(&routers)?;
         let routing = Routing::new(&topology, machine.routing.algorithm(), machine.routing.virtual_channels())?;
+        multicast::check(machine, model)?;
         let inside_from = machine.topology.nodes();
         let node_of = |an: AnId| {
             switches.keys().position(|&other| other == an.0).map(|at| NodeId(inside_from + at as u32 * model.ports))
@@ -167,6 +182,7 @@ impl Aggregation {
             routing,
             inside_from,
             ports: model.ports,
+            distribution: model.distribution,
         })
     }
 
@@ -212,6 +228,7 @@ pub(super) struct Switches {
     ports: u32,
     /// The job's number.
     job: u32,
+    pub(super) receivers: Receivers,
 }
 
 #[derive(Debug)]
@@ -232,7 +249,8 @@ impl Switches {
         machine.network.inside_from = *inside_from;
         let node = |(&an, &router): (&u32, &RouterId)| SwitchNode { an, router, own: OwnNode::new(*limits) };
         let nodes = switches.iter().map(node).collect();
-        let mut made = Switches { manager: None, nodes, first: ranks, inside_from: *inside_from, ports: *ports, job };
+        let (first, inside_from, ports, receivers) = (ranks, *inside_from, *ports, Receivers::default());
+        let mut made = Switches { manager: None, nodes, first, inside_from, ports, job, receivers };
         made.carry_out(actions);
         made.manager = Some(manager.clone());
         made
@@ -304,6 +322,11 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
+    /// The node of the topology from which an aggregation node casts: its first inner port.
+    pub(super) fn cast_source(&self, rank: u32) -> u32 {
+        self.nodes[rank as usize]
+    }
+
     fn inner_port(&self, rank: u32, other: u32) -> u32 {
         let place = |rank: u32| (rank - self.aggregation.first) as usize;
         let (topology, router) = (&self.machine.topology, self.aggregation.nodes[place(rank)].router);
@@ -345,6 +368,9 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.delivered_after(now.saturating_sub(started));
         self.statistics.note(&[u64::from(at), now.0, u64::from(request.kind), taken.is_ok().into()]);
         self.free_message(index);
+        if taken.is_ok() {
+            self.note_receiver(from, &request);
+        }
         if let Err(refusal) = taken {
             self.statistics.aggregation_refused += 1;
             log::debug!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");

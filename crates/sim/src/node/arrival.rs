@@ -26,7 +26,7 @@ use super::kept::token_of;
 use super::list_search::{self, ListSearch};
 use super::message::{INDEX_SHIFT, Message, Phase};
 use super::ranks::{Bytes, Incoming, Meter, Ranks};
-use super::run::{Event, NetworkQueue, Simulation};
+use super::run::{Event, NONE, NetworkQueue, Simulation};
 use super::trace::Unit;
 
 /// The order of messages between ranks. A node sends in order, but the fabric or a refusal may change it.
@@ -100,6 +100,7 @@ impl<R: Ranks> Simulation<R> {
                         false => self.take_packet(now, &delivery),
                     }
                 }
+                Arrival::Lost(_) if self.messages[index as usize].cast != NONE => self.copy_lost(index),
                 Arrival::Lost(loss) => {
                     self.messages[index as usize].lost = true;
                     self.packet_arrived(now, index, (now, loss.packet.bytes));
@@ -111,7 +112,11 @@ impl<R: Ranks> Simulation<R> {
     /// A node takes a packet from its buffer, and gives the room back when its units have admitted it.
     pub(super) fn take_packet(&mut self, now: Time, delivery: &Packet) {
         let index = (delivery.packet.message >> INDEX_SHIFT) as u32;
-        let taken = self.packet_arrived(now, index, (delivery.head, delivery.packet.bytes));
+        let arrived = (delivery.head, delivery.packet.bytes);
+        let taken = match self.messages[index as usize].cast {
+            NONE => self.packet_arrived(now, index, arrived),
+            _ => self.copy_arrived(now, index, delivery.packet.to.0, arrived),
+        };
         if let AnyNetwork::Packets(network) = &mut self.network {
             network.give_back(taken, delivery, &mut NetworkQueue(&mut self.queue));
         }
@@ -123,7 +128,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// A packet has arrived. Gives the time at which the node's units have admitted it: until then it keeps its room in the
     /// node's buffer.
-    fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
+    pub(super) fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
         let message = &mut self.messages[index as usize];
         let begins = message.head == Time::MAX;
         message.head = message.head.min(head);
@@ -215,7 +220,8 @@ impl<R: Ranks> Simulation<R> {
                 self.statistics.refused += 1;
                 self.emit(now, index);
             }
-            Phase::Request if self.pairs.needed => {
+            // A datagram has no order.
+            Phase::Request if self.pairs.needed && message.cast == NONE => {
                 let (pair, sequence) = ((message.from, message.to), message.sequence);
                 let order = self.pairs.pairs.entry(pair).or_default();
                 order.held.insert(sequence, index);
@@ -444,7 +450,8 @@ fn notifies(message: &Message) -> bool {
         Class::RmaGetResponse => asks(spec::COMPLETER),
         Class::RmaResponse => asks(spec::COMPLETER) || message.delivery.fail != fail::OK,
         Class::Request | Class::Response | Class::Velo => false,
-        Class::AggregationRequest | Class::Aggregation | Class::AggregationResult => false,
+        Class::AggregationRequest | Class::Aggregation => false,
+        Class::AggregationResult | Class::AggregationMulticast => false,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::time::Time;
 use super::message::{INDEX_SHIFT, Phase};
 use super::options::{Fault, SimulationError};
 use super::ranks::Ranks;
-use super::run::{Event, Simulation};
+use super::run::{Event, NONE, Simulation};
 use super::train::PacketTrain;
 
 /// How the fabric is simulated.
@@ -193,6 +193,11 @@ impl<R: Ranks> Simulation<R> {
             && (command.has_payload() || command.reports_send())
         {
             self.queue.schedule(read, Event::Sent(index));
+        }
+        if message.cast != NONE {
+            hardware.sent = tail;
+            let arrivals = network.send_cast(now, &departure, message.cast);
+            return self.copies_depart(index, &arrivals);
         }
         match network.send(now, &departure) {
             Some(arrival) => {

@@ -25,7 +25,7 @@ use super::fabric::AnyNetwork;
 use super::list_search;
 use super::livelock::{Operation, Signature};
 use super::ranks::{Bytes, Ranks};
-use super::run::{Event, NetworkQueue, Simulation};
+use super::run::{Event, NONE, NetworkQueue, Simulation};
 use super::trace::{Span, Unit};
 use super::units::Way;
 
@@ -88,6 +88,8 @@ pub(super) struct Message {
     pub offer: Offer,
     /// Its credits at its mailbox, until it is there; or those that it brings back.
     pub credit: Option<Credit>,
+    /// The tree along which it goes to many nodes, or its copy has come from one; `NONE`: it is for one.
+    pub cast: u32,
     /// A number for traces, which grows with each message.
     pub number: u64,
     /// Of the request, if ranks are watched.
@@ -121,6 +123,7 @@ impl Message {
             sequence: u64::MAX,
             offer: Offer::default(),
             credit: None,
+            cast: NONE,
             number: 0,
             signature: Signature::NEW,
         }
@@ -137,6 +140,7 @@ impl Message {
         (self.bytes_to_send, self.packets_to_come) = (0, 0);
         (self.refused, self.has_stream, self.lost) = (false, false, false);
         self.sequence = u64::MAX;
+        self.cast = NONE;
         self.offer = Offer::default();
     }
 }
@@ -231,6 +235,9 @@ impl<R: Ranks> Simulation<R> {
         }
         let (ni, from, target) = (message.ni, message.from, message.command.target);
         let is_aggregation = message.command.is_aggregation();
+        if is_aggregation && self.is_cast(from, target) {
+            return self.cast(now, index);
+        }
         // An aggregation node takes and answers no other messages.
         let node = if is_aggregation { self.aggregation_node(target) } else { None };
         let Some(to) = node.or_else(|| self.ranks.route(target, ni)) else {
@@ -256,7 +263,10 @@ impl<R: Ranks> Simulation<R> {
     /// The send engine of the node processes a message or response.
     pub(super) fn emit(&mut self, now: Time, index: u32) {
         let (from, to) = (self.sender(index), self.receiver(index));
-        let (source, target) = (self.node_towards(from, to), self.node_towards(to, from));
+        let (source, target) = match self.messages[index as usize].cast {
+            NONE => (self.node_towards(from, to), self.node_towards(to, from)),
+            _ => (self.cast_source(from), NONE),
+        };
         let machine = self.machine.clone();
         let class = self.class_of(index);
         let message = &mut self.messages[index as usize];
@@ -271,10 +281,16 @@ impl<R: Ranks> Simulation<R> {
         let stage = &path.command[usize::from(path.reads(bytes))];
         let rank = self.sender(index);
         let done = self.through((source, rank), stage, (now, 0), (Unit::NicSend, "command", index)).end;
+        let targets = self.cast_targets(self.messages[index as usize].cast);
         let message = &mut self.messages[index as usize];
         (message.bytes, message.framed_bytes) = (bytes, framed);
         message.bytes_to_send = framed;
-        message.packets_to_come = if framed <= packet { 1 } else { framed.div_ceil(packet) as u32 };
+        message.packets_to_come = match targets {
+            0 if framed <= packet => 1,
+            0 => framed.div_ceil(packet) as u32,
+            // One at each node that it is for.
+            targets => targets,
+        };
         message.head = Time::MAX;
         message.header_done = Time::MAX;
         if self.keep_until_sent(source, stage, framed) && done > now {
@@ -346,13 +362,17 @@ impl<R: Ranks> Simulation<R> {
         let left = message.bytes_to_send;
         let packet = Packet {
             from: NodeId(source),
-            to: NodeId(target),
+            // On a tree each copy has its own.
+            to: NodeId(if message.cast == NONE { target } else { source }),
             bytes: bytes as u32,
             message: u64::from(index) << INDEX_SHIFT | message.number,
             last: left == 0,
         };
         let request = message.phase == Phase::Request;
-        network.inject(now, packet, &mut NetworkQueue(&mut self.queue));
+        match message.cast {
+            NONE => network.inject(now, packet, &mut NetworkQueue(&mut self.queue)),
+            tree => network.inject_cast(now, packet, tree, &mut NetworkQueue(&mut self.queue)),
+        }
         if left == 0 {
             let leaving = &mut self.hardware[source as usize].leaving;
             leaving.pop_front();
@@ -511,6 +531,7 @@ impl<R: Ranks> Simulation<R> {
         match message.phase {
             Phase::Refusal | Phase::Credit => Class::Response,
             Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
+            Phase::Free | Phase::Request | Phase::Kept if message.cast != NONE => Class::AggregationMulticast,
             Phase::Free | Phase::Request | Phase::Kept if message.command.is_aggregation() => {
                 self.aggregation_class(message.from, message.to)
             }

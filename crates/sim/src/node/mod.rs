@@ -44,6 +44,7 @@ mod list_search;
 mod livelock;
 mod mailboxes;
 mod message;
+mod multicast;
 mod options;
 pub mod outcome;
 mod pace;

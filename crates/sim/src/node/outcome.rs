@@ -86,6 +86,9 @@ pub struct Statistics {
     pub refused: u64,
     /// Messages that aggregation nodes have refused.
     pub aggregation_refused: u64,
+    /// Copies of results that were sent by multicast and lost, and results that members have asked for again.
+    pub casts_lost: u64,
+    pub casts_repeated: u64,
     /// Messages that the fabric lost for good.
     pub lost: u64,
     /// Commands that a host interface has taken, attempts that it has refused, and commands that had to wait for a place.
@@ -124,6 +127,8 @@ impl Default for Statistics {
             interrupts: 0,
             refused: 0,
             aggregation_refused: 0,
+            casts_lost: 0,
+            casts_repeated: 0,
             lost: 0,
             commands: 0,
             commands_refused: 0,

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::member::{GroupState, Pieces};
-use selvedge_nic::aggregation::message::{Message, Reduction, Sender};
+use selvedge_nic::aggregation::message::{Message, Reduction, Sender, Target};
+use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 
@@ -28,6 +28,8 @@ pub struct JoinedGroup {
     node: u64,
     key: u64,
     credits: u32,
+    /// How results come. None: down the tree alone.
+    target: Option<Target>,
     /// The most bytes of one request.
     pub bytes: u32,
 }
@@ -51,7 +53,7 @@ impl Process {
         let place = |rank: &u32| aggregation.node_of(*rank);
         let nodes: Option<Vec<NodeId>> = members.iter().map(place).collect();
         let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)?;
-        let granted = &aggregation.granted;
+        let (granted, target) = (&aggregation.granted, aggregation.target(number));
         let joins = nodes.and_then(|nodes| granted.join(number, order, &nodes));
         let ((node, join), key) = (joins.ok_or(Failure::NoTree)?, granted.key);
         let made = self.core.borrow_mut().tables.nic().member().join(node, key, &join);
@@ -61,7 +63,7 @@ impl Process {
             let state = self.core.borrow_mut().tables.nic().member().state(handle);
             match state {
                 Some(GroupState::Ready { credits, bytes }) => {
-                    return Ok(JoinedGroup { handle, node, key, credits, bytes });
+                    return Ok(JoinedGroup { handle, node, key, credits, target, bytes });
                 }
                 Some(GroupState::Joining) => self.ask(Ask::Wait { until: Time::MAX }).await,
                 Some(GroupState::Failed(failure)) => return Err(failure),
@@ -70,8 +72,11 @@ impl Process {
         }
     }
 
-    /// Leaves a group. Reductions that are under way fail at the other members.
+    /// Leaves a group, when its leaf node has said that all reductions have ended: a result that was cast comes before that.
     pub async fn leave_group(&self, group: JoinedGroup) {
+        while !self.core.borrow_mut().tables.nic().member().is_idle(group.handle) {
+            self.ask(Ask::Wait { until: Time::MAX }).await;
+        }
         let left = self.core.borrow_mut().tables.nic().member().leave(group.handle);
         if let Some((node, message)) = left {
             self.send_to_node((node, group.key), message, Bytes::new()).await;
@@ -95,36 +100,50 @@ impl Process {
             if next < pieces.count() && numbers.len() < group.credits as usize {
                 let piece = pieces.range(next);
                 let (from, length) = (at + piece.start as u64, piece.len() as u64);
-                numbers.push_back(self.start_piece(group, reduce, from, length).await?);
-                next += 1;
+                match self.start_piece(group, reduce, from, length).await {
+                    Ok(number) => {
+                        numbers.push_back(number);
+                        next += 1;
+                        continue;
+                    }
+                    // Its credit comes down the tree, after the result that was cast.
+                    Err(StartError::Credit) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let taken = numbers.front().and_then(|oldest| self.take_piece(group, *oldest));
+            if let Some(outcome) = taken {
+                numbers.pop_front();
+                reduced = reduced.and(outcome);
                 continue;
             }
-            let Some(&oldest) = numbers.front() else { break };
-            let taken = self.core.borrow_mut().tables.nic().member().take(group.handle, oldest);
-            match taken {
-                Some(outcome) => {
-                    numbers.pop_front();
-                    reduced = reduced.and(outcome);
-                }
+            let repeat = self.core.borrow_mut().tables.nic().member().repeat(group.handle);
+            match repeat {
+                Some(message) => self.send_to_node((group.node, group.key), message, Bytes::new()).await,
                 None => self.ask(Ask::Wait { until: Time::MAX }).await,
             }
         }
         reduced
     }
 
-    async fn start_piece(&self, group: &JoinedGroup, reduce: Reduce, at: u64, bytes: u64) -> Result<u64, Failure> {
+    fn take_piece(&self, group: &JoinedGroup, number: u64) -> Option<Result<(), Failure>> {
+        self.core.borrow_mut().tables.nic().member().take(group.handle, number)
+    }
+
+    async fn start_piece(&self, group: &JoinedGroup, reduce: Reduce, at: u64, bytes: u64) -> Result<u64, StartError> {
         let Reduce { operation, datatype } = reduce;
         let reduction = Reduction {
             operation: operation as u8,
             datatype: datatype as u8,
+            index: 0,
             bytes: bytes as u32,
-            ..Reduction::default()
+            target: group.target,
         };
-        let started = self.core.borrow_mut().tables.nic().member().start(group.handle, &reduction, at);
-        let (number, message) = started?;
         let mut payload = Bytes::from_elem(0, bytes as usize);
         let read = self.core.borrow().memory.read(at, &mut payload);
-        read.map_err(|_| Failure::OperationMismatch)?;
+        read.map_err(|_| StartError::Failed(Failure::OperationMismatch))?;
+        let started = self.core.borrow_mut().tables.nic().member().start(group.handle, &reduction, at);
+        let (number, message) = started?;
         self.send_to_node((group.node, group.key), message, payload).await;
         Ok(number)
     }

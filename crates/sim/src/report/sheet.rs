@@ -185,7 +185,12 @@ impl Sheet {
             );
         }
         if let Some(table) = aggregation {
-            add_all!(sheet, "aggregation", table, AggregationTable { trees, children, credits, payload_bytes, ports });
+            add_all!(
+                sheet,
+                "aggregation",
+                table,
+                AggregationTable { trees, children, credits, payload_bytes, ports, distribution }
+            );
         }
         add_all!(
             sheet,

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::{
-    Child, Failed, Join, Joined, Message, Operand, Outcome as Ended, Reduction, Sender, Target,
+    Cast, Child, Failed, Join, Joined, Message, Operand, Outcome as Ended, Reduction, Repeat, Sender, Target, Way,
 };
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::Command;
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Aggregation, Bytes, Death, End, Fault, Model, Options, Outcome, Simulation};
+use selvedge_sim::node::{Aggregation, Bytes, Death, End, Fault, Model, Options, Outcome, Simulation, Statistics};
 use selvedge_sim::program::aggregation::Reduce;
 use selvedge_sim::program::ready;
 use selvedge_sim::program::{Needs, Process, Tasks};
 use selvedge_sim::time::Time;
 
-const FLOATS: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Double };
+pub(crate) const FLOATS: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Double };
 
 fn file(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines").join(name)
@@ -26,6 +26,11 @@ fn file(name: &str) -> std::path::PathBuf {
 
 /// Switch-IB 2 over another topology, whose nodes are `nodes`.
 fn machine(topology: &str, routing: &str) -> Arc<Machine> {
+    machine_with(topology, routing, &[])
+}
+
+/// The same with other figures.
+pub(crate) fn machine_with(topology: &str, routing: &str, changes: &[(&str, &str)]) -> Arc<Machine> {
     let text = std::fs::read_to_string(file("switchib2.toml")).unwrap();
     let (before, after) = (text.find("[topology]").unwrap(), text.find("[link]").unwrap());
     let text = format!(
@@ -33,10 +38,11 @@ fn machine(topology: &str, routing: &str) -> Arc<Machine> {
         &text[..before],
         &text[after..].replace("virtual_channels = { value = 1", "virtual_channels = { value = 4")
     );
-    Arc::new(load::from_text(Path::new("changed.toml"), &text, &[]).unwrap_or_else(|error| panic!("{error}")))
+    let changes: Vec<(String, String)> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    Arc::new(load::from_text(Path::new("changed.toml"), &text, &changes).unwrap_or_else(|error| panic!("{error}")))
 }
 
-const TOPOLOGIES: [(&str, &str); 6] = [
+pub(crate) const TOPOLOGIES: [(&str, &str); 6] = [
     ("kind = \"fat-tree\"\nlevels = 2\nradix = 8\ntaper = [1, 1]\nnodes = 30", "destination-mod-k"),
     ("kind = \"fat-tree\"\nlevels = 3\nradix = 6\ntaper = [1, 1]", "destination-mod-k"),
     ("kind = \"torus\"\ndimensions = [4, 3, 3]\nnodes_per_router = 2", "dimension-order"),
@@ -49,7 +55,7 @@ const TOPOLOGIES: [(&str, &str); 6] = [
 ];
 
 /// Runs a program on all nodes of a machine, unless the options say where; each rank returns an exit code.
-fn run<F: Future<Output = i32> + 'static>(
+pub(crate) fn run<F: Future<Output = i32> + 'static>(
     machine: &Arc<Machine>,
     ranks: u32,
     (groups, options): (u32, Options),
@@ -76,7 +82,7 @@ fn run_with<F: Future<Output = i32> + 'static>(
 }
 
 /// All ranks have ended with 0, and no node has refused anything.
-fn completed(outcome: &Outcome) {
+pub(crate) fn completed(outcome: &Outcome) {
     assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
     assert!(outcome.codes.iter().all(|code| *code == Some(0)), "{:?}", outcome.codes);
     assert_eq!(outcome.statistics.aggregation_refused, 0);
@@ -101,7 +107,7 @@ fn read(process: &Process, count: usize) -> Vec<f64> {
 
 /// All-reduces of several lengths. Each rank compares with the exact sum within the error of doubles; the result of rank 0 and the hash
 /// of the run are returned.
-fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (Vec<f64>, u64) {
+pub(crate) fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (Vec<f64>, Statistics) {
     let results = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let kept = results.clone();
     let ranks = machine.topology.nodes();
@@ -132,17 +138,18 @@ fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (Vec<f64>, u
     });
     completed(&outcome);
     let sums = results.borrow().clone();
-    (sums, outcome.statistics.hash)
+    (sums, outcome.statistics)
 }
 
 #[test]
 fn sums_are_right_on_every_topology_and_the_same_in_every_order() {
     for (topology, routing) in TOPOLOGIES {
         let machine = machine(topology, routing);
-        let (sums, hash) = all_reduce(&machine, Model::Packet, 0);
-        assert_eq!(all_reduce(&machine, Model::Packet, 0), (sums.clone(), hash), "two runs differ on {topology}");
+        let (sums, Statistics { hash, .. }) = all_reduce(&machine, Model::Packet, 0);
+        let again = all_reduce(&machine, Model::Packet, 0);
+        assert_eq!((again.0, again.1.hash), (sums.clone(), hash), "two runs differ on {topology}");
         let late = all_reduce(&machine, Model::Packet, 37);
-        assert_ne!(late.1, hash, "the delays changed nothing");
+        assert_ne!(late.1.hash, hash, "the delays changed nothing");
         let whole = all_reduce(&machine, Model::Message, 61);
         for other in [late.0, whole.0] {
             let same = sums.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits());
@@ -302,15 +309,15 @@ fn machines_whose_switches_do_not_reduce_are_refused() {
 }
 
 /// Switch-IB 2 with other figures.
-fn changed(changes: &[(&str, &str)]) -> Arc<Machine> {
+pub(crate) fn changed(changes: &[(&str, &str)]) -> Arc<Machine> {
     let changes: Vec<(String, String)> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     Arc::new(load::load_with(&file("switchib2.toml"), &changes).unwrap_or_else(|error| panic!("{error}")))
 }
 
-const COUNT: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+pub(crate) const COUNT: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
 
 /// All-reduces of several lengths by ranks on these nodes. Codes: 0: right; 1: wrong; 2: lost; 3: another failure.
-fn counts(machine: &Arc<Machine>, placement: Vec<u32>, options: Options) -> Outcome {
+pub(crate) fn counts(machine: &Arc<Machine>, placement: Vec<u32>, options: Options) -> Outcome {
     let options = Options { placement, ..options };
     run(machine, options.placement.len() as u32, (1, options), |process| async move {
         let code = |failure| if failure == Failure::Lost { 2 } else { 3 };
@@ -490,8 +497,12 @@ async fn say_anything(process: Process, targets: Vec<u64>, keys: [u64; 2], seed:
         let sender = Sender { address: initiator, key: keys[random(2) as usize] };
         let (number, length) = (random(3), random(3) * 100);
         let child = Child { job: 1, number: number as u32, handle: random(3) };
-        let target_of = Target { address: targets[random(targets.len() as u64) as usize], handle: random(3) };
-        let message = match random(8) {
+        let way = [Way::Alone, Way::Multicast, Way::Both][random(3) as usize];
+        let address = targets[random(targets.len() as u64) as usize];
+        let target_of = Target { way, address, handle: random(3) };
+        let message = match random(10) {
+            8 => Message::Cast(Cast { job: 1, group: number as u32, number, bytes: length as u32 }),
+            9 => Message::Repeat(Repeat { group: random(3), child: random(3) as u32, number }),
             0 => Message::Join(Join {
                 job: 1,
                 number: number as u32,

@@ -8,6 +8,7 @@ mod host_interfaces;
 mod kept_locks;
 mod machines;
 mod models;
+mod multicast;
 mod process;
 mod programs;
 mod ready;
