@@ -31,7 +31,6 @@ const BYTES: u32 = 16 << 10;
 const GROUPS_MAX: usize = 256;
 
 /// What carries out a communicator's operations.
-#[expect(clippy::large_enum_variant, reason = "groups lie on the heap already")]
 pub enum Group {
     /// Its processes, in memory that they share.
     Live(Live),
