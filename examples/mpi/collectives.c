@@ -13,7 +13,7 @@
  *   mix          random operations, the same at all ranks;
  *   errors       wrong arguments give an error code, and the communicator still works.
  *
- *     mpicc -O2 examples/mpi/collectives.c -o collectives -lm && selvedge mpirun -n 4 ./collectives [exact] [part]...
+ *     mpicc -O2 examples/mpi/collectives.c -o collectives -lm && selvedge mpirun -n 4 ./collectives [exact] [hosts=N] [part]...
  *
  * Runs all parts, or those that are named. Any number of ranks up to 64. Ends with an error when a result is wrong.
  *
@@ -102,7 +102,7 @@ static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count,
     long at = guards(&to, &is_whole);
     if (!is_whole) fail("%s: byte %ld beside the result has changed", text, at);
     if (gets) {
-        const unsigned char *want = expected(kind, op, (size_t)count, seed, size) + (size_t)first * kind->bytes;
+        const unsigned char *want = expected(kind, op, (size_t)count, seed, comm, size) + (size_t)first * kind->bytes;
         /* The result may lie where no value of this type may. */
         unsigned char *got = scratch(1, whole);
         memcpy(got, to.data, (size_t)part * kind->bytes);
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "exact") == 0)
             exact = 1;
-        else
+        else if (sscanf(argv[i], "hosts=%d", &hosts) != 1)
             named++;
     know_types();
     for (unsigned p = 0; p < sizeof parts / sizeof *parts; p++) {

@@ -4,7 +4,7 @@
  * them in the order of the ranks, memory with guards around it, and ways in which a rank may hold the same ints.
  *
  * Each rank computes what it expects by itself. MPI allows another order, so results with rounding may differ a little. With `exact` they must
- * have the same bits.
+ * have the same bits. With `hosts=N`, too, MPI_COMM_WORLD is on N hosts in blocks, and the order is that of the ranks of a host, and then of the hosts.
  */
 #include <math.h>
 #include <mpi.h>
@@ -22,6 +22,7 @@ enum { RANKS_MAX = 64, GUARD = 64 };
 
 static int me, ranks; /* in MPI_COMM_WORLD */
 static int exact;
+static int hosts = 1;
 
 static inline void fail(const char *format, ...)
 {
@@ -413,8 +414,8 @@ static inline void drop(struct memory *m)
 
 static inline unsigned char *scratch(int which, size_t bytes)
 {
-    static unsigned char *buffers[2];
-    static size_t have[2];
+    static unsigned char *buffers[3];
+    static size_t have[3];
     if (have[which] < bytes) {
         free(buffers[which]);
         buffers[which] = malloc(have[which] = bytes);
@@ -423,14 +424,37 @@ static inline unsigned char *scratch(int which, size_t bytes)
     return buffers[which];
 }
 
-/* What one process computes in the order of the ranks. */
-static const unsigned char *expected(const struct kind *kind, int op, size_t count, uint64_t seed, int size)
+/* The host of each rank of a communicator. */
+static inline void know_hosts(MPI_Comm comm, int size, int *host)
+{
+    MPI_Group of, all;
+    int own[RANKS_MAX];
+    for (int rank = 0; rank < size; rank++) own[rank] = rank, host[rank] = 0;
+    if (hosts == 1) return;
+    MPI_Comm_group(comm, &of);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_translate_ranks(of, size, own, all, host);
+    MPI_Group_free(&of);
+    MPI_Group_free(&all);
+    for (int rank = 0; rank < size; rank++) host[rank] = host[rank] * hosts / ranks;
+}
+
+/* What one process computes in the order of the ranks, and of the hosts. On one host the communicator may have been freed. */
+static const unsigned char *expected(const struct kind *kind, int op, size_t count, uint64_t seed, MPI_Comm comm, int size)
 {
     unsigned char *into = scratch(0, count * kind->bytes), *with = scratch(1, count * kind->bytes);
-    kind->fill(into, count, 0, seed, op);
-    for (int rank = 1; rank < size; rank++) {
-        kind->fill(with, count, rank, seed, op);
-        kind->reduce(into, with, count, op);
+    unsigned char *here = scratch(2, count * kind->bytes);
+    int host[RANKS_MAX], done[RANKS_MAX] = {0};
+    know_hosts(comm, size, host);
+    for (int first = 0; first < size; first++) {
+        if (done[host[first]]++) continue;
+        kind->fill(first == 0 ? into : here, count, first, seed, op);
+        for (int rank = first + 1; rank < size; rank++) {
+            if (host[rank] != host[first]) continue;
+            kind->fill(with, count, rank, seed, op);
+            kind->reduce(first == 0 ? into : here, with, count, op);
+        }
+        if (first != 0) kind->reduce(into, here, count, op);
     }
     return into;
 }

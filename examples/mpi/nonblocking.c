@@ -173,7 +173,7 @@ static void end(struct started *o)
     if (is_reduction(o->form)) {
         size_t whole = (size_t)count * o->kind->bytes;
         if (o->form != REDUCE || rank == o->root) {
-            const unsigned char *want = expected(o->kind, o->op, (size_t)count, o->seed, size) + (size_t)o->first * o->kind->bytes;
+            const unsigned char *want = expected(o->kind, o->op, (size_t)count, o->seed, MPI_COMM_NULL, size) + (size_t)o->first * o->kind->bytes;
             unsigned char *got = scratch(1, whole);
             memcpy(got, data, (size_t)o->part * o->kind->bytes);
             long wrong = o->kind->differs(got, want, (size_t)o->part);
@@ -401,7 +401,7 @@ static void blocking_one(MPI_Comm comm, uint64_t seed)
     default:
         kind->fill(from, (size_t)count, rank, seed, SUM);
         MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, comm);
-        if (kind->differs(to, expected(kind, SUM, (size_t)count, seed, size), (size_t)count) >= 0)
+        if (kind->differs(to, expected(kind, SUM, (size_t)count, seed, comm, size), (size_t)count) >= 0)
             fail("MPI_Allreduce among operations that do not wait is wrong");
     }
     free(from);

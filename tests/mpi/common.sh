@@ -82,7 +82,8 @@ over_hosts() {
     export OMPI_MCA_mpi_yield_when_idle=1
     # Open MPI 4.1 passes on what is named. The variables of `selvedge env` name them for Open MPI 5. MPICH passes on everything.
     forward=
-    for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p'); do
+    for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p') \
+        ${SELVEDGE_MANAGER:+SELVEDGE_MANAGER SELVEDGE_MANAGER_SECRET SELVEDGE_AGGREGATION_BYTES SELVEDGE_LOG}; do
         [ "$2" != ours ] || forward="$forward -x $name"
     done
     list=
