@@ -168,7 +168,10 @@ impl Manager {
 
     /// Makes trees over the parts that are not lost.
     fn rebuild(&mut self) {
-        if let Err(error) = self.forest.rebuild(&self.topology, &self.spec, &self.lost) {
+        let rebuilt = self.forest.rebuild(&self.topology, &self.spec, &self.lost);
+        // Before the first node is there, that is no news.
+        let has_nodes = self.lost_nodes().len() < self.sites.len();
+        if let (Err(error), true) = (rebuilt, has_nodes) {
             warn!("no trees can be made over the parts that are not lost: {error}");
         }
     }

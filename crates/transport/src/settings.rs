@@ -90,7 +90,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SELVEDGE_MANAGER_SECRET",
-        values: "hexadecimal digits",
+        values: "pairs of hexadecimal digits",
         default: "SELVEDGE_SECRET",
         text: "What aggregation manager, nodes and processes have in common and nobody else knows. It is shown nowhere.",
     },

@@ -23,7 +23,7 @@ fn one(variable: &Variable, settings: &Settings) -> Value {
     let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
     let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
     // A secret is not for pages and logs.
-    let set = set.map(|text| if variable.name == "SELVEDGE_SECRET" { "(not shown)".to_owned() } else { text });
+    let set = set.map(|text| if variable.name.ends_with("SECRET") { "(not shown)".to_owned() } else { text });
     let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
     json!({
         "name": variable.name,
@@ -58,6 +58,11 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         // What is there can only be seen there.
         "a file on the hosts" => !text.contains(char::is_control),
         "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
+        "host:port" => {
+            let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+            text.is_empty() || matches!(port, Some(Ok(_)))
+        }
+        "pairs of hexadecimal digits" => text.len() % 2 == 0 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
         "64 hexadecimal digits" => text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
         "an interface or an address" | "a provider of libfabric" => {
             !text.is_empty() && !text.contains(char::is_whitespace)
@@ -145,6 +150,8 @@ mod tests {
             ("SELVEDGE_FULL_MAILBOX", "discard", "full"),
             ("SELVEDGE_LOCK_WAITERS", "16", "1025"),
             ("SELVEDGE_AGGREGATION_BYTES", "64K", "long"),
+            ("SELVEDGE_MANAGER", "login:7390", "login"),
+            ("SELVEDGE_MANAGER_SECRET", "0f", "0f0"),
             ("GASNET_MAX_SEGSIZE", "1G", "many"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
