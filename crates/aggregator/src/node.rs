@@ -253,7 +253,7 @@ impl Inner {
         }
     }
 
-    /// Where other nodes are.
+    /// Where other nodes are. One that has joined a group before it was known to be a node keeps the address that it had.
     fn learn(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
         let Some(links) = self.links() else { return };
         for (address, link) in nodes.filter(|(_, link)| *link != links.address()) {
@@ -262,7 +262,10 @@ impl Inner {
             if let Some(before) = state.links.insert(address, peer).filter(|before| *before != peer) {
                 state.nodes.remove(&before);
             }
-            state.nodes.insert(peer, address);
+            let children = state.own.iter().flat_map(|own| &own.children);
+            if !children.into_iter().any(|child| child.address < NODES_AT && peer_of(child.address) == Some(peer)) {
+                state.nodes.insert(peer, address);
+            }
         }
     }
 
