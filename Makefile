@@ -132,11 +132,16 @@ demo: setup build
 	@./demo.sh
 
 # The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
+# Suites whose processes mostly wait run beside the others.
+BESIDE := selvedge-death selvedge-cli
+
 test: setup check-registers
 	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --no-run & tests=$$!; \
 	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
 	@$(MAKE) --no-print-directory check-examples
-	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace
+	@beside=$$(mktemp); $(CARGO) test --locked --profile $(TEST_PROFILE) $(BESIDE:%=-p %) >$$beside 2>&1 & tests=$$!; \
+	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace $(BESIDE:%=--exclude %) || { kill $$tests; rm $$beside; exit 1; }; \
+	status=0; wait $$tests || status=$$?; cat $$beside; rm $$beside; exit $$status
 
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
