@@ -132,8 +132,8 @@ demo: setup build
 	@./demo.sh
 
 # The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
-# Suites whose processes mostly wait run beside the others.
-BESIDE := selvedge-death selvedge-cli
+# A suite whose processes mostly wait runs beside the others.
+BESIDE := selvedge-death
 
 test: setup check-registers
 	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --no-run & tests=$$!; \
