@@ -23,7 +23,7 @@ work=$(mktemp -d)
 chmod 755 "$work"
 # The processes of the services: their numbers.
 manager= nodes=
-trap 'kill -9 $manager $nodes 2>/dev/null; "$hosts" down "$SELVEDGE_TEST_HOSTS"; rm -rf "$work"' EXIT
+trap 'kill -9 $manager $nodes $(of_command "--state $work/state") 2>/dev/null; "$hosts" down "$SELVEDGE_TEST_HOSTS"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
 unset SELVEDGE_DIR SELVEDGE_HOST SELVEDGE_HOSTS SELVEDGE_SECRET SELVEDGE_RANK SELVEDGE_SIZE SELVEDGE_JOB SELVEDGE_MANAGER
