@@ -26,11 +26,11 @@ use selvedge_net::greeting::GreetingError;
 use selvedge_net::services::AskError;
 use selvedge_net::session::Session;
 use selvedge_net::{LinkAddress, Links, NicName, OpenError, PeerId, SendError, Sink, Source, When, Who};
-use selvedge_nic::aggregation::message::{Failed, Message, Sender};
+use selvedge_nic::Payload;
+use selvedge_nic::aggregation::message::Sender;
 use selvedge_nic::aggregation::{OwnNode, Refusal, Send};
-use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
-use selvedge_nic::tables::{Request, kind, slot};
-use selvedge_nic::{Bus, Fault};
+use selvedge_nic::packet::{HEADER_BYTES, Packet};
+use selvedge_nic::tables::{Request, slot};
 
 use crate::NODES_AT;
 use crate::words::{Answer, HostPlace, SaidStep, Say, VERSION, from_bytes, limits_of, to_bytes};
@@ -202,17 +202,6 @@ impl Drop for AggregationNode {
     }
 }
 
-/// The payload of a message.
-struct Payload<'a>(&'a [u8]);
-
-impl Bus for Payload<'_> {
-    fn payload(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let from = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(into.len())?));
-        into.copy_from_slice(from.ok_or(Fault::Initiator)?);
-        Ok(())
-    }
-}
-
 /// The address of a member: its link, from 1, and the number of its NIC.
 fn member_of(PeerId(peer): PeerId, pid: u32) -> u64 {
     (u64::from(peer) + 1) << 32 | u64::from(pid)
@@ -317,21 +306,7 @@ impl Inner {
     fn send(&self, peer: PeerId, to: u64, request: &Request, payload: &mut Vec<u8>) -> Result<(), SendError> {
         let links = self.links().ok_or(SendError::Gone)?;
         let name = NicName { pid: if to >= NODES_AT { 0 } else { to as u32 }, ni: self.member_ni };
-        let packet = Packet {
-            kind: request.kind,
-            operation: request.operation,
-            datatype: request.datatype,
-            ack: request.ack,
-            place: Place::Inline,
-            portal: request.portal,
-            match_bits: request.match_bits,
-            remote_offset: request.remote_offset,
-            header_data: request.header_data,
-            length: request.length,
-            operand: request.operand,
-            payload_bytes: payload.len() as u64,
-            ..Packet::default()
-        };
+        let packet = Packet { payload_bytes: payload.len() as u64, ..Packet::from(request) };
         links.send(peer, name, &packet.encode(false), Source::Taken(payload), When::Now)
     }
 
@@ -350,22 +325,23 @@ impl Inner {
 impl Sink for Inner {
     fn packet(&self, from: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
         let packet = match Packet::decode(packet) {
-            Ok(packet) if (kind::AGGREGATION_REQUEST..=kind::AGGREGATION_DOWN).contains(&packet.kind) => packet,
-            Ok(packet) => return debug!("a packet of kind {} was dropped", packet.kind),
+            Ok(packet) => packet,
             Err(error) => return debug!("a packet was dropped: {error:?}"),
         };
+        let mut request = Request::from(&packet);
+        if !request.is_aggregation() {
+            return debug!("a packet of kind {} was dropped", packet.kind);
+        }
         let refusal = {
             let mut state = self.lock();
-            let sender = match state.nodes.get(&from) {
+            request.initiator = match state.nodes.get(&from) {
                 Some(&address) => address,
                 None => member_of(from, packet.origin as u32),
             };
             let Some(own) = &mut state.own else { return };
-            let request = Request { initiator: sender, ..Request::from(&packet) };
-            let taken = own.node().receive(&mut Payload(payload), &request);
-            taken.err().map(|refusal| (refusal, request))
+            own.node().receive(&mut Payload(payload), &request).err()
         };
-        if let Some((refusal, request)) = refusal {
+        if let Some(refusal) = refusal {
             debug!("{request:?} was refused: {refusal:?}");
             self.refuse_join(from, &request, refusal);
         }
@@ -393,12 +369,9 @@ impl Sink for Inner {
 impl Inner {
     /// Who may not join hears it.
     fn refuse_join(&self, peer: PeerId, request: &Request, refusal: Refusal) {
-        let (Ok((sender, Message::Join(join))), Refusal::Failed(failure)) = (Message::decode(request), refusal) else {
-            return;
-        };
-        let failed = Message::Failed(Failed { group: join.handle, failure });
+        let Some((sender, answer)) = refusal.answer(request) else { return };
         let own = Sender { address: self.lock().address, key: sender.key };
         // Who is lost, or has let so much wait, hears the end of its link instead.
-        let _ = self.send(peer, sender.address, &failed.encode(own), &mut Vec::new());
+        let _ = self.send(peer, sender.address, &answer.encode(own), &mut Vec::new());
     }
 }

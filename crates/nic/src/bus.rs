@@ -112,6 +112,17 @@ pub struct NoMemory;
 
 impl Bus for NoMemory {}
 
+/// A bus to the payload of a request alone, which lies in this process's memory.
+pub struct Payload<'a>(pub &'a [u8]);
+
+impl Bus for Payload<'_> {
+    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let from = usize::try_from(payload_offset).ok().and_then(|at| self.0.get(at..at.checked_add(into.len())?));
+        into.copy_from_slice(from.ok_or(Fault::Initiator)?);
+        Ok(())
+    }
+}
+
 /// A bus that reports each step to an observer.
 pub struct Metered<B, M> {
     pub bus: B,

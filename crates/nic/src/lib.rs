@@ -56,7 +56,7 @@ pub mod tables;
 pub mod units;
 pub mod velo;
 
-pub use bus::{Asker, Bus, Fault, Metered, NoMemory, Step};
+pub use bus::{Asker, Bus, Fault, Metered, NoMemory, Payload, Step};
 pub use errors::{Corrupt, Full};
 pub use layout::Layout;
 pub use limits::Limits;

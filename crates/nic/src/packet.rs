@@ -184,6 +184,28 @@ impl Packet {
     }
 }
 
+/// A packet for a request. Its origin, token and payload are still to be set.
+impl From<&Request> for Packet {
+    #[inline]
+    fn from(request: &Request) -> Packet {
+        Packet {
+            kind: request.kind,
+            operation: request.operation,
+            datatype: request.datatype,
+            ack: request.ack,
+            portal: request.portal,
+            uid: request.uid,
+            initiator: request.initiator,
+            match_bits: request.match_bits,
+            remote_offset: request.remote_offset,
+            header_data: request.header_data,
+            length: request.length,
+            operand: request.operand,
+            ..Packet::default()
+        }
+    }
+}
+
 /// The request that a packet carries.
 impl From<&Packet> for Request {
     fn from(packet: &Packet) -> Request {

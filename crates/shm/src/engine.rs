@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::packet::{Packet, Place as Position};
+use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::triggered::Fired;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::LateAnswer;
@@ -299,7 +299,8 @@ impl Interface {
         }
         let mut payload = self.outbound(&from, way, command).map_err(|_| StartError::Memory)?;
         let token = self.pend(from, way.responder(), command, full)?;
-        let packet = request_packet(command, from.id, wire_token(token, from.owner()));
+        let wire_token = wire_token(token, from.owner());
+        let packet = Packet { origin: from.id, token: wire_token, ..Packet::from(&command.request) };
         loop {
             match self.post_request(way, &packet, &mut payload) {
                 Ok(()) => {
@@ -467,28 +468,5 @@ impl Interface {
     #[inline(always)]
     pub(crate) fn due_for_look(&self, uses: u32) -> bool {
         uses % LOOK_EVERY == LOOK_EVERY - 1
-    }
-}
-
-fn request_packet(command: &Command, origin: u64, token: u64) -> Packet {
-    Packet {
-        kind: command.kind,
-        fail: 0,
-        operation: command.operation,
-        datatype: command.datatype,
-        ack: command.ack,
-        place: Position::Inline,
-        portal: command.portal,
-        uid: command.uid,
-        initiator: command.initiator,
-        origin,
-        token,
-        match_bits: command.match_bits,
-        remote_offset: command.remote_offset,
-        header_data: command.header_data,
-        length: command.length,
-        operand: command.operand,
-        payload_bytes: 0,
-        sender: 0,
     }
 }

@@ -25,7 +25,7 @@ use selvedge_net::{
     ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
-use selvedge_nic::tables::kind;
+use selvedge_nic::tables::Request;
 use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
@@ -228,7 +228,7 @@ impl Hosts {
         }
         let Names::Job { peers, .. } = &self.names else {
             let origin = id_of(from, packet.origin as u32);
-            if (kind::AGGREGATION_REQUEST..=kind::AGGREGATION_DOWN).contains(&packet.kind) {
+            if Request::from(&packet).is_aggregation() {
                 return Ok(Packet { origin, initiator: origin, ..packet });
             }
             let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);

@@ -113,22 +113,7 @@ impl Sink for Inside {
 
 /// The packet of a request.
 pub fn packet_of(request: &Request, pid: u32, payload: &[u8]) -> Packet {
-    Packet {
-        kind: request.kind,
-        operation: request.operation,
-        datatype: request.datatype,
-        ack: request.ack,
-        place: Place::Inline,
-        portal: request.portal,
-        match_bits: request.match_bits,
-        remote_offset: request.remote_offset,
-        header_data: request.header_data,
-        length: request.length,
-        operand: request.operand,
-        payload_bytes: payload.len() as u64,
-        origin: pid.into(),
-        ..Packet::default()
-    }
+    Packet { origin: pid.into(), payload_bytes: payload.len() as u64, ..Packet::from(request) }
 }
 
 /// Sends a packet to a peer, however full its link is.

@@ -2,7 +2,7 @@
 //! A node: what arrives, and the look-ups that all transitions share.
 
 use super::failure::Failure;
-use super::message::{Message, MessageError, Sender};
+use super::message::{Failed, Message, MessageError, Sender};
 use super::records::{self, Child, Group, Job, Operation, Tables, group, job};
 use crate::buddy::Buddy;
 use crate::bus::{Bus, Fault};
@@ -22,6 +22,18 @@ pub enum Refusal {
     Message(MessageError),
     /// The payload could not be read. Nothing has changed.
     Payload(Fault),
+}
+
+impl Refusal {
+    /// What the sender of a refused request is told, and whom the answer is for. None: who has not tried to join is not told.
+    pub fn answer(&self, request: &Request) -> Option<(Sender, Message)> {
+        match (Message::decode(request), self) {
+            (Ok((sender, Message::Join(join))), &Refusal::Failed(failure)) => {
+                Some((sender, Message::Failed(Failed { group: join.handle, failure })))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl From<Failure> for Refusal {

@@ -28,10 +28,10 @@ use std::sync::Arc;
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
-use selvedge_nic::aggregation::message::{Failed, Message as AggregationMessage, MessageError, Sender, Way};
+use selvedge_nic::Payload;
+use selvedge_nic::aggregation::message::{Message as AggregationMessage, MessageError, Sender, Way};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
-use selvedge_nic::{Bus, Fault};
 
 use crate::machine::Machine;
 use crate::machine::graph::Class;
@@ -285,17 +285,6 @@ impl Switches {
     }
 }
 
-/// The payload of a message at a node.
-struct Payload<'a>(&'a [u8]);
-
-impl Bus for Payload<'_> {
-    fn payload(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let from = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(into.len())?));
-        into.copy_from_slice(from.ok_or(Fault::Initiator)?);
-        Ok(())
-    }
-}
-
 impl<R: Ranks> Simulation<R> {
     #[inline]
     pub(super) fn is_aggregation_node(&self, rank: u32) -> bool {
@@ -420,12 +409,9 @@ impl<R: Ranks> Simulation<R> {
 
     /// Who may not join hears it.
     fn refuse_join(&mut self, now: Time, at: u32, (request, refusal): (&selvedge_nic::tables::Request, Refusal)) {
-        if let (Ok((sender, AggregationMessage::Join(join))), Refusal::Failed(failure)) =
-            (AggregationMessage::decode(request), refusal)
-        {
-            let failed = AggregationMessage::Failed(Failed { group: join.handle, failure });
+        if let Some((sender, answer)) = refusal.answer(request) {
             let address = NODES_AT | u64::from(self.aggregation.nodes[(at - self.aggregation.first) as usize].an);
-            self.send_from_node(now, at, (address, sender.address), (sender.key, failed), Bytes::new());
+            self.send_from_node(now, at, (address, sender.address), (sender.key, answer), Bytes::new());
         }
     }
 
