@@ -203,13 +203,11 @@ impl State {
         let sites = Sites::Hosts((0..settings.hosts).map(NodeId).collect());
         let spec = TreeSpec { trees: 1, radix_max: settings.radix, depth_max: None, sites };
         let config = Config { spec, limits: settings.limits, share: settings.share };
-        let none = |manager| State { manager, hosts: Vec::new(), jobs: BTreeMap::new() };
-        let Some(path) = &settings.state else {
-            return Ok(none(Manager::without_hosts(topology, &config, address_of)?));
-        };
-        let wrong = |why: String| ServiceError::State { path: path.clone(), why };
-        let Some(stored) = Stored::read(path).map_err(wrong)? else {
-            return Ok(none(Manager::without_hosts(topology, &config, address_of)?));
+        let wrong = |why: String| ServiceError::State { path: settings.state.clone().unwrap_or_default(), why };
+        let stored = settings.state.as_deref().map_or(Ok(None), Stored::read).map_err(wrong)?;
+        let Some(stored) = stored else {
+            let manager = Manager::without_hosts(topology, &config, address_of)?;
+            return Ok(State { manager, hosts: Vec::new(), jobs: BTreeMap::new() });
         };
         let manager = Manager::restore(stored.manager.as_bytes(), topology, &config, address_of)
             .map_err(|error: SavedError| wrong(error.to_string()))?;

@@ -7,10 +7,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use selvedge_manager::frame;
 use serde::{Deserialize, Serialize};
 
 use crate::words::{HostPlace, JobName, LinkBytes};
 
+const MAGIC: &str = "selvedge-manager-service";
 /// Version of the file.
 const VERSION: u32 = 1;
 
@@ -18,7 +20,6 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {
-    version: u32,
     /// By number: place, name, and where the node is.
     pub hosts: Vec<(HostPlace, String, Option<LinkBytes>)>,
     /// Name, number, and the number of the next process.
@@ -33,14 +34,14 @@ impl Stored {
         jobs: Vec<(JobName, u32, u32)>,
         manager: Vec<u8>,
     ) -> Stored {
-        Stored { version: VERSION, hosts, jobs, manager: String::from_utf8(manager).unwrap_or_default() }
+        Stored { hosts, jobs, manager: String::from_utf8(manager).unwrap_or_default() }
     }
 
     /// Replaces the file. What it says may be carried out then.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
         let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
+        file.write_all(&frame::close(MAGIC, VERSION, self))?;
         file.sync_all()?;
         fs::rename(&new, path)
     }
@@ -52,11 +53,7 @@ impl Stored {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let stored: Stored =
-            serde_json::from_slice(&bytes).map_err(|error| format!("it is not the state of a manager: {error}"))?;
-        match stored.version {
-            VERSION => Ok(Some(stored)),
-            other => Err(format!("it has version {other}, and {VERSION} is known: start without it")),
-        }
+        let body = frame::open(MAGIC, VERSION, &bytes).map_err(|error| format!("no state of a manager: {error}"))?;
+        serde_json::from_slice(body).map(Some).map_err(|error| format!("no state of a manager: {error}"))
     }
 }

@@ -10,10 +10,13 @@ use selvedge_nic::packet::crc32c;
 use serde::Serialize;
 
 /// Why bytes are not such a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
+    #[error("it is another file")]
     NotOne,
+    #[error("it has version {is}, which is not known")]
     Version { is: u32 },
+    #[error("it is damaged")]
     Damaged,
 }
 

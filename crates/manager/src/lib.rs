@@ -31,7 +31,7 @@
 
 pub mod actions;
 mod footprint;
-mod frame;
+pub mod frame;
 pub mod grant;
 pub mod jobs;
 pub mod losses;
