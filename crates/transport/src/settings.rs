@@ -391,14 +391,15 @@ impl HostSettings {
 
 /// Where the aggregation manager of this process's job is, and its secret; `Ok(None)`: the user has named none.
 pub fn manager(silence: Duration) -> Result<Option<ManagerAt>, String> {
-    let Ok(name) = std::env::var("SELVEDGE_MANAGER") else { return Ok(None) };
-    let name = name.trim();
-    if name.is_empty() {
-        return Ok(None);
-    }
+    let Some(name) = manager_name() else { return Ok(None) };
     let found = name.to_socket_addrs().map_err(|error| format!("SELVEDGE_MANAGER={name}: {error}; it is host:port"))?;
     let at = found.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| format!("SELVEDGE_MANAGER={name} has no address"))?;
     Ok(Some(ManagerAt { at, secret: manager_secret()?, silence }))
+}
+
+/// What the user calls the aggregation manager, if there is one.
+pub fn manager_name() -> Option<String> {
+    std::env::var("SELVEDGE_MANAGER").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The secret of the aggregation manager.

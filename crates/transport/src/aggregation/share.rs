@@ -99,15 +99,15 @@ impl Aggregation {
     /// The share of this process, which leads members of its host, in a job of several hosts. `places`: those that it knows, its own first. The error
     /// says why it has none.
     pub fn of_job(job: JobName, places: &[HostPlace]) -> Result<&'static Aggregation, String> {
-        static FOUND: Mutex<BTreeMap<JobName, &'static Result<Aggregation, String>>> = Mutex::new(BTreeMap::new());
+        static FOUND: Mutex<BTreeMap<JobName, &'static Aggregation>> = Mutex::new(BTreeMap::new());
         let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may ask again if it has none.
-        if let Some(Ok(known)) = found.get(&job).copied() {
+        if let Some(&known) = found.get(&job) {
             return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
         }
-        let asked: &'static Result<Aggregation, String> = Box::leak(Box::new(Aggregation::ask(job, places)));
+        // It may ask again if it has none.
+        let asked: &'static Aggregation = Box::leak(Box::new(Aggregation::ask(job, places)?));
         found.insert(job, asked);
-        asked.as_ref().map_err(Clone::clone)
+        Ok(asked)
     }
 
     fn ask(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {

@@ -28,6 +28,7 @@ use selvedge_shm::aggregation::{
 
 use super::share::{Aggregation, NO_MANAGER};
 use super::{Group, bits, takes};
+use crate::settings::manager_name;
 
 /// Version of what processes say here.
 const VERSION: u64 = 1;
@@ -90,7 +91,7 @@ impl Spanning {
         refuses: Option<&'static str>,
         exchange: &mut dyn Exchange,
     ) -> Result<Spanning, String> {
-        let refuses = refuses.or_else(|| (!has_manager()).then_some(NO_MANAGER));
+        let refuses = refuses.or_else(|| manager_name().is_none().then_some(NO_MANAGER));
         let job = own_job(rank == 0 && refuses.is_none()).unwrap_or_default();
         let all = exchange.gather(&[VERSION, place, refuses.is_some().into(), job[0], job[1]])?;
         let all: Vec<[u64; 5]> = all.chunks_exact(5).filter_map(|words| words.try_into().ok()).collect();
@@ -305,10 +306,6 @@ impl Spanning {
         self.spread(0, to, length, idle)?;
         Ok(all)
     }
-}
-
-fn has_manager() -> bool {
-    std::env::var_os("SELVEDGE_MANAGER").is_some_and(|name| !name.is_empty())
 }
 
 /// The processes of each host, whose numbers are given in the order of the processes.
