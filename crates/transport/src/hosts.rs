@@ -426,7 +426,7 @@ fn ask_memory_bytes() -> u64 {
 }
 
 /// The address at which other hosts reach this one.
-fn own_address(settings: &HostSettings) -> Result<IpAddr, HostsError> {
+pub fn own_address(settings: &HostSettings) -> Result<IpAddr, HostsError> {
     let interfaces = if_addrs::get_if_addrs()?;
     if let Some(wanted) = &settings.interface {
         let is_wanted = |interface: &&if_addrs::Interface| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge manager`: the aggregation manager of some hosts.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail};
 use selvedge_aggregator::service::{Service, Settings};
 use selvedge_aggregator::share::{ManagerAt, show};
 use selvedge_nic::aggregation::Limits;
+use selvedge_transport::hosts::own_address;
 use selvedge_transport::process::start_logging;
+use selvedge_transport::settings::{self, HostSettings};
 
 /// Manage the aggregation nodes of some hosts: trees, and each job's share of them.
 #[derive(clap::Args)]
@@ -52,7 +54,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if args.show {
         start_logging("warn");
         let silence = selvedge_aggregator::SILENCE;
-        let at = selvedge_transport::settings::manager(silence).map_err(anyhow::Error::msg)?;
+        let at = settings::manager(silence).map_err(anyhow::Error::msg)?;
         let at: ManagerAt = at.context("SELVEDGE_MANAGER names no manager")?;
         print!("{}", show(&at).map_err(anyhow::Error::msg)?);
         return Ok(ExitCode::SUCCESS);
@@ -61,7 +63,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let found = args.listen.to_socket_addrs().with_context(|| format!("--listen {}", args.listen))?;
     let Some(at) = found.into_iter().next() else { bail!("--listen {} has no address", args.listen) };
     let settings = Settings {
-        secret: super::secret()?,
+        secret: settings::manager_secret().map_err(anyhow::Error::msg)?,
         hosts: args.hosts,
         radix: args.radix,
         share: args.share,
@@ -76,10 +78,6 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
 /// Where others reach who listens at an address.
 fn reached_at(at: SocketAddr) -> SocketAddr {
-    if !at.ip().is_unspecified() {
-        return at;
-    }
-    let usable = |ip: &IpAddr| !ip.is_loopback() && ip.is_ipv4() && TcpListener::bind((*ip, 0)).is_ok();
-    let own = if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip()).find(usable);
+    let own = at.ip().is_unspecified().then(|| own_address(&HostSettings::from_environment()).ok()).flatten();
     SocketAddr::new(own.unwrap_or(at.ip()), at.port())
 }

@@ -12,15 +12,8 @@ pub use manager::{Args as ManagerArgs, main as manager_main};
 
 use std::io::Write;
 
-use anyhow::Result;
-
 /// Says that this command is ready. Who has started it may have gone.
 fn say_ready(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// The secret of the manager.
-fn secret() -> Result<Vec<u8>> {
-    selvedge_transport::settings::manager_secret().map_err(anyhow::Error::msg)
 }

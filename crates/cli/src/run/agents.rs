@@ -338,11 +338,7 @@ fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
         })
         .collect();
     let other = found.iter().flatten().flatten().next().copied();
-    let own = || {
-        let socket = UdpSocket::bind(if other?.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).ok()?;
-        socket.connect((other?, 9)).ok()?;
-        socket.local_addr().ok().map(|address| address.ip()).filter(is_usable)
-    };
+    let own = || address_towards(other?).ok().filter(is_usable);
     let each = found.into_iter().enumerate().map(|(host, found)| match found {
         Ok(Some(address)) => Ok(address),
         Ok(None) => own().ok_or_else(|| {
@@ -351,6 +347,13 @@ fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
         Err(why) => Err((host, why)),
     });
     each.collect()
+}
+
+/// This host's address on the way to another. Nothing is sent.
+pub(super) fn address_towards(other: IpAddr) -> std::io::Result<IpAddr> {
+    let socket = UdpSocket::bind(if other.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.connect((other, 9))?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// Unique on every host: two launchers on different hosts may have the same process id.

@@ -2,7 +2,7 @@
 //! `selvedge run --aggregation`: a manager for the job, and an aggregation node on each of its hosts. They end with who has started them.
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::agents::address_towards;
 use super::supervise::time_until;
 
 /// How long one may take to say that it is ready.
@@ -63,10 +64,8 @@ impl Service {
 
 /// Starts a manager that hosts reach, of which one has this address. Returns it with where it listens.
 pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, String)> {
-    let any = if host.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect((host, 9)).with_context(|| format!("this host does not reach {host}"))?;
-    let own = SocketAddr::new(socket.local_addr()?.ip(), 0).to_string();
+    let own = address_towards(host).with_context(|| format!("this host does not reach {host}"))?;
+    let own = SocketAddr::new(own, 0).to_string();
     // The end of the nodes, with their hosts, is no news.
     let words = ["manager", "--listen", &own];
     let level = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "error".to_owned());
