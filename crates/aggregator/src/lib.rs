@@ -9,8 +9,8 @@
 //! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
 //! ```
 //!
-//! A node is the value of `selvedge_nic::aggregation` with tables in this process. When the process ends, so do its groups, and everybody who has
-//! joined hears it from its links. So nothing needs a recovery.
+//! A node is the value of `selvedge_nic::aggregation` with tables in this process. When the process ends, its groups end, and members and
+//! neighbours learn it from their links. So nothing needs a recovery.
 //!
 //! Costs: a session and a thread for each node and for each process that leads a host's members; a link for each pair of neighbours in a tree.
 

@@ -195,7 +195,7 @@ impl AggregationNode {
     }
 }
 
-/// Its groups end: everybody who has joined them hears it.
+/// Closes the links, so members and neighbouring nodes learn that its groups have ended.
 impl Drop for AggregationNode {
     fn drop(&mut self) {
         self.links.close();
@@ -357,7 +357,7 @@ impl Sink for Inner {
         {
             let mut state = self.lock();
             let State { own: Some(own), nodes, .. } = &mut *state else { return };
-            // The children of groups say who has joined, so there is no list of who has sent something, which a peer could make long.
+            // The tables have the addresses of all children. A list of senders beside them would grow with whatever a peer sends.
             let children = own.children.iter().map(|child| child.address).filter(|&child| peer_of(child) == Some(peer));
             let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
             of_peer.into_iter().for_each(|address| own.node().lose(address));

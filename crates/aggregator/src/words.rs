@@ -157,12 +157,13 @@ impl SaidStep {
     }
 }
 
-/// The limits of a node's tables, as a node is told them, and back.
+/// The limits of a node's tables, as the manager sends them.
 pub fn said_limits(limits: &Limits) -> [u32; 6] {
     let Limits { jobs, trees, groups, children, credits, operand_blocks } = *limits;
     [jobs, trees, groups, children, credits, operand_blocks]
 }
 
+/// The limits that the manager has sent.
 pub fn limits_of([jobs, trees, groups, children, credits, operand_blocks]: [u32; 6]) -> Limits {
     Limits { jobs, trees, groups, children, credits, operand_blocks }.clamped()
 }
@@ -174,7 +175,7 @@ pub fn to_bytes(words: &impl Serialize) -> Vec<u8> {
 
 /// The words of a message.
 pub fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("what was said is not understood: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("the message is not understood: {error}"))
 }
 
 #[cfg(test)]

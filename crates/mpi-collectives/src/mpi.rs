@@ -42,7 +42,7 @@ pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 pub type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// How the MPI is told of a function that it calls whenever it makes progress: in every call that waits, not in those alone that take requests.
+/// Registers a function that the MPI calls whenever it makes progress: in every call that waits, not only in those that take requests.
 #[derive(Clone, Copy)]
 enum Hook {
     /// For ever.

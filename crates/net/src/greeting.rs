@@ -119,7 +119,7 @@ pub(crate) struct Sealing {
 const TAG_BYTES: usize = 16;
 
 impl Sealing {
-    /// The direction from who has answered to who has asked, or the other one.
+    /// The direction from the listening side to the connecting side, or the other one.
     pub fn new(key: &Key, from_answering: bool) -> Sealing {
         let [hiding, tagging] = match from_answering {
             true => [b"hide out", b"tag  out"],

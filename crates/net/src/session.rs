@@ -2,7 +2,7 @@
 //! Sessions: two processes, of which one has asked for a service of the other, go on to talk. The manager of aggregation talks so with nodes and jobs.
 //!
 //! The greeting is that of [`crate::services`], with a reply of no bytes. Then both sides send messages: 4 bytes of length, the hidden bytes, a tag of
-//! 16 bytes ([`Sealing`]). Both keys come from the secret and the nonces, so who has not the secret reads nothing and changes nothing. Without a secret
+//! 16 bytes ([`Sealing`]). Both keys come from the secret and the nonces, so a process without the secret can neither read nor change messages. Without a secret
 //! the sides are not told from others.
 //!
 //! When the other process ends, or its host is silent for the time-out, [`Session::receive`] gives an error.
@@ -37,7 +37,7 @@ pub struct Sessions {
     listener: Own<TcpListener>,
 }
 
-/// Somebody who has connected and not been greeted.
+/// A connection before its greeting.
 pub struct Visitor(TcpStream);
 
 impl Sessions {

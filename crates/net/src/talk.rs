@@ -41,7 +41,7 @@ impl Talk {
         Ok((key, reply.bytes))
     }
 
-    /// Answers with bytes to who asks, and returns the key of the greeting.
+    /// Greets a connecting process, sends it bytes, and returns the key of the greeting.
     pub fn answer(&mut self, secret: &[u8], bytes: &[u8]) -> Result<Key, AskError> {
         let hello = Hello { nonce: self.nonce()? };
         self.send(&hello.encode())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run --aggregation`: a manager for the job, and an aggregation node on each of its hosts. They end with who has started them.
+//! `selvedge run --aggregation` starts a manager for the job, and an aggregation node on each host. Launcher and agents kill them when they end.
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
