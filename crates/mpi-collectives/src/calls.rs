@@ -9,9 +9,9 @@ use std::ffi::{c_int, c_void};
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{Buffer, Elements, Pending, log};
 
-use crate::groups::Group;
 use crate::mpi::{Handle, Mpi, SUCCESS, library};
 use crate::requests::Request;
+use crate::under_way::Group;
 use crate::{groups, types, under_way};
 
 /// A call of an operation.
@@ -82,8 +82,8 @@ impl Call {
     #[inline]
     fn wait(&self, operation: impl FnOnce(&Group) -> Option<Ready>) -> Option<c_int> {
         let mut group = groups::of(self.mpi, self.comm)?;
-        let Ready { pending, after } = operation(&group)?;
-        let outcome = group.complete(pending, &mut || self.mpi.progress())?;
+        let Ready { pending, after } = operation(&group).filter(|ready| group.takes(&ready.pending))?;
+        let outcome = group.complete(pending, &mut || self.mpi.progress());
         // The program's error handler may call an operation of the communicator.
         drop(group);
         Some(match (outcome, after) {
@@ -97,18 +97,17 @@ impl Call {
     fn start(&self, operation: impl FnOnce(&Group) -> Option<Ready>, request: *mut c_void) -> Option<c_int> {
         let known = groups::of_operations_under_way(self.mpi, self.comm)?;
         let mut group = known.as_ref()?.lock().ok()?;
-        if request.is_null() || groups::leaves_nonblocking(self.mpi, &group).is_some() {
+        if request.is_null() || groups::leaves_nonblocking(self.mpi).is_some() {
             return None;
         }
-        let Ready { pending, mut after } = operation(&group)?;
-        let Group::Live(live) = &mut *group else { return None };
+        let Ready { pending, mut after } = operation(&group).filter(|ready| group.takes(&ready.pending))?;
         // The program may free the type before the operation is over.
         if let Some(Err(code)) = after.as_mut().map(|after| after.keep_type(self.mpi)) {
             return Some(code);
         }
         // SAFETY: the program has a place for the request there.
         match unsafe { Request::begin(*self, known, after, request) } {
-            Ok(started) => under_way::start(self.mpi, known, live, pending, started),
+            Ok(started) => under_way::start(self.mpi, known, &mut group, pending, started),
             Err(code) => return Some(code),
         }
         Some(SUCCESS)

@@ -16,68 +16,18 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use selvedge_job::own_place;
-use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Exchange, Idle, Member, Pending, Process, SEVERAL_HOSTS, Shape, log};
+use selvedge_shm::aggregation::{Exchange, Process, Shape, log};
 use selvedge_shm::simulated::is_simulated;
-use selvedge_transport::aggregation;
+use selvedge_transport::aggregation::Operations;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
-use crate::under_way::{self, Live};
+use crate::under_way::{self, Group};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
 const CREDITS: u32 = 4;
 const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping and a descriptor.
 const GROUPS_MAX: usize = 256;
-
-/// What carries out a communicator's operations.
-pub enum Group {
-    /// Its processes, in memory that they share.
-    Live(Live),
-    /// Its processes, host by host, and nodes between the hosts.
-    Spanning(aggregation::Spanning),
-    /// Nodes elsewhere.
-    Elsewhere(aggregation::Group),
-}
-
-impl Group {
-    /// This process's number, and how many there are.
-    #[inline]
-    pub fn rank(&self) -> usize {
-        match self {
-            Group::Live(live) => live.member().rank(),
-            Group::Spanning(group) => group.rank(),
-            Group::Elsewhere(group) => group.rank(),
-        }
-    }
-
-    #[inline]
-    pub fn size(&self) -> usize {
-        match self {
-            Group::Live(live) => live.member().size(),
-            Group::Spanning(group) => group.size(),
-            Group::Elsewhere(group) => group.size(),
-        }
-    }
-
-    /// For the log: between what the nodes are, if not between processes of a host.
-    fn between(&self) -> String {
-        match self {
-            Group::Spanning(group) => format!(" of {} hosts", group.hosts()),
-            _ => String::new(),
-        }
-    }
-
-    /// Carries an operation out. None: the MPI does, at all processes.
-    #[inline]
-    pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
-        match self {
-            Group::Live(live) => Some(live.complete(operation, idle)),
-            Group::Spanning(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
-            Group::Elsewhere(group) => group.takes(&operation).then(|| group.complete(&operation, idle)),
-        }
-    }
-}
 
 /// What is known of a communicator. None: its operations are the MPI's.
 pub type Known = Option<Mutex<Group>>;
@@ -178,7 +128,7 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
         match &group {
             Ok(_) if rank != 0 => {}
             Ok(group) => log::info(|| {
-                let nonblocking = match leaves_nonblocking(mpi, group) {
+                let nonblocking = match leaves_nonblocking(mpi) {
                     None => "the non-blocking ones, too".to_owned(),
                     Some(reason) => format!("the non-blocking ones are the MPI's: {reason}"),
                 };
@@ -202,14 +152,9 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     Some(group)
 }
 
-/// Why the non-blocking operations of a group are the MPI's. All processes say the same.
-pub fn leaves_nonblocking(mpi: &Mpi, group: &Group) -> Option<&'static str> {
-    match group {
-        Group::Elsewhere(_) => Some("in virtual time a call waits for the switches"),
-        Group::Spanning(_) => Some("a call waits for nodes of other hosts"),
-        Group::Live(_) if !mpi.calls_while_waiting() => Some("this MPI calls nobody while it waits"),
-        Group::Live(_) => None,
-    }
+/// Why the non-blocking operations of groups are the MPI's. All processes say the same.
+pub fn leaves_nonblocking(mpi: &Mpi) -> Option<&'static str> {
+    (!mpi.calls_while_waiting()).then_some("this MPI calls nobody while it waits")
 }
 
 /// The key of the attribute that ends groups.
@@ -275,18 +220,7 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
     ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
     let exchange = &mut ByMpi { mpi, comm, size };
-    // The processes of a simulated machine share no memory.
-    if is_simulated() {
-        let formed = aggregation::Group::form((rank, size), refuses.map(str::to_owned), exchange);
-        return formed.map(Group::Elsewhere);
-    }
     let process = Process { rank, size, place: own_place(), refuses };
     let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
-    match Member::form(&process, shape(size), exchange) {
-        Err(why) if why == SEVERAL_HOSTS => {
-            let formed = aggregation::Spanning::form((rank, size), own_place(), shape, refuses, exchange);
-            formed.map(Group::Spanning).map_err(|why| format!("{SEVERAL_HOSTS}: {why}"))
-        }
-        formed => formed.map(|member| Group::Live(Live::new(member))),
-    }
+    Operations::form(&process, shape, exchange).map(Group::new)
 }

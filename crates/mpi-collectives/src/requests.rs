@@ -11,10 +11,10 @@
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::os::{lines, ranks};
+use selvedge_shm::looks::Looks;
 
 use crate::calls::{After, Call};
 use crate::groups::{self, Known};
@@ -106,9 +106,6 @@ struct Failed {
 
 /// A waiter looks at its requests once in so many looks at the operations: the latter take some 20 ns, the former some 200.
 const LOOK_EVERY: u32 = 16;
-/// Looks before a waiter lets others run, if each rank has a core and if not.
-const SPINS: u32 = 4000;
-const SPINS_SHARED: u32 = 4;
 
 thread_local! {
     static FAILED: RefCell<Vec<Failed>> = const { RefCell::new(Vec::new()) };
@@ -249,22 +246,15 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
 /// Waits for requests by what looks at them once: Some with what the MPI said if that is all. None: no operation of this library is under way any
 /// more, so the MPI can wait. It would spin, and this gives its core to others, as calls that wait do: one of them may be the peer.
 pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
-    static HAVE_CORES: OnceLock<bool> = OnceLock::new();
-    let have_cores = *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true));
-    let spins = if have_cores { SPINS } else { SPINS_SHARED };
-    let mut looks = 0u32;
+    let mut looks = Looks::new();
     while under_way::are_some() {
         let have_ended = under_way::carry_on();
-        if have_ended || looks >= spins || looks % LOOK_EVERY == 0 {
+        if have_ended || looks.are_shared() || looks.count() % LOOK_EVERY == 0 {
             if let Some(code) = look() {
                 return Some(code);
             }
         }
-        match looks < spins {
-            true => lines::between_looks(looks),
-            false => std::thread::yield_now(),
-        }
-        looks = looks.wrapping_add(1).max(1);
+        looks.rest();
     }
     None
 }

@@ -19,16 +19,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Idle, Member, Pending, Queue};
+use selvedge_shm::aggregation::{Idle, Pending};
+use selvedge_transport::aggregation::Operations;
 
-use crate::groups::{self, Group, Known};
+use crate::groups::{self, Known};
 use crate::mpi::{MPICH_DONE, MPICH_GOES_ON, Mpi};
 use crate::requests::Started;
 
-/// A live group and its requests.
-pub struct Live {
-    queue: Queue,
-    /// The requests that are not over, with their numbers in the queue.
+/// A group and its requests.
+pub struct Group {
+    operations: Operations,
+    /// The requests that are not over, with their numbers among the operations.
     started: Vec<(u64, Started)>,
     is_listed: bool,
     /// Its communicator is freed.
@@ -36,23 +37,43 @@ pub struct Live {
 }
 
 // SAFETY: an operation under way has addresses of the program's buffers, which any of its threads may use.
-unsafe impl Send for Live {}
+unsafe impl Send for Group {}
 
-impl Live {
-    pub fn new(member: Member) -> Live {
-        Live { queue: Queue::new(member), started: Vec::new(), is_listed: false, is_forgotten: false }
+impl Group {
+    pub fn new(operations: Operations) -> Group {
+        Group { operations, started: Vec::new(), is_listed: false, is_forgotten: false }
+    }
+
+    /// This process's number, and how many there are.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.operations.rank()
     }
 
     #[inline]
-    pub fn member(&self) -> &Member {
-        self.queue.member()
+    pub fn size(&self) -> usize {
+        self.operations.size()
+    }
+
+    /// For the log: between what the nodes are, if not between processes of a host.
+    pub fn between(&self) -> String {
+        match self.operations.hosts() {
+            Some(hosts @ 2..) => format!(" of {hosts} hosts"),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether an operation is the group's. Else it is the MPI's, at all processes.
+    #[inline]
+    pub fn takes(&self, operation: &Pending) -> bool {
+        self.operations.takes(operation)
     }
 
     /// Carries an operation out, behind those under way, which go on meanwhile.
     #[inline]
     pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
         let started = &mut self.started;
-        self.queue.complete(operation, idle, &mut |number, outcome| {
+        self.operations.complete(operation, idle, &mut |number, outcome| {
             if let Some(at) = started.iter().position(|(of, _)| *of == number) {
                 started.remove(at).1.end(outcome);
             }
@@ -61,13 +82,13 @@ impl Live {
 
     /// Carries on what is under way. Requests that are over go to `over`.
     fn carry_on(&mut self, over: &mut Vec<(Started, Result<(), Failure>)>) {
-        self.queue.advance();
+        self.operations.advance();
         let mut at = 0;
         while let Some(&(number, _)) = self.started.get(at) {
-            match self.queue.outcome(number) {
+            match self.operations.outcome(number) {
                 None => at += 1,
                 Some(outcome) => {
-                    self.queue.take(number);
+                    self.operations.take(number);
                     over.push((self.started.remove(at).1, outcome));
                 }
             }
@@ -89,17 +110,17 @@ fn list() -> MutexGuard<'static, Vec<&'static Known>> {
 }
 
 /// Starts an operation of a group, for a request.
-pub fn start(mpi: &'static Mpi, group: &'static Known, live: &mut Live, operation: Pending, request: Started) {
-    let number = live.queue.add(operation);
-    if let Some(outcome) = live.queue.outcome(number) {
-        live.queue.take(number);
+pub fn start(mpi: &'static Mpi, known: &'static Known, group: &mut Group, operation: Pending, request: Started) {
+    let number = group.operations.add(operation);
+    if let Some(outcome) = group.operations.outcome(number) {
+        group.operations.take(number);
         return request.end(outcome);
     }
-    live.started.push((number, request));
-    if !live.is_listed {
-        live.is_listed = true;
+    group.started.push((number, request));
+    if !group.is_listed {
+        group.is_listed = true;
         let mut list = list();
-        list.push(group);
+        list.push(known);
         LISTED.store(list.len(), SeqCst);
     }
     if !IS_CALLED.swap(true, SeqCst) {
@@ -127,13 +148,12 @@ fn carry_on_all() -> bool {
     list.retain(|&known| {
         let Some(group) = known else { return false };
         let Ok(mut group) = group.try_lock() else { return true };
-        let Group::Live(live) = &mut *group else { return false };
-        live.carry_on(&mut over);
-        if !live.started.is_empty() {
+        group.carry_on(&mut over);
+        if !group.started.is_empty() {
             return true;
         }
-        live.is_listed = false;
-        if live.is_forgotten {
+        group.is_listed = false;
+        if group.is_forgotten {
             drop(group);
             // SAFETY: its communicator is freed, and this was the last list that had it.
             unsafe { groups::free(known) };
@@ -168,9 +188,8 @@ pub fn keeps(group: &'static Known) -> bool {
     let mut list = list();
     let Some(known) = group else { return false };
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    let Group::Live(live) = &mut *known else { return false };
-    live.is_forgotten = true;
-    if live.started.is_empty() {
+    known.is_forgotten = true;
+    if known.started.is_empty() {
         list.retain(|&listed| !std::ptr::eq(listed, group));
         LISTED.store(list.len(), SeqCst);
         return false;

@@ -122,7 +122,7 @@ impl Comm {
     /// How many ranks there are, and which this is.
     fn place(&self) -> (usize, usize) {
         let queue = self.0.lock();
-        (queue.member().size(), queue.member().rank())
+        (queue.carrier().size(), queue.carrier().rank())
     }
 
     fn begin(&self, pending: Pending, bytes: usize, what: &'static str) -> Request {

@@ -19,6 +19,7 @@
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
+//! | [`looks`] | looks that give the core to others |
 //! | [`interface`] | a process's NIC, opened and closed |
 //! | `backend`, `home` | what a home offers to a NIC; the choice of a home |
 //! | `shared_memory` | the live home, whose code is in most files here |
@@ -58,6 +59,7 @@ pub mod inspect;
 pub mod interface;
 mod late_answers;
 pub mod lock;
+pub mod looks;
 pub mod memory;
 pub mod os;
 mod owner;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 use selvedge_shm::aggregation::{
-    Buffer, Card, Elements, Member, OpenError, Pending, Queue, Shape, SharedGroup, part_of_window,
+    Buffer, Card, Carries, Elements, Member, OpenError, Pending, Queue, Shape, SharedGroup, part_of_window,
 };
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
@@ -286,7 +286,7 @@ struct UnderWay {
 
 /// Starts a broadcast, a sum or an allgather.
 fn start(queue: &mut Queue, seed: u64, kind: usize, bytes: usize) -> UnderWay {
-    let (rank, size, bytes) = (queue.member().rank(), queue.member().size(), bytes.next_multiple_of(8));
+    let (rank, size, bytes) = (queue.carrier().rank(), queue.carrier().size(), bytes.next_multiple_of(8));
     let operand = |of| operand(seed, of, Datatype::Uint64, bytes);
     let root = seed as usize % size;
     let own = operand(rank);
@@ -327,7 +327,7 @@ fn operations_under_way_give_what_they_should() {
         let shape = Shape { members: 2 + choices.below(3) as u32, credits: 1 + choices.below(4) as u32, bytes: 16384 };
         owners(shape, round % 2 == 0, move |member| {
             let mut queue = Queue::new(member);
-            let (mut choices, mut delays) = (Choices(round + 100), Choices(queue.member().rank() as u64));
+            let (mut choices, mut delays) = (Choices(round + 100), Choices(queue.carrier().rank() as u64));
             let mut all = Vec::new();
             for seed in 0..1500 {
                 let bytes = [8, 40, 64, 200, 1000, 1000, 4096, 16392][choices.below(8)];

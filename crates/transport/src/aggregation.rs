@@ -28,14 +28,15 @@ use std::time::{Duration, Instant};
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::aggregation::Failure;
-use selvedge_nic::aggregation::member::{GroupState, Pieces};
+use selvedge_nic::aggregation::member::{GroupState, Pieces, StartError};
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_shm::aggregation::{Buffer, Elements, Exchange, Idle, Pending, What, part_of_window};
+use selvedge_shm::aggregation::{Buffer, Carries, Elements, Entry, Exchange, Idle, Pending, What, part_of_window};
 use selvedge_shm::simulated::is_simulated;
 
 mod hello;
 mod number;
+mod operations;
 mod share;
 mod spanning;
 
@@ -44,6 +45,7 @@ pub const MEMBER_NI: u16 = selvedge_shm::config::MEMBER_NI as u16;
 
 use hello::{Hello, VERSION};
 use number::Number;
+pub use operations::Operations;
 pub use share::Aggregation;
 use share::Wait;
 pub use spanning::Spanning;
@@ -74,6 +76,10 @@ pub struct Group {
     /// What does not concern this member: operands without a value, and where unwanted results go.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
+    /// This process has ended the group.
+    failed: Option<Failure>,
+    /// The oldest operation of the node that was not over when they were last carried on.
+    awaited: Option<u64>,
 }
 
 impl Group {
@@ -146,6 +152,8 @@ impl Group {
             longest,
             zeros: Vec::new(),
             unwanted: Vec::new(),
+            failed: None,
+            awaited: None,
         };
         aggregation.send(node, message, 0)?;
         Ok(group)
@@ -199,25 +207,211 @@ impl Group {
         state.unwrap_or(GroupState::Failed(Failure::NoGroup))
     }
 
-    /// This member's number, and how many there are.
-    pub fn rank(&self) -> usize {
+    /// Starts an operation of the node. Returns its number.
+    fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, StartError> {
+        let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
+        let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
+        let (number, message) = made?;
+        self.aggregation.send(self.node, message, operand).map_err(StartError::Failed)?;
+        Ok(number)
+    }
+
+    /// The outcome of an operation of the node. None: it is not over.
+    fn take(&self, number: u64) -> Option<Result<(), Failure>> {
+        self.aggregation.interface().lock_to_post().member().take(self.handle, number)
+    }
+
+    /// Carries an operation on. None: it is not over.
+    fn carry_on(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
+        let reducing = match running {
+            Running::Reducing(reducing) => reducing,
+            Running::Refused(failure) => return Some(Err(*failure)),
+        };
+        if let Some(failure) = self.failed {
+            return Some(Err(failure));
+        }
+        loop {
+            if let Some(&oldest) = reducing.started.front().filter(|_| !reducing.may_start(self.credits)) {
+                let Some(outcome) = self.take(oldest) else {
+                    self.awaited = self.awaited.or(Some(oldest));
+                    return None;
+                };
+                reducing.started.pop_front();
+                reducing.outcome = reducing.outcome.and(outcome);
+            } else if reducing.may_start(self.credits) {
+                let piece = reducing.pieces.range(reducing.left.start);
+                let (operand, result) = reducing.memory(&piece, (&self.zeros, &mut self.unwanted));
+                match self.start(&reducing.elements.reduction(piece.len()), operand, result) {
+                    Ok(number) => reducing.started.push_back(number),
+                    // The operations before this one have them.
+                    Err(StartError::Credit) => return None,
+                    // Those under way still write to the result.
+                    Err(failure) => {
+                        reducing.outcome = reducing.outcome.and(Err(failure.into()));
+                        reducing.left.end = reducing.left.start;
+                        continue;
+                    }
+                }
+                reducing.left.start += 1;
+            } else {
+                return Some(reducing.outcome.and_then(|()| reducing.finish()));
+            }
+        }
+    }
+}
+
+/// An operation of a group under way.
+pub enum Running {
+    Reducing(Box<Reducing>),
+    Refused(Failure),
+}
+
+/// Vectors that are reduced in pieces, each an operation of the node.
+pub struct Reducing {
+    elements: Elements,
+    /// This member's operand. None: it is 0.
+    from: Option<*const u8>,
+    /// Where the result goes. None: it is not wanted.
+    to: Option<*mut u8>,
+    pieces: Pieces,
+    /// The pieces that are not started.
+    left: Range<usize>,
+    /// The numbers of those under way.
+    started: VecDeque<u64>,
+    outcome: Result<(), Failure>,
+    /// An operand, or a result, that the program does not have as a whole.
+    whole: Vec<u8>,
+    /// The part of the result that the program gets, and where.
+    part: Option<(Range<usize>, *mut u8)>,
+}
+
+impl Reducing {
+    fn new(
+        elements: Elements,
+        from: Option<*const u8>,
+        to: Option<*mut u8>,
+        bytes: usize,
+        most: usize,
+    ) -> Result<Box<Reducing>, Failure> {
+        if bytes % elements.size_bytes() != 0 {
+            return Err(Failure::NoSuchOperation);
+        }
+        let pieces = Pieces::new(bytes, elements.size_bytes(), most)?;
+        let (left, started) = (0..pieces.count(), VecDeque::new());
+        let (whole, part) = (Vec::new(), None);
+        Ok(Box::new(Reducing { elements, from, to, pieces, left, started, outcome: Ok(()), whole, part }))
+    }
+
+    /// As [`Reducing::new`], with the part of the result that goes to a buffer.
+    fn of_part(
+        elements: Elements,
+        from: Option<*const u8>,
+        own: Range<usize>,
+        to: *mut u8,
+        bytes: usize,
+        most: usize,
+    ) -> Result<Box<Reducing>, Failure> {
+        let mut whole = vec![0; bytes];
+        let mut reducing = Reducing::new(elements, from, Some(whole.as_mut_ptr()), bytes, most)?;
+        (reducing.whole, reducing.part) = (whole, Some((own, to)));
+        Ok(reducing)
+    }
+
+    fn may_start(&self, credits: usize) -> bool {
+        !self.left.is_empty() && self.started.len() < credits
+    }
+
+    /// The operand and the result of a piece, with those of who has none.
+    fn memory(&self, piece: &Range<usize>, (zeros, unwanted): (&[u8], &mut [u8])) -> (*const u8, *mut u8) {
+        let operand = self.from.map_or(zeros.as_ptr(), |from| from.wrapping_add(piece.start));
+        (operand, self.to.map_or(unwanted.as_mut_ptr(), |to| to.wrapping_add(piece.start)))
+    }
+
+    /// All pieces are over.
+    fn finish(&self) -> Result<(), Failure> {
+        let Some((own, to)) = &self.part else { return Ok(()) };
+        copy_part(&self.whole, own.clone(), *to)
+    }
+}
+
+impl Carries for Group {
+    type Running = Running;
+
+    fn rank(&self) -> usize {
         self.rank
     }
 
-    pub fn size(&self) -> usize {
+    fn size(&self) -> usize {
         self.size
     }
 
-    /// Whether the nodes carry an operation out. All members say the same.
-    pub fn takes(&self, operation: &Pending) -> bool {
+    fn takes(&self, operation: &Pending) -> bool {
         takes(operation, self.size, self.longest, self.bytes)
     }
 
-    /// Carries an operation out, which the nodes take ([`Group::takes`]). `idle` is called while it waits.
-    pub fn complete(&mut self, operation: &Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        let (bytes, buffer) = (operation.bytes(), operation.buffer());
+    fn begin(&mut self, operation: Pending) -> Running {
+        self.reduction(&operation).map_or_else(Running::Refused, Running::Reducing)
+    }
+
+    fn advance(&mut self, entries: &mut VecDeque<Entry<Running>>) {
+        self.aggregation.poll();
+        self.awaited = None;
+        for Entry { running, outcome, .. } in entries.iter_mut() {
+            if outcome.is_none() {
+                *outcome = self.carry_on(running);
+            }
+            if matches!(running, Running::Reducing(reducing) if !reducing.left.is_empty()) {
+                break;
+            }
+        }
+    }
+
+    fn look_after_members(&mut self) {
+        self.aggregation.look_after(self.node);
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failed.get_or_insert(failure);
+        self.leave();
+    }
+
+    /// `idle` may use other NICs of the process, so it is called between waits.
+    fn wait(
+        &mut self,
+        idle: Idle<'_>,
+        look: &mut dyn FnMut(&mut Group) -> Option<Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let mut wait = Wait::default();
+        loop {
+            if let Some(outcome) = look(self) {
+                return outcome;
+            }
+            idle();
+            self.rest(&mut wait);
+        }
+    }
+}
+
+impl Group {
+    /// Leaves the group, once. No node writes a result here any more.
+    fn leave(&self) {
+        let left = self.aggregation.interface().lock().member().leave(self.handle);
+        if let Some((node, message)) = left {
+            let _ = self.aggregation.send(node, message, 0);
+        }
+    }
+
+    /// Waits until the oldest operation of the node is over, or for a short time.
+    fn rest(&self, wait: &mut Wait) {
+        let is_over = |number| self.aggregation.interface().lock_to_post().member().is_over(self.handle, number);
+        self.aggregation.rest(self.node, wait, || self.awaited.is_some_and(is_over));
+    }
+
+    /// An operation as a reduction.
+    fn reduction(&self, operation: &Pending) -> Result<Box<Reducing>, Failure> {
+        let (bytes, Buffer { from, to }, most) = (operation.bytes(), operation.buffer(), self.bytes);
         match *operation.what() {
-            What::Barrier => self.reduce(&bits()?, None, None, 0, idle),
+            What::Barrier => Reducing::new(bits()?, None, None, 0, most),
             What::Reduce { root: Some(root), .. }
             | What::Broadcast { root, .. }
             | What::Allgather { root: Some(root), .. }
@@ -225,18 +419,18 @@ impl Group {
             {
                 Err(Failure::GroupMismatch)
             }
-            What::Reduce { ref elements, root } => {
+            What::Reduce { elements, root } => {
                 let wants = root.is_none_or(|root| root == self.rank);
-                self.reduce(elements, Some(buffer.from), wants.then_some(buffer.to), bytes, idle)
+                Reducing::new(elements, Some(from), wants.then_some(to), bytes, most)
             }
-            What::ReduceScatter { ref elements, ref own } => {
-                self.reduce_for_part(elements, Some(buffer.from), own, &buffer, bytes, idle)
+            What::ReduceScatter { elements, ref own } => {
+                Reducing::of_part(elements, Some(from), own.clone(), to, bytes, most)
             }
             What::Broadcast { root, ref own } => {
-                let from = (root == self.rank).then_some(buffer.from);
+                let from = (root == self.rank).then_some(from);
                 match own {
-                    None => self.reduce(&bits()?, from, from.is_none().then_some(buffer.to), bytes, idle),
-                    Some(own) => self.reduce_for_part(&bits()?, from, own, &buffer, bytes, idle),
+                    None => Reducing::new(bits()?, from, from.is_none().then_some(to), bytes, most),
+                    Some(own) => Reducing::of_part(bits()?, from, own.clone(), to, bytes, most),
                 }
             }
             What::Allgather { ref window, root } => {
@@ -244,86 +438,13 @@ impl Group {
                 let mut operand = vec![0; all.len()];
                 let part = operand.get_mut(part_of_window(&all, bytes, self.rank)).ok_or(Failure::GroupMismatch)?;
                 // SAFETY: who made the operation has an operand of so many bytes.
-                unsafe { part.as_mut_ptr().copy_from_nonoverlapping(buffer.from, part.len()) };
+                unsafe { part.as_mut_ptr().copy_from_nonoverlapping(from, part.len()) };
                 let wants = root.is_none_or(|root| root == self.rank);
-                self.reduce(&bits()?, Some(operand.as_ptr()), wants.then_some(buffer.to), all.len(), idle)
+                let operand_at = operand.as_ptr();
+                let mut reducing = Reducing::new(bits()?, Some(operand_at), wants.then_some(to), operand.len(), most)?;
+                reducing.whole = operand;
+                Ok(reducing)
             }
-        }
-    }
-
-    /// As [`Group::reduce`], for a part of the result, which goes to the buffer.
-    fn reduce_for_part(
-        &mut self,
-        elements: &Elements,
-        from: Option<*const u8>,
-        own: &Range<usize>,
-        buffer: &Buffer,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure> {
-        let mut result = vec![0; bytes];
-        self.reduce(elements, from, Some(result.as_mut_ptr()), bytes, idle)?;
-        let part = result.get(own.clone()).ok_or(Failure::GroupMismatch)?;
-        // SAFETY: who made the operation has room for this part.
-        unsafe { buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-        Ok(())
-    }
-
-    /// Reduces vectors, of which this member's lies at `from`, or is 0. The result goes to `to`, if it is wanted.
-    fn reduce(
-        &mut self,
-        elements: &Elements,
-        from: Option<*const u8>,
-        to: Option<*mut u8>,
-        bytes: usize,
-        idle: Idle<'_>,
-    ) -> Result<(), Failure> {
-        if bytes % elements.size_bytes() != 0 {
-            return Err(Failure::NoSuchOperation);
-        }
-        let pieces = Pieces::new(bytes, elements.size_bytes(), self.bytes)?;
-        let mut left = 0..pieces.count();
-        let (mut started, mut outcome) = (VecDeque::new(), Ok(()));
-        while !left.is_empty() || !started.is_empty() {
-            if !left.is_empty() && started.len() < self.credits {
-                let at = pieces.range(left.start);
-                let operand = from.map_or(self.zeros.as_ptr(), |from| from.wrapping_add(at.start));
-                let result = to.map_or(self.unwanted.as_mut_ptr(), |to| to.wrapping_add(at.start));
-                left.start += 1;
-                match self.start(&elements.reduction(at.len()), operand, result) {
-                    Ok(number) => started.push_back(number),
-                    // Those under way still write to the result.
-                    Err(failure) => (outcome, left.end) = (outcome.and(Err(failure)), left.start),
-                }
-            } else if let Some(oldest) = started.pop_front() {
-                outcome = outcome.and(self.wait(oldest, idle));
-            }
-        }
-        outcome
-    }
-
-    /// Starts an operation of the node. Returns its number.
-    fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, Failure> {
-        let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
-        let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
-        let (number, message) = made?;
-        self.aggregation.send(self.node, message, operand)?;
-        Ok(number)
-    }
-
-    /// Waits for the outcome of an operation of the node. `idle` may use other NICs of the process, so it is called between waits.
-    fn wait(&self, number: u64, idle: Idle<'_>) -> Result<(), Failure> {
-        let take = || self.aggregation.interface().lock_to_post().member().take(self.handle, number);
-        let (mut wait, mut outcome) = (Wait::default(), take());
-        loop {
-            if let Some(outcome) = outcome {
-                return outcome;
-            }
-            idle();
-            self.aggregation.rest(self.node, &mut wait, || {
-                outcome = take();
-                outcome.is_some()
-            });
         }
     }
 }
@@ -346,12 +467,16 @@ fn bits() -> Result<Elements, Failure> {
     Elements::of_values(Operation::Bor, Datatype::Uint8).ok_or(Failure::NoSuchOperation)
 }
 
+/// Copies a part of a result to the program.
+fn copy_part(all: &[u8], part: Range<usize>, to: *mut u8) -> Result<(), Failure> {
+    let part = all.get(part).ok_or(Failure::GroupMismatch)?;
+    // SAFETY: who made the operation has room for this part.
+    unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+    Ok(())
+}
+
 impl Drop for Group {
-    /// Leaves the group.
     fn drop(&mut self) {
-        let left = self.aggregation.interface().lock().member().leave(self.handle);
-        if let Some((node, message)) = left {
-            let _ = self.aggregation.send(node, message, 0);
-        }
+        self.leave();
     }
 }

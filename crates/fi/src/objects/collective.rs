@@ -295,7 +295,7 @@ impl Groups {
         if working.running.len() >= UNDER_WAY_MAX {
             return Err(EAGAIN);
         }
-        let pending = operation(&Roster { member: working.queue.member(), numbers: &group.members })?;
+        let pending = operation(&Roster { member: working.queue.carrier(), numbers: &group.members })?;
         let number = working.queue.add(pending);
         working.running.push_back(Running { number, ticket });
         working.carry_on(transport);
@@ -550,7 +550,7 @@ impl Working {
         while running.iter().any(|one| queue.outcome(one.number).is_none()) {
             queue.advance();
             if !has_failed {
-                queue.member().fail(Failure::Left);
+                queue.fail(Failure::Left);
                 has_failed = true;
             }
             std::hint::spin_loop();

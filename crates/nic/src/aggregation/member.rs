@@ -378,6 +378,12 @@ impl Member<'_> {
         Some(failure.map_or(Ok(()), Err))
     }
 
+    /// Whether an operation is over and was not taken.
+    pub fn is_over(&mut self, handle: u64, number: u64) -> bool {
+        let record = self.find(handle).and_then(|index| self.record(index, number));
+        record.is_some_and(|record| record.state == state::OVER && record.number == number)
+    }
+
     /// The state of a group. None: there is no such membership.
     pub fn state(&self, handle: u64) -> Option<GroupState> {
         let membership = &self.memberships[self.find(handle)?];

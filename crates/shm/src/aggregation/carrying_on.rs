@@ -7,6 +7,7 @@
 //!                   └─> Pieces ─> Over                        memory that cannot be reached
 //! ```
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -14,6 +15,7 @@ use selvedge_nic::aggregation::Failure;
 
 use super::collectives::{NO_NOTES, Pending, Phase, SHARES_OPERANDS, SHARES_RESULTS, What, kind, without_operands};
 use super::member::{Given, Member, Notes};
+use super::queue::{Carries, Entry};
 
 /// Called while a member waits.
 pub type Idle<'a> = &'a mut dyn FnMut();
@@ -141,7 +143,7 @@ impl Member {
             None => unsafe { pending.work(self, &operands, &results) },
         };
         self.shared.places()[rank].is_at_work.store(0, SeqCst);
-        outcome.map(|()| Phase::HasDone).map_err(|failure| self.fail(failure))
+        outcome.map(|()| Phase::HasDone).map_err(|failure| Member::fail(self, failure))
     }
 
     /// Goes through the node in pieces, of which as many are under way as the group has credits.
@@ -170,10 +172,70 @@ impl Member {
             }
         }
     }
+}
 
-    /// Waits until an operation is over. It is the group's only one under way.
+impl Carries for Member {
+    type Running = Pending;
+
+    fn rank(&self) -> usize {
+        Member::rank(self)
+    }
+
+    fn size(&self) -> usize {
+        Member::size(self)
+    }
+
+    fn takes(&self, _: &Pending) -> bool {
+        true
+    }
+
+    fn begin(&mut self, operation: Pending) -> Pending {
+        operation
+    }
+
+    /// No operation starts operation `n + credits` of the node while one before it has yet to read `n`. That all requests of `n` have come does
+    /// not suffice: they may have come after the one before was last carried on, and others write their lines of `n` again when they have this
+    /// member's request for `n + credits`.
+    fn advance(&mut self, entries: &mut VecDeque<Entry<Pending>>) {
+        let (mut may_start, mut unread) = (true, None);
+        for Entry { running, outcome, .. } in entries.iter_mut() {
+            if outcome.is_none() {
+                // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
+                if !may_start || (running.is_new() && self.failure().is_some()) {
+                    break;
+                }
+                self.has_yet_to_read(unread);
+                *outcome = Member::advance(self, running);
+                unread = unread.or(running.unread().filter(|_| outcome.is_none()));
+            }
+            may_start = running.has_started_all(self);
+        }
+        // Whoever waits carries its operation on without a queue, which is empty then.
+        self.has_yet_to_read(None);
+        if let Some(failure) = self.failure().filter(|_| self.others_are_out()) {
+            let left = entries.iter_mut().filter(|entry| entry.outcome.is_none());
+            left.for_each(|entry| entry.outcome = Some(Err(failure)));
+        }
+    }
+
+    fn look_after_members(&mut self) {
+        Member::look_after_members(self);
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        Member::fail(self, failure);
+    }
+
+    fn wait(
+        &mut self,
+        idle: Idle<'_>,
+        look: &mut dyn FnMut(&mut Member) -> Option<Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        Member::wait(self, idle, look)
+    }
+
     #[inline]
-    pub fn complete(&mut self, mut pending: Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        self.wait(idle, |member| member.advance(&mut pending))
+    fn complete(&mut self, mut operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
+        Member::wait(self, idle, |member| Member::advance(member, &mut operation))
     }
 }

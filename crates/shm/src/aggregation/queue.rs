@@ -2,12 +2,13 @@
 //! Operations of a group that are under way at once, for front doors whose calls do not wait. [`Queue::complete`] is for those that also have
 //! calls which do.
 //!
+//! What carries operations on ([`Carries`]) is this process's side of a group: a [`Member`] of a live one, or that of a group whose nodes are
+//! elsewhere, which `selvedge_transport` has.
+//!
 //! Invariants
 //! 1. Operations are carried on in the order in which they were added, and one only after the one before has started all its operations of the
-//!    node ([`Pending::has_started_all`]). So all members start the same operations of the node in the same order.
-//! 2. None starts operation `n + credits` of the node while one before it has yet to read `n`. That all requests of `n` have come does not
-//!    suffice: they may have come after the one before was last carried on, and others write their lines of `n` again when they have this
-//!    member's request for `n + credits`.
+//!    node. So all members start the same operations of the node in the same order.
+//! 2. An operation that is over and taken is forgotten when all before it are.
 
 use std::collections::VecDeque;
 
@@ -20,33 +21,91 @@ use super::member::Member;
 /// Turns between looks at the clock.
 const CHECK_EVERY: u32 = 1024;
 
-/// A member and its operations under way.
-pub struct Queue {
-    member: Member,
-    entries: VecDeque<Entry>,
+/// A process's side of a group.
+pub trait Carries: Sized {
+    /// An operation under way.
+    type Running;
+
+    /// This process's number, and how many there are.
+    fn rank(&self) -> usize;
+    fn size(&self) -> usize;
+
+    /// Whether an operation is one that the group's nodes are good for. All members say the same.
+    fn takes(&self, operation: &Pending) -> bool;
+
+    /// An operation that is to be carried on. None of its operations of the node is started.
+    fn begin(&mut self, operation: Pending) -> Self::Running;
+
+    /// Carries on what can be, and writes down the outcomes of what is over. The operations are in the order of their beginning. If the group has
+    /// ended, all are over.
+    fn advance(&mut self, entries: &mut VecDeque<Entry<Self::Running>>);
+
+    /// Looks now and then whether the other members, and the nodes, are there.
+    fn look_after_members(&mut self);
+
+    /// Ends the group for all members. Its operations are over then, as soon as nobody uses their memory any more.
+    fn fail(&mut self, failure: Failure);
+
+    /// Calls `look` until it says something. Fails if the group has ended.
+    fn wait(
+        &mut self,
+        idle: Idle<'_>,
+        look: &mut dyn FnMut(&mut Self) -> Option<Result<(), Failure>>,
+    ) -> Result<(), Failure>;
+
+    /// Waits until an operation is over, which is the only one under way.
+    #[inline]
+    fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
+        let mut entries = VecDeque::from([Entry::new(self.begin(operation))]);
+        self.wait(idle, &mut |carrier| {
+            carrier.advance(&mut entries);
+            entries.front().and_then(|entry| entry.outcome)
+        })
+    }
+}
+
+/// An operation of a queue.
+pub struct Entry<R> {
+    pub running: R,
+    /// None: it is not over.
+    pub outcome: Option<Result<(), Failure>>,
+    is_taken: bool,
+}
+
+impl<R> Entry<R> {
+    fn new(running: R) -> Entry<R> {
+        Entry { running, outcome: None, is_taken: false }
+    }
+}
+
+/// A process's side of a group, and its operations under way.
+pub struct Queue<C: Carries = Member> {
+    carrier: C,
+    entries: VecDeque<Entry<C::Running>>,
     /// The number of the first entry.
     first: u64,
     turns: u32,
 }
 
-struct Entry {
-    pending: Pending,
-    outcome: Option<Result<(), Failure>>,
-    is_taken: bool,
-}
-
-impl Queue {
-    pub fn new(member: Member) -> Queue {
-        Queue { member, entries: VecDeque::new(), first: 0, turns: 0 }
+impl<C: Carries> Queue<C> {
+    pub fn new(carrier: C) -> Queue<C> {
+        Queue { carrier, entries: VecDeque::new(), first: 0, turns: 0 }
     }
 
-    pub fn member(&self) -> &Member {
-        &self.member
+    #[inline]
+    pub fn carrier(&self) -> &C {
+        &self.carrier
+    }
+
+    /// Ends the group for all members.
+    pub fn fail(&mut self, failure: Failure) {
+        self.carrier.fail(failure);
     }
 
     /// Adds an operation. Returns its number.
-    pub fn add(&mut self, pending: Pending) -> u64 {
-        self.entries.push_back(Entry { pending, outcome: None, is_taken: false });
+    pub fn add(&mut self, operation: Pending) -> u64 {
+        let running = self.carrier.begin(operation);
+        self.entries.push_back(Entry::new(running));
         self.advance();
         self.first + self.entries.len() as u64 - 1
     }
@@ -55,9 +114,9 @@ impl Queue {
     pub fn advance(&mut self) {
         self.turns = self.turns.wrapping_add(1);
         if self.turns % CHECK_EVERY == 0 {
-            self.member.look_after_members();
+            self.carrier.look_after_members();
         }
-        advance(&mut self.entries, &mut self.member);
+        self.carrier.advance(&mut self.entries);
     }
 
     /// Waits until an operation is over, which begins after those under way. They go on meanwhile: `over` hears which of them end, with their
@@ -65,27 +124,27 @@ impl Queue {
     #[inline]
     pub fn complete(
         &mut self,
-        pending: Pending,
+        operation: Pending,
         idle: Idle<'_>,
         over: &mut dyn FnMut(u64, Result<(), Failure>),
     ) -> Result<(), Failure> {
         match self.entries.is_empty() {
-            true => self.member.complete(pending, idle),
-            false => self.complete_last(pending, idle, over),
+            true => self.carrier.complete(operation, idle),
+            false => self.complete_last(operation, idle, over),
         }
     }
 
     #[cold]
     fn complete_last(
         &mut self,
-        pending: Pending,
+        operation: Pending,
         idle: Idle<'_>,
         over: &mut dyn FnMut(u64, Result<(), Failure>),
     ) -> Result<(), Failure> {
-        let number = self.add(pending);
-        let Queue { member, entries, first, .. } = self;
-        let outcome = member.wait(idle, |member| {
-            advance(entries, member);
+        let number = self.add(operation);
+        let Queue { carrier, entries, first, .. } = self;
+        let outcome = carrier.wait(idle, &mut |carrier| {
+            carrier.advance(entries);
             let before = entries.iter_mut().enumerate().take_while(|(at, _)| *first + *at as u64 != number);
             for (at, entry) in before.filter(|(_, entry)| !entry.is_taken) {
                 if let Some(outcome) = entry.outcome {
@@ -127,28 +186,5 @@ impl Queue {
     fn entry(&self, number: u64) -> Option<usize> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         (at < self.entries.len()).then_some(at)
-    }
-}
-
-/// Carries on what can be.
-fn advance(entries: &mut VecDeque<Entry>, member: &mut Member) {
-    let (mut may_start, mut unread) = (true, None);
-    for entry in entries.iter_mut() {
-        if entry.outcome.is_none() {
-            // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
-            if !may_start || (entry.pending.is_new() && member.failure().is_some()) {
-                break;
-            }
-            member.has_yet_to_read(unread);
-            entry.outcome = member.advance(&mut entry.pending);
-            unread = unread.or(entry.pending.unread().filter(|_| entry.outcome.is_none()));
-        }
-        may_start = entry.pending.has_started_all(member);
-    }
-    // Whoever waits carries its operation on without a queue, which is empty then.
-    member.has_yet_to_read(None);
-    if let Some(failure) = member.failure().filter(|_| member.others_are_out()) {
-        let left = entries.iter_mut().filter(|entry| entry.outcome.is_none());
-        left.for_each(|entry| entry.outcome = Some(Err(failure)));
     }
 }

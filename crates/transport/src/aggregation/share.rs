@@ -186,6 +186,20 @@ impl Aggregation {
         self.interface.start(&command).map_err(|_| Failure::Lost)
     }
 
+    /// Takes what has come from nodes. In virtual time the simulator brings it.
+    pub(super) fn poll(&self) {
+        if matches!(self.reach, Reach::Links { .. }) {
+            self.interface.poll();
+        }
+    }
+
+    /// The groups of a node that is lost fail. In virtual time the simulator knows it.
+    pub(super) fn look_after(&self, node: u64) {
+        if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_elsewhere(node) {
+            self.interface.lock().member().lose(node);
+        }
+    }
+
     /// Waits until something is done, or this NIC has changed, or for a short time. The groups of a node that is lost fail.
     pub(super) fn rest(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
         match &self.reach {
@@ -208,9 +222,7 @@ impl Aggregation {
                 let since = *wait.since.get_or_insert(now);
                 if now - wait.looked.unwrap_or(since) >= LOOK {
                     wait.looked = Some(now);
-                    if !self.interface.answers_elsewhere(node) {
-                        self.interface.lock().member().lose(node);
-                    }
+                    self.look_after(node);
                 }
                 if now - since > POLLS {
                     std::thread::sleep(NAP);

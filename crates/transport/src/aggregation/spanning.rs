@@ -17,18 +17,24 @@
 //!
 //! Costs: two operations among the members of a host for each operation of the group, and one at their leader.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use selvedge_aggregator::words::JobName;
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{
-    Buffer, Elements, Exchange, Forming, Heard, Idle, Member, Pending, Process, Shape, What, part_of_window,
+    Buffer, Carries, Elements, Entry, Exchange, Forming, Heard, Idle, Member, Pending, Process, Queue, Shape, What,
+    part_of_window,
 };
+use selvedge_shm::looks::Looks;
 
-use super::share::{Aggregation, NO_MANAGER};
-use super::{Group, bits, takes};
+use super::share::{Aggregation, NO_MANAGER, Wait};
+use super::{Group, bits, copy_part, takes};
 use crate::settings::manager_name;
+
+/// A waiter makes progress elsewhere after so many looks at its live group.
+const IDLE_LOOKS: u32 = 512;
 
 /// Version of what processes say here.
 const VERSION: u64 = 1;
@@ -43,13 +49,15 @@ pub struct Spanning {
     host: usize,
     place: usize,
     /// None: it is alone on its host.
-    local: Option<Member>,
+    local: Option<Queue<Member>>,
     /// The leader's.
-    tree: Option<Group>,
+    tree: Option<Queue<Group>>,
     /// The most bytes of an operation that it carries out, and of an element.
     longest: u64,
     bytes: usize,
     failed: Option<Failure>,
+    /// Whether the operation under way waits for the leaders' group.
+    awaits_leaders: bool,
 }
 
 /// An exchange among some of the processes of another, in which all take part.
@@ -138,92 +146,14 @@ impl Spanning {
             return Err("the group did not form".to_owned());
         }
         let bytes = usize::try_from(least(2)).unwrap_or(usize::MAX);
-        Ok(Spanning { rank, size, hosts, host, place: own, local, tree, longest: least(1), bytes, failed: None })
-    }
-
-    /// This member's number, and how many there are.
-    pub fn rank(&self) -> usize {
-        self.rank
-    }
-
-    pub fn size(&self) -> usize {
-        self.size
+        let (local, tree) = (local.map(Queue::new), tree.map(Queue::new));
+        let (longest, failed, awaits_leaders) = (least(1), None, false);
+        Ok(Spanning { rank, size, hosts, host, place: own, local, tree, longest, bytes, failed, awaits_leaders })
     }
 
     /// How many hosts its members are on.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
-    }
-
-    /// Whether the group carries an operation out. All members say the same.
-    pub fn takes(&self, operation: &Pending) -> bool {
-        takes(operation, self.size, self.longest, self.bytes)
-    }
-
-    /// Carries an operation out, which the group takes ([`Spanning::takes`]). `idle` is called while it waits.
-    pub fn complete(&mut self, operation: &Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        if let Some(failure) = self.failed {
-            return Err(failure);
-        }
-        let outcome = self.carry_out(operation, idle);
-        if let Err(failure) = outcome {
-            self.fail(failure);
-        }
-        outcome
-    }
-
-    /// An operation has failed: members of this host and the others hear it.
-    fn fail(&mut self, failure: Failure) {
-        self.failed = Some(failure);
-        if let Some(local) = &self.local {
-            local.fail(failure);
-        }
-        // A leader that leaves in an operation fails the others' groups.
-        self.tree = None;
-    }
-
-    fn carry_out(&mut self, operation: &Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        let (bytes, buffer) = (operation.bytes(), operation.buffer());
-        match *operation.what() {
-            What::Barrier => {
-                self.among_own(Pending::barrier(), idle)?;
-                self.among_leaders(Pending::barrier, idle)?;
-                self.among_own(Pending::barrier(), idle)
-            }
-            What::Reduce { ref elements, root: None } => {
-                self.reduce(elements, buffer, bytes, idle)?;
-                self.spread(0, buffer.to, bytes, idle)
-            }
-            What::Reduce { ref elements, root: Some(root) } => {
-                let (host, place) = self.place_of(root)?;
-                let mut own = vec![0; if root == self.rank { 0 } else { bytes }];
-                let to = if root == self.rank { buffer.to } else { own.as_mut_ptr() };
-                self.reduce(elements, Buffer { from: buffer.from, to }, bytes, idle)?;
-                if host == self.host && place != 0 { self.spread(0, to, bytes, idle) } else { Ok(()) }
-            }
-            What::ReduceScatter { ref elements, ref own } => {
-                let mut all = vec![0; bytes];
-                self.reduce(elements, Buffer { from: buffer.from, to: all.as_mut_ptr() }, bytes, idle)?;
-                self.spread(0, all.as_mut_ptr(), bytes, idle)?;
-                copy_part(&all, own.clone(), buffer.to)
-            }
-            What::Broadcast { root, own: None } => self.broadcast(root, buffer.to, bytes, idle),
-            What::Broadcast { root, own: Some(ref own) } => {
-                let mut all = vec![0; bytes];
-                if root == self.rank {
-                    // SAFETY: who made the operation has an operand of so many bytes.
-                    unsafe { all.as_mut_ptr().copy_from_nonoverlapping(buffer.from, bytes) };
-                }
-                self.broadcast(root, all.as_mut_ptr(), bytes, idle)?;
-                copy_part(&all, own.clone(), buffer.to)
-            }
-            What::Allgather { ref window, root } => {
-                let window = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
-                let all = self.gather(buffer.from, bytes, &window, idle)?;
-                let wants = root.is_none_or(|root| root == self.rank);
-                if wants { copy_part(&all, 0..all.len(), buffer.to) } else { Ok(()) }
-            }
-        }
     }
 
     /// The host of a member, and its place there.
@@ -233,78 +163,281 @@ impl Spanning {
         found.ok_or(Failure::GroupMismatch)
     }
 
-    /// Carries an operation out among the members of this host.
-    fn among_own(&mut self, operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        self.local.as_mut().map_or(Ok(()), |local| local.complete(operation, idle))
-    }
-
-    /// Carries an operation out among the leaders, if this process is one.
-    fn among_leaders(&mut self, operation: impl FnOnce() -> Pending, idle: Idle<'_>) -> Result<(), Failure> {
-        self.tree.as_mut().map_or(Ok(()), |tree| tree.complete(&operation(), idle))
+    /// The steps of an operation at this member.
+    fn steps(&self, operation: &Pending) -> Result<Running, Failure> {
+        let (bytes, buffer) = (operation.bytes(), operation.buffer());
+        let mut running = Running::default();
+        match *operation.what() {
+            What::Barrier => {
+                running.own(Pending::barrier());
+                running.leaders(Pending::barrier());
+                running.own(Pending::barrier());
+            }
+            What::Reduce { ref elements, root: None } => {
+                self.reduce(&mut running, elements, buffer, bytes);
+                running.spread(0, buffer.to, bytes);
+            }
+            What::Reduce { ref elements, root: Some(root) } => {
+                let (host, place) = self.place_of(root)?;
+                let to = if root == self.rank { buffer.to } else { running.room(bytes) };
+                self.reduce(&mut running, elements, Buffer { from: buffer.from, to }, bytes);
+                if host == self.host && place != 0 {
+                    running.spread(0, to, bytes);
+                }
+            }
+            What::ReduceScatter { ref elements, ref own } => {
+                let all = running.room(bytes);
+                self.reduce(&mut running, elements, Buffer { from: buffer.from, to: all }, bytes);
+                running.spread(0, all, bytes);
+                running.steps.push_back(Step::Take(own.clone(), buffer.to));
+            }
+            What::Broadcast { root, own: None } => self.broadcast(&mut running, root, buffer.to, bytes)?,
+            What::Broadcast { root, own: Some(ref own) } => {
+                let all = running.room(bytes);
+                if root == self.rank {
+                    // SAFETY: who made the operation has an operand of so many bytes.
+                    unsafe { all.copy_from_nonoverlapping(buffer.from, bytes) };
+                }
+                self.broadcast(&mut running, root, all, bytes)?;
+                running.steps.push_back(Step::Take(own.clone(), buffer.to));
+            }
+            What::Allgather { ref window, root } => {
+                let window = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
+                self.gather(&mut running, buffer.from, bytes, &window)?;
+                if root.is_none_or(|root| root == self.rank) {
+                    running.steps.push_back(Step::Take(0..window.len(), buffer.to));
+                }
+            }
+        }
+        Ok(running)
     }
 
     /// Reduces the operands of all members. The result is at the leaders, in `buffer.to`, for which every member has room.
-    fn reduce(&mut self, elements: &Elements, buffer: Buffer, bytes: usize, idle: Idle<'_>) -> Result<(), Failure> {
+    fn reduce(&self, running: &mut Running, elements: &Elements, buffer: Buffer, bytes: usize) {
         let Buffer { from, to } = buffer;
-        let is_alone = self.local.is_none();
         // SAFETY: who made the operation has an operand and room for a result of so many bytes.
-        self.among_own(unsafe { Pending::reduce(elements, 0, buffer, bytes) }, idle)?;
-        let from = if is_alone { from } else { to.cast_const() };
+        running.own(unsafe { Pending::reduce(elements, 0, buffer, bytes) });
+        let from = if self.local.is_none() { from } else { to.cast_const() };
         // SAFETY: the same.
-        self.among_leaders(|| unsafe { Pending::allreduce(elements, Buffer { from, to }, bytes) }, idle)
-    }
-
-    /// What a member of this host has reaches all members of this host.
-    fn spread(&mut self, place: usize, memory: *mut u8, bytes: usize, idle: Idle<'_>) -> Result<(), Failure> {
-        // SAFETY: who made the operation has so many bytes there.
-        self.among_own(unsafe { Pending::broadcast(place, memory, bytes) }, idle)
+        running.leaders(unsafe { Pending::allreduce(elements, Buffer { from, to }, bytes) });
     }
 
     /// What a member has reaches all.
-    fn broadcast(&mut self, root: usize, memory: *mut u8, bytes: usize, idle: Idle<'_>) -> Result<(), Failure> {
+    fn broadcast(&self, running: &mut Running, root: usize, memory: *mut u8, bytes: usize) -> Result<(), Failure> {
         let (host, place) = self.place_of(root)?;
         let is_own = host == self.host;
         if is_own {
-            self.spread(place, memory, bytes, idle)?;
+            running.spread(place, memory, bytes);
         }
         // SAFETY: who made the operation has so many bytes there.
-        self.among_leaders(|| unsafe { Pending::broadcast(host, memory, bytes) }, idle)?;
-        if is_own { Ok(()) } else { self.spread(0, memory, bytes, idle) }
+        running.leaders(unsafe { Pending::broadcast(host, memory, bytes) });
+        if !is_own {
+            running.spread(0, memory, bytes);
+        }
+        Ok(())
     }
 
-    /// A window of all data, with that of each member at its place.
+    /// A window of all data, with that of each member at its place, in the operation's own room.
     fn gather(
-        &mut self,
+        &self,
+        running: &mut Running,
         from: *const u8,
         bytes: usize,
         window: &Range<usize>,
-        idle: Idle<'_>,
-    ) -> Result<Vec<u8>, Failure> {
-        let members = self.hosts[self.host].clone();
-        let mut here = vec![0u8; if self.place == 0 { bytes.saturating_mul(members.len()) } else { 0 }];
+    ) -> Result<(), Failure> {
+        let members = self.hosts[self.host].len();
+        running.here = vec![0; if self.place == 0 { bytes.saturating_mul(members) } else { 0 }];
+        let here = running.here.as_mut_ptr();
         if self.local.is_none() {
-            // SAFETY: who made the operation has an operand of so many bytes.
-            unsafe { here.as_mut_ptr().copy_from_nonoverlapping(from, bytes) };
+            // SAFETY: who made the operation has an operand of so many bytes, and there is room for one.
+            unsafe { here.copy_from_nonoverlapping(from, bytes) };
         }
+        let (to, length, elements) = (running.room(window.len()), window.len(), bits()?);
         // SAFETY: the same; the leader has room for all.
-        self.among_own(unsafe { Pending::gather(0, Buffer { from, to: here.as_mut_ptr() }, bytes) }, idle)?;
-        let mut all = vec![0u8; window.len()];
-        if self.place == 0 {
-            for (place, &member) in members.iter().enumerate() {
-                // The part of the window that the member has, and where that begins in its data.
-                let part = part_of_window(window, bytes, member);
-                let skipped = window.start.saturating_sub(member * bytes);
-                let data = here.get(place * bytes + skipped..(place + 1) * bytes).unwrap_or_default();
-                let to = all.get_mut(part).ok_or(Failure::GroupMismatch)?;
-                to.copy_from_slice(data.get(..to.len()).ok_or(Failure::GroupMismatch)?);
+        running.own(unsafe { Pending::gather(0, Buffer { from, to: here }, bytes) });
+        running.steps.push_back(Step::Place { bytes, window: window.clone() });
+        // SAFETY: there is room for so many bytes.
+        let reduction = unsafe { Pending::allreduce(&elements, Buffer { from: to.cast_const(), to }, length) };
+        running.leaders(reduction);
+        running.spread(0, to, length);
+        Ok(())
+    }
+
+    /// Puts the data of this host's members at their place in a window.
+    fn place(&self, running: &mut Running, bytes: usize, window: &Range<usize>) -> Result<(), Failure> {
+        if self.place != 0 {
+            return Ok(());
+        }
+        for (place, &member) in self.hosts[self.host].iter().enumerate() {
+            // The part of the window that the member has, and where that begins in its data.
+            let part = part_of_window(window, bytes, member);
+            let skipped = window.start.saturating_sub(member * bytes);
+            let data = running.here.get(place * bytes + skipped..(place + 1) * bytes).unwrap_or_default();
+            let to = running.whole.get_mut(part).ok_or(Failure::GroupMismatch)?;
+            to.copy_from_slice(data.get(..to.len()).ok_or(Failure::GroupMismatch)?);
+        }
+        Ok(())
+    }
+
+    /// Carries an operation on. None: it is not over.
+    fn carry_on(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
+        let mut outcome = running.refused.or(self.failed).map_or(Ok(()), Err);
+        while let (Ok(()), Some(mut step)) = (outcome, running.steps.pop_front()) {
+            let over = match &mut step {
+                Step::Own(part) => part.carry_on(&mut self.local),
+                Step::Leaders(part) => part.carry_on(&mut self.tree),
+                Step::Place { bytes, window } => Some(self.place(running, *bytes, window)),
+                Step::Take(part, to) => Some(copy_part(&running.whole, part.clone(), *to)),
+            };
+            let Some(over) = over else {
+                self.awaits_leaders = matches!(step, Step::Leaders(_));
+                running.steps.push_front(step);
+                return None;
+            };
+            outcome = over;
+        }
+        if let (Err(failure), None) = (outcome, self.failed) {
+            self.fail(failure);
+        }
+        Some(outcome)
+    }
+}
+
+/// An operation under way: the steps that are left, of which the first may be under way.
+#[derive(Default)]
+pub struct Running {
+    steps: VecDeque<Step>,
+    refused: Option<Failure>,
+    /// Data that the program does not have as a whole.
+    whole: Vec<u8>,
+    /// Data of the members of this host.
+    here: Vec<u8>,
+}
+
+enum Step {
+    /// Among the members of this host.
+    Own(Part),
+    /// Among the leaders. Others do not take part.
+    Leaders(Part),
+    /// The data of this host's members, so many bytes of each, come to their place in a window.
+    Place { bytes: usize, window: Range<usize> },
+    /// The program gets a part of the result.
+    Take(Range<usize>, *mut u8),
+}
+
+/// An operation of one of the two groups.
+enum Part {
+    New(Pending),
+    /// Its number.
+    Started(u64),
+}
+
+impl Part {
+    /// None: it is not over. A process that has no such group has no part in it.
+    fn carry_on<C: Carries>(&mut self, queue: &mut Option<Queue<C>>) -> Option<Result<(), Failure>> {
+        let Some(queue) = queue else { return Some(Ok(())) };
+        let number = match std::mem::replace(self, Part::Started(0)) {
+            Part::New(operation) => queue.add(operation),
+            Part::Started(number) => {
+                queue.advance();
+                number
+            }
+        };
+        *self = Part::Started(number);
+        let outcome = queue.outcome(number)?;
+        queue.take(number);
+        Some(outcome)
+    }
+}
+
+impl Running {
+    fn own(&mut self, operation: Pending) {
+        self.steps.push_back(Step::Own(Part::New(operation)));
+    }
+
+    fn leaders(&mut self, operation: Pending) {
+        self.steps.push_back(Step::Leaders(Part::New(operation)));
+    }
+
+    /// What a member of this host has reaches all members of this host.
+    fn spread(&mut self, place: usize, memory: *mut u8, bytes: usize) {
+        // SAFETY: who made the operation has so many bytes there.
+        self.own(unsafe { Pending::broadcast(place, memory, bytes) });
+    }
+
+    /// Room for data that the program does not have as a whole.
+    fn room(&mut self, bytes: usize) -> *mut u8 {
+        self.whole = vec![0; bytes];
+        self.whole.as_mut_ptr()
+    }
+}
+
+impl Carries for Spanning {
+    type Running = Running;
+
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn takes(&self, operation: &Pending) -> bool {
+        takes(operation, self.size, self.longest, self.bytes)
+    }
+
+    fn begin(&mut self, operation: Pending) -> Running {
+        let refused = |failure| Running { refused: Some(failure), ..Running::default() };
+        self.steps(&operation).unwrap_or_else(refused)
+    }
+
+    /// One after the other: members of a host start the same operations of their live group in the same order, and an operation has two of them.
+    fn advance(&mut self, entries: &mut VecDeque<Entry<Running>>) {
+        for Entry { running, outcome, .. } in entries.iter_mut().filter(|entry| entry.outcome.is_none()) {
+            *outcome = self.carry_on(running);
+            if outcome.is_none() {
+                return;
             }
         }
-        let (to, length, elements) = (all.as_mut_ptr(), all.len(), bits()?);
-        // SAFETY: `all` has so many bytes.
-        let reduction = || unsafe { Pending::allreduce(&elements, Buffer { from: to.cast_const(), to }, length) };
-        self.among_leaders(reduction, idle)?;
-        self.spread(0, to, length, idle)?;
-        Ok(all)
+    }
+
+    /// The two groups do that.
+    fn look_after_members(&mut self) {}
+
+    /// Members of this host hear it, and the others.
+    fn fail(&mut self, failure: Failure) {
+        self.failed.get_or_insert(failure);
+        if let Some(local) = &mut self.local {
+            local.fail(failure);
+        }
+        // A leader that leaves in an operation fails the others' groups.
+        self.tree = None;
+    }
+
+    fn wait(
+        &mut self,
+        idle: Idle<'_>,
+        look: &mut dyn FnMut(&mut Spanning) -> Option<Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let (mut looks, mut wait) = (Looks::new(), Wait::default());
+        loop {
+            if let Some(outcome) = look(self) {
+                return outcome;
+            }
+            match self.tree.as_ref().filter(|_| self.awaits_leaders) {
+                Some(tree) => {
+                    idle();
+                    tree.carrier().rest(&mut wait);
+                }
+                None => {
+                    if looks.count() % IDLE_LOOKS == IDLE_LOOKS - 1 || looks.are_shared() {
+                        idle();
+                    }
+                    looks.rest();
+                }
+            }
+        }
     }
 }
 
@@ -357,13 +490,6 @@ fn form_local(
         Some(Ok(Heard::Again(_))) => Err("the group of its host did not form".to_owned()),
         Some(Err(why)) => Err(why),
     })
-}
-
-fn copy_part(all: &[u8], part: Range<usize>, to: *mut u8) -> Result<(), Failure> {
-    let part = all.get(part).ok_or(Failure::GroupMismatch)?;
-    // SAFETY: who made the operation has room for this part.
-    unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-    Ok(())
 }
 
 #[cfg(test)]
