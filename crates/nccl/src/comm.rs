@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A communicator, which is a live group, and its operations under way.
+//! A communicator, which is a group, and its operations under way.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Buffer, Elements, Member, Pending, Process, Queue, Shape, part_of_window};
+use selvedge_shm::aggregation::{Buffer, Elements, Pending, Process, Shape, part_of_window};
+use selvedge_transport::aggregation::Operations;
 
 use crate::exchange::{Handle, Listening, Meeting};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};
@@ -20,7 +21,7 @@ const BYTES: u32 = 16 << 10;
 pub struct Comm(Arc<Group>);
 
 /// The group's operations, which NCCL's threads begin and test.
-struct Group(Mutex<Queue>);
+struct Group(Mutex<Operations>);
 
 // SAFETY: it is not `Send` because of the addresses of operands and results. Those are the caller's buffers, which no thread owns.
 unsafe impl Send for Group {}
@@ -45,7 +46,7 @@ pub struct Window {
 
 impl Group {
     /// A thread that has panicked leaves the operations as they were.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Operations> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -61,13 +62,13 @@ impl Comm {
         let size = handles.len();
         let formed = Meeting::new(listening, handles, rank).and_then(|mut meeting| {
             let process = Process { rank, size, place: own_place(), refuses: None };
-            let shape = Shape { members: size as u32, credits: CREDITS, bytes: BYTES };
-            Member::form(&process, shape, &mut meeting)
+            let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
+            Operations::form(&process, shape, &mut meeting)
         });
         match formed {
-            Ok(member) => {
+            Ok(operations) => {
                 log::info(&format!("rank {rank} of {size} is in the group"));
-                Ok(Comm(Arc::new(Group(Mutex::new(Queue::new(member))))))
+                Ok(Comm(Arc::new(Group(Mutex::new(operations)))))
             }
             Err(reason) => {
                 log::warn(&format!("no group for rank {rank} of {size}: {reason}"));
@@ -121,8 +122,8 @@ impl Comm {
 
     /// How many ranks there are, and which this is.
     fn place(&self) -> (usize, usize) {
-        let queue = self.0.lock();
-        (queue.carrier().size(), queue.carrier().rank())
+        let operations = self.0.lock();
+        (operations.size(), operations.rank())
     }
 
     fn begin(&self, pending: Pending, bytes: usize, what: &'static str) -> Request {
@@ -148,11 +149,11 @@ impl Window {
 impl Request {
     /// How many bytes it was about, once it is over. None: it is not.
     pub fn test(&self) -> Option<Result<usize, Error>> {
-        let mut queue = self.group.lock();
-        if queue.outcome(self.number).is_none() {
-            queue.advance();
+        let mut operations = self.group.lock();
+        if operations.outcome(self.number).is_none() {
+            operations.advance();
         }
-        let outcome = queue.outcome(self.number)?;
+        let outcome = operations.outcome(self.number)?;
         Some(outcome.map(|()| self.bytes).map_err(|failure| {
             log::warn(&format!("{}: {failure}", self.what));
             error_of(failure)

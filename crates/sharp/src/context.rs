@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process as its caller describes it, and its communicators, each a live group.
+//! A process as its caller describes it, and its communicators, each a group.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
 use selvedge_job::own_place;
-use selvedge_shm::aggregation::{Exchange, Member, Process, Queue, Shape, log};
+use selvedge_shm::aggregation::{Exchange, Process, Shape, log};
+use selvedge_transport::aggregation::Operations;
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 
@@ -23,7 +24,7 @@ pub struct Context {
 
 /// `struct sharp_coll_comm`.
 pub struct Comm {
-    queue: Mutex<Queue>,
+    operations: Mutex<Operations>,
     hides_errors: bool,
 }
 
@@ -56,17 +57,17 @@ impl Context {
         };
         let mut exchange = ByCaller { context: self, callbacks, rank, size };
         let process = Process { rank, size, place: own_place(), refuses: None };
-        let shape = Shape { members: size as u32, credits: CREDITS, bytes: BYTES };
+        let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
         let hides_errors = self.config.flags & HIDE_ERRORS != 0;
-        match Member::form(&process, shape, &mut exchange) {
-            Ok(member) => {
+        match Operations::form(&process, shape, &mut exchange) {
+            Ok(operations) => {
                 log::info(|| {
                     format!(
                         "[group of process {}] group size:{size} rank:{rank} quota: (osts:{CREDITS} user_data_per_ost:{BYTES})",
                         self.world_rank
                     )
                 });
-                Ok(Comm { queue: Mutex::new(Queue::new(member)), hides_errors })
+                Ok(Comm { operations: Mutex::new(operations), hides_errors })
             }
             Err(reason) => {
                 if !hides_errors {
@@ -80,8 +81,8 @@ impl Context {
 
 impl Comm {
     /// The group's operations. A thread that has panicked leaves them as they were.
-    pub fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    pub fn operations(&self) -> MutexGuard<'_, Operations> {
+        self.operations.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Reports the failure of an operation.

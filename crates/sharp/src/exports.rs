@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use selvedge_shm::aggregation::{Member, Pending, Shape};
+use selvedge_shm::aggregation::{Pending, Shape};
+use selvedge_transport::aggregation::Operations;
 
 use crate::context::{BYTES, CREDITS, Comm, Context};
 use crate::interface::{
@@ -152,12 +153,12 @@ unsafe fn begin<S>(
     comm: *mut Comm,
     spec: *const S,
     what: &'static str,
-    operation: unsafe fn(&S, &Member) -> Result<Pending, Error>,
+    operation: unsafe fn(&S, &Operations) -> Result<Pending, Error>,
 ) -> Result<Request, Error> {
     // SAFETY: by this function's contract.
     let (comm, spec) = unsafe { (given(comm)?, given(spec)?) };
     // SAFETY: the caller keeps the buffers until the operation is over.
-    let pending = unsafe { operation(spec, comm.queue().member())? };
+    let pending = unsafe { operation(spec, &comm.operations())? };
     Ok(Request::begin(comm, pending, what))
 }
 

@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
-use selvedge_shm::aggregation::{Buffer, Elements, Member, Pending, part_of_window};
+use selvedge_shm::aggregation::{Buffer, Elements, Pending, part_of_window};
+use selvedge_transport::aggregation::Operations;
 
 use crate::interface::{BcastSpec, DATA_BUFFER, DataDesc, Error, GatherSpec, MEM_TYPE_CUDA, MEM_TYPE_HOST, ReduceSpec};
 
@@ -82,13 +83,13 @@ fn bytes_of(elements: &Elements, length: usize) -> Result<usize, Error> {
     length.checked_mul(elements.size_bytes()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)
 }
 
-fn root_of(root: c_int, member: &Member) -> Result<usize, Error> {
-    usize::try_from(root).ok().filter(|&root| root < member.size()).ok_or(Error::Invalid)
+fn root_of(root: c_int, group: &Operations) -> Result<usize, Error> {
+    usize::try_from(root).ok().filter(|&root| root < group.size()).ok_or(Error::Invalid)
 }
 
 /// # Safety
 /// The buffers of the description stay until the operation is over.
-pub unsafe fn allreduce(spec: &ReduceSpec, _: &Member) -> Result<Pending, Error> {
+pub unsafe fn allreduce(spec: &ReduceSpec, _: &Operations) -> Result<Pending, Error> {
     let elements = elements(spec)?;
     let bytes = bytes_of(&elements, spec.length)?;
     let buffer = Buffer { from: memory(&spec.sbuf_desc, bytes)?, to: memory(&spec.rbuf_desc, bytes)? };
@@ -98,11 +99,11 @@ pub unsafe fn allreduce(spec: &ReduceSpec, _: &Member) -> Result<Pending, Error>
 
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn reduce(spec: &ReduceSpec, member: &Member) -> Result<Pending, Error> {
-    let (elements, root) = (elements(spec)?, root_of(spec.root, member)?);
+pub unsafe fn reduce(spec: &ReduceSpec, group: &Operations) -> Result<Pending, Error> {
+    let (elements, root) = (elements(spec)?, root_of(spec.root, group)?);
     let bytes = bytes_of(&elements, spec.length)?;
     let from = memory(&spec.sbuf_desc, bytes)?;
-    let to = if root == member.rank() { memory(&spec.rbuf_desc, bytes)? } else { std::ptr::null_mut() };
+    let to = if root == group.rank() { memory(&spec.rbuf_desc, bytes)? } else { std::ptr::null_mut() };
     // SAFETY: by this function's contract.
     Ok(unsafe { Pending::reduce(&elements, root, Buffer { from, to }, bytes) })
 }
@@ -112,27 +113,27 @@ pub unsafe fn reduce(spec: &ReduceSpec, member: &Member) -> Result<Pending, Erro
 ///
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn reduce_scatter(spec: &ReduceSpec, member: &Member) -> Result<Pending, Error> {
+pub unsafe fn reduce_scatter(spec: &ReduceSpec, group: &Operations) -> Result<Pending, Error> {
     let elements = elements(spec)?;
     let each = bytes_of(&elements, spec.length)?;
-    let bytes = each.checked_mul(member.size()).ok_or(Error::Invalid)?;
+    let bytes = each.checked_mul(group.size()).ok_or(Error::Invalid)?;
     let (each, window) = match spec.sbuf_desc.length {
         0 => (each, 0..bytes),
         length if length == bytes => (each, 0..bytes),
-        length => (spec.rbuf_desc.length, window_of(spec.offset, length, spec.rbuf_desc.length, member)?),
+        length => (spec.rbuf_desc.length, window_of(spec.offset, length, spec.rbuf_desc.length, group)?),
     };
     if window.len() % elements.size_bytes() != 0 || each % elements.size_bytes() != 0 {
         return Err(Error::Invalid);
     }
-    let own = part_of_window(&window, each, member.rank());
+    let own = part_of_window(&window, each, group.rank());
     let buffer = Buffer { from: memory(&spec.sbuf_desc, window.len())?, to: memory(&spec.rbuf_desc, own.len())? };
     // SAFETY: by this function's contract.
     Ok(unsafe { Pending::reduce_scatter(&elements, buffer, window.len(), own) })
 }
 
 /// A window of the vector of which each process has so many bytes.
-fn window_of(offset: usize, length: usize, each: usize, member: &Member) -> Result<Range<usize>, Error> {
-    let whole = each.checked_mul(member.size()).ok_or(Error::Invalid)?;
+fn window_of(offset: usize, length: usize, each: usize, group: &Operations) -> Result<Range<usize>, Error> {
+    let whole = each.checked_mul(group.size()).ok_or(Error::Invalid)?;
     let end = offset.checked_add(length).filter(|&end| end <= whole && length != 0).ok_or(Error::Invalid)?;
     Ok(offset..end)
 }
@@ -142,7 +143,7 @@ fn window_of(offset: usize, length: usize, each: usize, member: &Member) -> Resu
 ///
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn allgather(spec: &GatherSpec, member: &Member) -> Result<Pending, Error> {
+pub unsafe fn allgather(spec: &GatherSpec, group: &Operations) -> Result<Pending, Error> {
     // Callers may leave the kinds of memory unset (NCCL's plugin). Only what they surely say of a device's is refused.
     if spec.sbuf_desc.mem_type == MEM_TYPE_CUDA && spec.rbuf_desc.mem_type == MEM_TYPE_CUDA {
         return Err(Error::NotSupported);
@@ -150,13 +151,13 @@ pub unsafe fn allgather(spec: &GatherSpec, member: &Member) -> Result<Pending, E
     let source = DataDesc { mem_type: MEM_TYPE_HOST, ..spec.sbuf_desc };
     let result = DataDesc { mem_type: MEM_TYPE_HOST, ..spec.rbuf_desc };
     let each = source.length;
-    let bytes = each.checked_mul(member.size()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)?;
+    let bytes = each.checked_mul(group.size()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)?;
     if result.length == 0 || result.length >= bytes {
         let buffer = Buffer { from: memory(&source, each)?, to: memory(&result, bytes)? };
         // SAFETY: by this function's contract.
         return Ok(unsafe { Pending::allgather(buffer, each) });
     }
-    let window = window_of(spec.offset, result.length, each, member)?;
+    let window = window_of(spec.offset, result.length, each, group)?;
     let buffer = Buffer { from: memory(&source, 0)?, to: memory(&result, window.len())? };
     // SAFETY: by this function's contract.
     Ok(unsafe { Pending::allgather_window(buffer, each, window) })
@@ -164,8 +165,8 @@ pub unsafe fn allgather(spec: &GatherSpec, member: &Member) -> Result<Pending, E
 
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn bcast(spec: &BcastSpec, member: &Member) -> Result<Pending, Error> {
-    let root = root_of(spec.root, member)?;
+pub unsafe fn bcast(spec: &BcastSpec, group: &Operations) -> Result<Pending, Error> {
+    let root = root_of(spec.root, group)?;
     if spec.size == 0 {
         return Err(Error::Invalid);
     }

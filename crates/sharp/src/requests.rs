@@ -5,6 +5,7 @@ use std::ffi::c_int;
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::Pending;
+use selvedge_shm::looks::Looks;
 
 use crate::context::Comm;
 use crate::interface::{Error, SUCCESS};
@@ -19,7 +20,7 @@ pub struct Request {
 impl Request {
     /// Begins an operation.
     pub fn begin(comm: &Comm, pending: Pending, what: &'static str) -> Request {
-        let number = comm.queue().add(pending);
+        let number = comm.operations().add(pending);
         Request { comm, number, what }
     }
 
@@ -30,12 +31,12 @@ impl Request {
     pub unsafe fn test(&self) -> Option<c_int> {
         // SAFETY: by this function's contract.
         let comm = unsafe { &*self.comm };
-        let mut queue = comm.queue();
-        if queue.outcome(self.number).is_none() {
-            queue.advance();
+        let mut operations = comm.operations();
+        if operations.outcome(self.number).is_none() {
+            operations.advance();
         }
-        let outcome = queue.outcome(self.number);
-        drop(queue);
+        let outcome = operations.outcome(self.number);
+        drop(operations);
         outcome.map(|outcome| match outcome {
             Ok(()) => SUCCESS,
             Err(failure) => {
@@ -50,17 +51,14 @@ impl Request {
     /// # Safety
     /// As for [`Request::test`].
     pub unsafe fn wait(&self) -> c_int {
-        for turn in 1u32.. {
+        let mut looks = Looks::new();
+        loop {
             // SAFETY: by this function's contract.
             if let Some(code) = unsafe { self.test() } {
                 return code;
             }
-            match turn % 256 {
-                0 => std::thread::yield_now(),
-                _ => std::hint::spin_loop(),
-            }
+            looks.rest();
         }
-        Error::General as c_int
     }
 
     /// The caller needs it no more. One that is not over is carried on by the communicator's other operations.
@@ -69,7 +67,7 @@ impl Request {
     /// As for [`Request::test`].
     pub unsafe fn end(&self) {
         // SAFETY: by this function's contract.
-        unsafe { &*self.comm }.queue().take(self.number);
+        unsafe { &*self.comm }.operations().take(self.number);
     }
 }
 
