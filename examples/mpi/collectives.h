@@ -439,13 +439,12 @@ static inline void know_hosts(MPI_Comm comm, int size, int *host)
     for (int rank = 0; rank < size; rank++) host[rank] = host[rank] * hosts / ranks;
 }
 
-/* What one process computes in the order of the ranks, and of the hosts. On one host the communicator may have been freed. */
-static const unsigned char *expected(const struct kind *kind, int op, size_t count, uint64_t seed, MPI_Comm comm, int size)
+/* What one process computes in the order of the ranks of a host, and of the hosts. */
+static inline const unsigned char *expected_on(const struct kind *kind, int op, size_t count, uint64_t seed, const int *host, int size)
 {
     unsigned char *into = scratch(0, count * kind->bytes), *with = scratch(1, count * kind->bytes);
     unsigned char *here = scratch(2, count * kind->bytes);
-    int host[RANKS_MAX], done[RANKS_MAX] = {0};
-    know_hosts(comm, size, host);
+    int done[RANKS_MAX] = {0};
     for (int first = 0; first < size; first++) {
         if (done[host[first]]++) continue;
         kind->fill(first == 0 ? into : here, count, first, seed, op);
@@ -457,6 +456,13 @@ static const unsigned char *expected(const struct kind *kind, int op, size_t cou
         if (first != 0) kind->reduce(into, here, count, op);
     }
     return into;
+}
+
+static const unsigned char *expected(const struct kind *kind, int op, size_t count, uint64_t seed, MPI_Comm comm, int size)
+{
+    int host[RANKS_MAX];
+    know_hosts(comm, size, host);
+    return expected_on(kind, op, count, seed, host, size);
 }
 
 static inline void hex(char *to, const unsigned char *from, size_t bytes)

@@ -13,7 +13,7 @@
  *   errors       wrong arguments, and ranks that disagree, give error codes, and the communicator still works;
  *   threads      MPI_THREAD_MULTIPLE: threads with a communicator each. Only if it is named.
  *
- *     mpicc -O2 examples/mpi/nonblocking.c -o nonblocking -lm -lpthread && selvedge mpirun -n 4 ./nonblocking [exact] [part]...
+ *     mpicc -O2 examples/mpi/nonblocking.c -o nonblocking -lm -lpthread && selvedge mpirun -n 4 ./nonblocking [exact] [hosts=N] [part]...
  *
  * Runs all parts, or those that are named. Any number of ranks up to 64. Ends with an error when a result is wrong. `exact`: results have
  * the bits of the ranks' order, as where our library carries the operations out.
@@ -34,7 +34,7 @@ struct started {
     MPI_Comm comm;
     const struct kind *kind;
     int op, count, root, rank, size, in_place, first, part;
-    int counts[RANKS_MAX];
+    int counts[RANKS_MAX], host[RANKS_MAX]; /* The communicator may be freed before the operation is over. */
     enum layout layout, sent;
     MPI_Aint block;
     uint64_t seed;
@@ -72,6 +72,7 @@ static struct started *begin(MPI_Comm comm, enum form form, const struct kind *k
     *o = (struct started){.form = form, .comm = comm, .kind = kind, .op = op, .count = count, .seed = seed, .request = MPI_REQUEST_NULL};
     MPI_Comm_rank(comm, &o->rank);
     MPI_Comm_size(comm, &o->size);
+    know_hosts(comm, o->size, o->host);
     uint64_t common = mix(seed), own = mix(common + (uint64_t)o->rank);
     o->root = (int)((common >> 16) % (unsigned)o->size);
     o->in_place = common >> 8 & 1;
@@ -173,7 +174,7 @@ static void end(struct started *o)
     if (is_reduction(o->form)) {
         size_t whole = (size_t)count * o->kind->bytes;
         if (o->form != REDUCE || rank == o->root) {
-            const unsigned char *want = expected(o->kind, o->op, (size_t)count, o->seed, MPI_COMM_NULL, size) + (size_t)o->first * o->kind->bytes;
+            const unsigned char *want = expected_on(o->kind, o->op, (size_t)count, o->seed, o->host, size) + (size_t)o->first * o->kind->bytes;
             unsigned char *got = scratch(1, whole);
             memcpy(got, data, (size_t)o->part * o->kind->bytes);
             long wrong = o->kind->differs(got, want, (size_t)o->part);
@@ -678,6 +679,7 @@ int main(int argc, char **argv)
     int named = 0, provided, is_named[PARTS] = {0};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "exact") == 0) exact = 1;
+        sscanf(argv[i], "hosts=%d", &hosts);
         for (int p = 0; p < PARTS; p++)
             if (strcmp(argv[i], parts[p].name) == 0) is_named[p] = 1, named++;
     }
