@@ -3,10 +3,13 @@
  * Collective operations of UCC over libsharp_coll: all types and operations that UCC passes to its transport for SHARP, in processes that
  * this program forks, against a sequential reduction.
  *
- * usage: collectives PROCESSES. Exit status 0 if all results are right. UCC has to be told to use that transport (run.sh).
+ * usage: collectives PROCESSES [FIRST COUNT FILE]. With a file it forks COUNT of the processes, from number FIRST on; others of the program fork
+ * the rest, on hosts that see the same file, which has to be new. Exit status 0 if all results are right. UCC has to be told to use that transport
+ * (run.sh).
  */
 #include <ucc/api/ucc.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -278,19 +281,30 @@ static int member(void)
     return 0;
 }
 
+/* The file that the processes of all hosts map. Whoever comes first makes it as long as it is. */
+static int shared_file(const char *name)
+{
+    int file = open(name, O_RDWR | O_CREAT, 0600);
+    return file >= 0 && ftruncate(file, sizeof *common) == 0 ? file : -1;
+}
+
 int main(int argc, char **argv)
 {
     ranks = argc > 1 ? atoi(argv[1]) : 2;
-    if (ranks < 2 || ranks > RANKS_MAX) return fprintf(stderr, "usage: collectives PROCESSES, 2 to %d\n", RANKS_MAX), 2;
-    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int first = argc == 5 ? atoi(argv[2]) : 0, count = argc == 5 ? atoi(argv[3]) : ranks;
+    if (ranks < 2 || ranks > RANKS_MAX || first < 0 || count < 1 || first + count > ranks || (argc > 2 && argc != 5))
+        return fprintf(stderr, "usage: collectives PROCESSES [FIRST COUNT FILE], 2 to %d\n", RANKS_MAX), 2;
+    int file = argc == 5 ? shared_file(argv[4]) : -1;
+    if (argc == 5 && file < 0) return perror(argv[4]), 1;
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
     if (common == MAP_FAILED) return perror("mmap"), 1;
-    for (rank = 0; rank < ranks; rank++) {
+    for (rank = first; rank < first + count; rank++) {
         pid_t child = fork();
         if (child < 0) return perror("fork"), 1;
         if (child == 0) _exit(member());
     }
     int failed = 0;
-    for (int i = 0; i < ranks; i++) {
+    for (int i = 0; i < count; i++) {
         int status;
         if (wait(&status) < 0 || status != 0) failed = 1;
     }
