@@ -22,6 +22,7 @@ use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
+use crate::component;
 use crate::under_way::{self, Live};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
@@ -193,6 +194,9 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     }
     let group: &'static Known = Box::leak(Box::new(group.ok().map(Mutex::new)));
     known(|all| all.insert(comm, group));
+    if component::is_active() {
+        return Some(group);
+    }
     // Without the attribute a later communicator with this handle would find this group.
     let key = key(mpi);
     let is_set = key.is_some_and(|key| mpi.set_attribute(comm, key, ptr::from_ref(group).cast_mut().cast()).is_ok());
@@ -224,7 +228,12 @@ fn key(mpi: &'static Mpi) -> Option<c_int> {
 /// # Safety
 /// MPI calls it with a communicator and what `remember` has set there.
 unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
-    let comm = crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm));
+    end(crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm)));
+    SUCCESS
+}
+
+/// A communicator ends.
+pub fn end(comm: Handle) {
     if let Some(group) = known(|all| all.remove(&comm)) {
         FREED.fetch_add(1, AcqRel);
         if !under_way::keeps(group) {
@@ -232,7 +241,6 @@ unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_vo
             unsafe { free(group) };
         }
     }
-    SUCCESS
 }
 
 /// Ends a group.

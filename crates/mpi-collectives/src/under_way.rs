@@ -21,6 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{Idle, Member, Pending, Queue};
 
+use crate::component;
 use crate::groups::{self, Group, Known};
 use crate::mpi::{MPICH_DONE, MPICH_GOES_ON, Mpi};
 use crate::requests::Started;
@@ -148,7 +149,7 @@ fn carry_on_all() -> bool {
 }
 
 unsafe extern "C" fn in_open_mpi() -> c_int {
-    carry_on();
+    component::let_others_run(carry_on());
     0
 }
 
