@@ -12,7 +12,9 @@
  *    goes beneath.
  * 3. Before MPI_Init has ended, and when MPI_Finalize has begun to take things down, all calls go beneath: the library calls MPI's functions, which are
  *    not allowed then. All processes are there at the same operations.
- * 4. A request keeps its communicator, so that a failure reaches its error handler. The module ends with the communicator, and its group with it.
+ * 4. Operations that do not wait, of the communicator of an intercommunicator's local group, go beneath. The program has no such communicator, and
+ *    MPI_Comm_idup of the intercommunicator begins some there whenever a process makes progress, while the MPI carries out those that wait.
+ * 5. A request keeps its communicator, so that a failure reaches its error handler. The module ends with the communicator, and its group with it.
  *
  * Costs: some 5 ns a call, 110 bytes and two pointers a function and communicator, an allocation a request.
  */
@@ -56,6 +58,8 @@ struct selvedge_module {
     mca_coll_base_comm_coll_t beneath;
     /* A blocking operation is under way. */
     bool is_inside;
+    /* Whether it is that of the local group of an intercommunicator: found out at the first operation that does not wait. */
+    enum { UNKNOWN, NO, YES } is_of_inter;
 };
 
 /* When a function of a module has returned a request that is not over, the MPI keeps the program's operation and types behind its own fields: it writes
@@ -75,6 +79,18 @@ static bool may_enter(const struct selvedge_module *module, struct ompi_communic
     int32_t state = ompi_mpi_state;
     bool runs = state >= OMPI_MPI_STATE_INIT_COMPLETED && state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
     return runs && !module->is_inside && !ompi_comm_invalid(comm);
+}
+
+static bool may_start(struct selvedge_module *module, struct ompi_communicator_t *comm)
+{
+    if (module->is_of_inter == UNKNOWN) {
+        module->is_of_inter = NO;
+        for (int at = opal_pointer_array_get_size(&ompi_mpi_communicators); at-- > 0;) {
+            struct ompi_communicator_t *other = opal_pointer_array_get_item(&ompi_mpi_communicators, at);
+            if (other != NULL && OMPI_COMM_IS_INTER(other) && other->c_local_comm == comm) module->is_of_inter = YES;
+        }
+    }
+    return module->is_of_inter == NO && may_enter(module, comm);
 }
 
 #define LIST(...) __VA_ARGS__
@@ -99,7 +115,7 @@ static bool may_enter(const struct selvedge_module *module, struct ompi_communic
     static int i##name(LIST PARAMETERS struct ompi_communicator_t *comm, struct ompi_request_t **request, mca_coll_base_module_t *base) \
     { \
         struct selvedge_module *module = (struct selvedge_module *)base; \
-        int code = may_enter(module, comm) ? selvedge_coll_##name(LIST ARGUMENTS comm, request) : BENEATH; \
+        int code = may_start(module, comm) ? selvedge_coll_##name(LIST ARGUMENTS comm, request) : BENEATH; \
         if (code != BENEATH) return code; \
         return module->beneath.coll_i##name(LIST ARGUMENTS comm, request, module->beneath.coll_i##name##_module); \
     }
@@ -213,6 +229,7 @@ static int disable(mca_coll_base_module_t *base, struct ompi_communicator_t *com
 static void construct(struct selvedge_module *module)
 {
     module->is_inside = false;
+    module->is_of_inter = UNKNOWN;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
     EACH_OPERATION(CLEAR)

@@ -79,7 +79,9 @@ pub unsafe extern "C" fn selvedge_coll_is_for(version: *const c_char) -> bool {
     let text = library().map_or(String::new(), Mpi::version);
     let is_wanted = is_of_version(&text, &wanted);
     if !is_wanted {
-        log::info(|| format!("the component coll selvedge is for Open MPI {wanted}, and this is \"{text}\": it is not used"));
+        log::info(|| {
+            format!("the component coll selvedge is for Open MPI {wanted}, and this is \"{text}\": it is not used")
+        });
     }
     is_wanted
 }

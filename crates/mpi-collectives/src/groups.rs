@@ -21,8 +21,8 @@ use selvedge_shm::aggregation::{Exchange, Idle, Member, Pending, Process, SEVERA
 use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation;
 
-use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 use crate::component;
+use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 use crate::under_way::{self, Live};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
