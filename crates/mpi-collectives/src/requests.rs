@@ -143,8 +143,6 @@ const LOOK_EVERY: u32 = 16;
 /// Looks before a waiter lets others run, if each rank has a core and if not.
 const SPINS: u32 = 4000;
 const SPINS_SHARED: u32 = 4;
-/// How many looks of the MPI's take as long as those.
-const LOOKS_OF_THE_MPI: u32 = 400;
 
 thread_local! {
     static FAILED: RefCell<Vec<Failed>> = const { RefCell::new(Vec::new()) };
@@ -269,21 +267,12 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
     if code == SUCCESS { own } else { code }
 }
 
-/// Whether each rank has a core.
-fn have_cores() -> bool {
-    static HAVE_CORES: OnceLock<bool> = OnceLock::new();
-    *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true))
-}
-
-/// How often the MPI, which waits by itself, looks before it lets others run.
-pub fn looks_within_the_mpi() -> u32 {
-    if have_cores() { LOOKS_OF_THE_MPI } else { SPINS_SHARED }
-}
-
 /// Waits for requests by what looks at them once: Some with what the MPI said if that is all. None: no operation of this library is under way any
 /// more, so the MPI can wait. It would spin, and this gives its core to others, as calls that wait do: one of them may be the peer.
 pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
-    let spins = if have_cores() { SPINS } else { SPINS_SHARED };
+    static HAVE_CORES: OnceLock<bool> = OnceLock::new();
+    let have_cores = *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true));
+    let spins = if have_cores { SPINS } else { SPINS_SHARED };
     let mut looks = 0u32;
     while under_way::are_some() {
         let have_ended = under_way::carry_on();
