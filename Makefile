@@ -35,6 +35,9 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   mpich_preload     communicators and windows of shared memory: before MPICH
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload)
 
+# Open MPI 4.1's component for collective operations, where its headers for components are installed.
+COMPONENT := $(TREE)/lib/openmpi/mca_coll_selvedge.so
+
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
@@ -54,9 +57,9 @@ RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(S
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
-.PHONY: build demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
+.PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 setup:
 	@./setup.sh
@@ -76,6 +79,9 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
 	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
+
+component: | $(PRELOADED)
+	@CC="$(CC)" crates/mpi-collectives/mca/build.sh $(TREE)
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
 $(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
@@ -203,6 +209,7 @@ install: build
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
 	install -m 755 $(PROVIDER) $(PRELOADED) $(EXTOLL) $(PREFIX)/lib/libselvedge/
+	[ ! -f $(COMPONENT) ] || { install -d $(PREFIX)/lib/openmpi && install -m 755 $(COMPONENT) $(PREFIX)/lib/openmpi/; }
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
 	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libatoll.so

@@ -42,6 +42,8 @@ command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
 ldconfig -p | grep -q 'libibumad\.so\.3' || from_debian libibumad libibumad3 ibverbs-providers librdmacm1
 command -v fi_pingpong >/dev/null || from_debian fi_pingpong libfabric-bin
 has_oshmem || from_debian "Open MPI's OpenSHMEM" openmpi-bin libopenmpi-dev
+# For the MPI example in Fortran (tests/mpi).
+command -v gfortran >/dev/null || from_debian gfortran gfortran
 
 for family in openmpi mpich; do
     place=build/peers/$family

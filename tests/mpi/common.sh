@@ -95,7 +95,7 @@ over_hosts() {
     esac
 }
 
-# build MPI: the examples, into build/mpi/MPI. Global Arrays is a package of Debian's, made with its Open MPI.
+# build MPI: the examples, into build/mpi/MPI. The one in Fortran is built with Debian's. Global Arrays is a package of Debian's, made with its Open MPI.
 build() {
     into=$tree/mpi/$1
     mkdir -p "$into"
@@ -105,7 +105,12 @@ build() {
             "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm -lpthread || return 1
         fi
     done
-    [ "$1" = debian ] && have_ga || return 0
+    [ "$1" = debian ] || return 0
+    made=$into/fortran
+    if have_fortran && { [ ! -x "$made" ] || [ examples/mpi/fortran.f90 -nt "$made" ]; }; then
+        "$(bin debian mpif90)" -std=f2008 -O2 -g -Wall -Werror examples/mpi/fortran.f90 -o "$made" || return 1
+    fi
+    have_ga || return 0
     made=$into/lennard_jones
     if [ ! -x "$made" ] || [ -n "$(find examples/ga/lennard_jones.c -newer "$made")" ]; then
         "$(bin debian mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror examples/ga/lennard_jones.c -o "$made" \
@@ -113,6 +118,7 @@ build() {
     fi
 }
 
+have_fortran() { command -v gfortran >/dev/null && [ -x "$(bin debian mpif90)" ]; }
 have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*/libarmci-openmpi.a >/dev/null 2>&1; }
 
 # leftovers: files that ended jobs left in shared memory. Names that begin with a dot are bookkeeping, and stay.

@@ -12,7 +12,7 @@ use selvedge_shm::aggregation::{Buffer, Elements, Pending, log};
 use crate::mpi::{Handle, Mpi, SUCCESS, library};
 use crate::requests::Request;
 use crate::under_way::Group;
-use crate::{groups, types, under_way};
+use crate::{component, groups, types, under_way};
 
 /// A call of an operation.
 #[derive(Clone, Copy)]
@@ -116,7 +116,10 @@ impl Call {
     #[cold]
     fn failed(&self, failure: Failure) -> c_int {
         self.log(failure);
-        self.mpi.fail(self.comm, self.mpi.err_other())
+        match component::is_active() {
+            true => self.mpi.err_other(),
+            false => self.mpi.fail(self.comm, self.mpi.err_other()),
+        }
     }
 
     pub fn log(&self, failure: Failure) {

@@ -20,6 +20,7 @@ use selvedge_shm::aggregation::{Exchange, Process, Shape, log};
 use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation::Operations;
 
+use crate::component;
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 use crate::under_way::{self, Group};
 
@@ -143,6 +144,9 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     }
     let group: &'static Known = Box::leak(Box::new(group.ok().map(Mutex::new)));
     known(|all| all.insert(comm, group));
+    if component::is_active() {
+        return Some(group);
+    }
     // Without the attribute a later communicator with this handle would find this group.
     let key = key(mpi);
     let is_set = key.is_some_and(|key| mpi.set_attribute(comm, key, ptr::from_ref(group).cast_mut().cast()).is_ok());
@@ -169,7 +173,12 @@ fn key(mpi: &'static Mpi) -> Option<c_int> {
 /// # Safety
 /// MPI calls it with a communicator and what `remember` has set there.
 unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
-    let comm = crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm));
+    end(crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm)));
+    SUCCESS
+}
+
+/// A communicator ends.
+pub fn end(comm: Handle) {
     if let Some(group) = known(|all| all.remove(&comm)) {
         FREED.fetch_add(1, AcqRel);
         if !under_way::keeps(group) {
@@ -177,7 +186,6 @@ unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_vo
             unsafe { free(group) };
         }
     }
-    SUCCESS
 }
 
 /// Ends a group.

@@ -10,6 +10,8 @@
 //! | `MPI_Ibarrier` and the other non-blocking forms | as the blocking ones, with a request of the MPI's |
 //! | `MPI_Wait`, `MPI_Test` and the others that complete requests | by the MPI; failures of such requests are reported |
 //!
+//! Under Open MPI 4.1 a component of the MPI's calls the same operations ([`component`]); then the functions above only pass calls on.
+//!
 //! A call goes on to the MPI where a group cannot do it: processes on several hosts, intercommunicators, operations of the program's own,
 //! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
 //!
@@ -21,10 +23,12 @@
 //! | [`calls`] | the operations |
 //! | [`under_way`] | those that are started and not waited for, and who carries them on |
 //! | [`requests`] | their requests |
+//! | [`component`] | what Open MPI's component calls |
 //!
 //! Reductions are in the order of the processes, so a result has the same bits in every run, for every length.
 
 mod calls;
+mod component;
 mod groups;
 mod mpi;
 mod requests;
@@ -56,7 +60,8 @@ macro_rules! export {
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: this function has the same contract.
             #[allow(unused_unsafe)]
-            if let Some(code) = unsafe { $call } {
+            let done = if component::is_active() { None } else { unsafe { $call } };
+            if let Some(code) = done {
                 return code;
             }
             static NEXT: Next = Next::new();

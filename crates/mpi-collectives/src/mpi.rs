@@ -3,7 +3,7 @@
 //!
 //! A handle is passed as a register holds it. MPICH's are of 32 bits, and the upper half of the register is anything: [`Mpi::handle`] clears it.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -67,6 +67,7 @@ pub struct Mpi {
     comm_set_attr: unsafe extern "C" fn(Handle, c_int, *mut c_void) -> c_int,
     comm_call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
     allgather: unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle) -> c_int,
+    get_library_version: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int,
     query_thread: unsafe extern "C" fn(*mut c_int) -> c_int,
     iprobe: unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void) -> c_int,
     type_size: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
@@ -115,6 +116,7 @@ fn find() -> Option<Mpi> {
             comm_set_attr: symbol(handle, c"PMPI_Comm_set_attr")?,
             comm_call_errhandler: symbol(handle, c"PMPI_Comm_call_errhandler")?,
             allgather: symbol(handle, c"PMPI_Allgather")?,
+            get_library_version: symbol(handle, c"PMPI_Get_library_version")?,
             query_thread: symbol(handle, c"PMPI_Query_thread")?,
             iprobe: symbol(handle, c"PMPI_Iprobe")?,
             type_size: symbol(handle, c"PMPI_Type_size")?,
@@ -210,6 +212,16 @@ impl Mpi {
         let place = usize::try_from(rank).and_then(|rank| Ok((rank, usize::try_from(size)?)));
         let place = place.ok().filter(|(rank, size)| rank < size).ok_or(self.err_other())?;
         Ok((is_inter == 0).then_some(place))
+    }
+
+    /// What the MPI says that it is. May be asked before `MPI_Init`.
+    pub fn version(&self) -> String {
+        // The longest that either MPI has is 8 KiB.
+        let (mut text, mut length) = (vec![0u8; 16 << 10], 0);
+        // SAFETY: there is room for the text, and for its length.
+        let outcome = checked(unsafe { (self.get_library_version)(text.as_mut_ptr().cast(), &mut length) });
+        text.truncate(if outcome.is_ok() { usize::try_from(length).unwrap_or(0) } else { 0 });
+        String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned()
     }
 
     /// Whether several threads may call the MPI at once (MPI 4.1, 11.6).

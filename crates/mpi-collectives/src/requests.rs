@@ -6,6 +6,8 @@
 //! which a generalized request belongs. So for the MPI such a request has succeeded, with a tag that no message has; and the calls that
 //! complete requests, which this library has too, look for it ([`report`]).
 //!
+//! The component of Open MPI has requests of its own ([`component`]), whose failures the MPI reports as it should.
+//!
 //! Cost of those calls in a program without such requests: a load.
 
 use std::cell::RefCell;
@@ -17,6 +19,7 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_shm::looks::Looks;
 
 use crate::calls::{After, Call};
+use crate::component;
 use crate::groups::{self, Known};
 use crate::mpi::{Handle, Kind, Mpi, SUCCESS};
 use crate::under_way;
@@ -59,13 +62,15 @@ impl Request {
     ) -> Result<Started, c_int> {
         let progress = Mutex::new(Progress { outcome: Ok(()), after, failed: None });
         let state = Box::into_raw(Box::new(Request { call, group, progress }));
-        // SAFETY: `free` ends what this makes, and each is called with it.
-        let begun = unsafe { call.mpi.start_request((query, free, cancel), state.cast(), handle) };
+        let begun = match component::requests() {
+            // SAFETY: by this function's contract.
+            Some(requests) => unsafe { requests.begin(call.comm, handle) }.ok_or(call.mpi.err_other()),
+            // SAFETY: `free` ends what this makes, and each is called with it.
+            None => unsafe { call.mpi.start_request((query, free, cancel), state.cast(), handle) }
+                .inspect(|_| _ = OPEN.fetch_add(1, Relaxed)),
+        };
         match begun {
-            Ok(request) => {
-                OPEN.fetch_add(1, Relaxed);
-                Ok(Started { state, request })
-            }
+            Ok(request) => Ok(Started { state, request }),
             Err(code) => {
                 // SAFETY: the MPI has not taken it.
                 let request = unsafe { Box::from_raw(state) };
@@ -77,6 +82,24 @@ impl Request {
         }
     }
 
+    /// The operation is over: what the program gets is put in its place. Once.
+    fn finish(&self) -> Option<Failed> {
+        let Request { call, group, .. } = *self;
+        let mut progress = self.progress();
+        let failed = |code, failure| Failed { call, group, code, failure };
+        match (progress.outcome, progress.after.take()) {
+            (Err(failure), after) => {
+                if let Some(after) = after {
+                    after.release(call.mpi);
+                }
+                Some(failed(call.mpi.err_other(), Some(failure)))
+            }
+            // SAFETY: the program's buffers are there until it has heard that the operation is over.
+            (Ok(()), Some(after)) => unsafe { after.finish(call.mpi) }.err().map(|code| failed(code, None)),
+            (Ok(()), None) => None,
+        }
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,6 +108,17 @@ impl Request {
 impl Started {
     /// The operation is over.
     pub fn end(self, outcome: Result<(), Failure>) {
+        if let Some(requests) = component::requests() {
+            // SAFETY: `begin` has made it, and nobody else has it.
+            let state = unsafe { Box::from_raw(self.state.cast_mut()) };
+            state.progress().outcome = outcome;
+            let failed = state.finish();
+            if let Some(Failed { call, failure: Some(failure), .. }) = failed {
+                call.log(failure);
+            }
+            // SAFETY: the component has given it, and it ends once.
+            return unsafe { requests.end(self.request, failed.map_or(SUCCESS, |failed| failed.code)) };
+        }
         // SAFETY: the MPI frees it after the request is complete.
         let state = unsafe { &*self.state };
         let mpi = state.call.mpi;
@@ -115,23 +149,10 @@ thread_local! {
 unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
     // SAFETY: `begin` has made it, and it is not freed.
     let request = unsafe { &*state.cast::<Request>() };
-    let Request { call, group, .. } = *request;
+    let failed = request.finish();
     let mut progress = request.progress();
-    let failed = |code, failure| Failed { call, group, code, failure };
-    match (progress.outcome, progress.after.take()) {
-        (Err(failure), after) => {
-            progress.failed = Some(failed(call.mpi.err_other(), Some(failure)));
-            if let Some(after) = after {
-                after.release(call.mpi);
-            }
-        }
-        (Ok(()), Some(after)) => {
-            // SAFETY: the program's buffers are there until it has heard that the operation is over.
-            progress.failed = unsafe { after.finish(call.mpi) }.err().map(|code| failed(code, None));
-        }
-        (Ok(()), None) => {}
-    }
-    Status::of(call.mpi.kind, if progress.failed.is_some() { FAILED_TAG } else { UNDEFINED }).write(status);
+    progress.failed = progress.failed.or(failed);
+    Status::of(request.call.mpi.kind, if progress.failed.is_some() { FAILED_TAG } else { UNDEFINED }).write(status);
     SUCCESS
 }
 

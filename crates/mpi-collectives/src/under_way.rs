@@ -22,6 +22,7 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{Idle, Pending};
 use selvedge_transport::aggregation::Operations;
 
+use crate::component;
 use crate::groups::{self, Known};
 use crate::mpi::{MPICH_DONE, MPICH_GOES_ON, Mpi};
 use crate::requests::Started;
@@ -168,7 +169,7 @@ fn carry_on_all() -> bool {
 }
 
 unsafe extern "C" fn in_open_mpi() -> c_int {
-    carry_on();
+    component::let_others_run(carry_on());
     0
 }
 

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 pub use shell::{Shell, shell_word};
-pub use variables::{PROVIDER, Target, Variable, preload, variables};
+pub use variables::{PROVIDER, Target, Variable, libraries, variables};
 
 /// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
@@ -47,7 +47,7 @@ MPIR_CVAR_DEBUG_SUMMARY=1 (MPICH).";
 pub fn main(args: Args) -> Result<ExitCode> {
     let provider = provider_directory(&prefix()?)?;
     let mut variables = variables(args.target, &provider)?;
-    variables.extend(preload(args.target, &provider));
+    variables.extend(libraries(args.target, &provider));
     print!("{}", args.shell.lines(&variables)?);
     Ok(ExitCode::SUCCESS)
 }

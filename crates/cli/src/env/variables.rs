@@ -17,7 +17,8 @@
 //! windows of shared memory all the same. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a
 //! warning.
 //!
-//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host.
+//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 finds a component that leads there, too
+//! ([`component`]), and that takes over where it is for the very version of the MPI.
 //!
 //! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that it names
 //! already. In a simulated machine the simulator sets `LD_PRELOAD`.
@@ -121,9 +122,38 @@ fn preloaded_files(target: Target) -> &'static [&'static str] {
     }
 }
 
+/// What brings our libraries into the processes.
+pub fn libraries(target: Target, provider_directory: &Path) -> impl Iterator<Item = Variable> {
+    preload(target, provider_directory).into_iter().chain(component(target, provider_directory))
+}
+
+/// The directories in which Open MPI looks for components: its own, those that the user has named, and ours if the tree has one. The user's own
+/// directory is last: Open MPI ends its search at one that is not there. None: it would end our name at a colon.
+fn component(target: Target, provider_directory: &Path) -> Option<Variable> {
+    let directory = provider_directory.parent()?.join("openmpi");
+    let is_there = target == Target::Openmpi && directory.join("mca_coll_selvedge.so").is_file();
+    if !is_there || directory.as_os_str().as_encoded_bytes().contains(&b':') {
+        return None;
+    }
+    let before = std::env::var_os(COMPONENT_PATH).unwrap_or_default();
+    Some(Variable { name: COMPONENT_PATH, value: component_path(&directory, &before) })
+}
+
+const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
+
+fn component_path(ours: &Path, before: &OsStr) -> OsString {
+    if before.is_empty() {
+        return [OsStr::new("SYSTEM_DEFAULT"), ours.as_os_str(), OsStr::new("USER_DEFAULT")].join(OsStr::new(":"));
+    }
+    if std::env::split_paths(before).any(|directory| directory == ours) {
+        return before.to_owned();
+    }
+    [ours.as_os_str(), before].join(OsStr::new(":"))
+}
+
 /// The variable that loads our libraries before the C library and before the MPI. None: this tree has none of them, or their path has a
 /// space or a colon, at which the loader would end the name.
-pub fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
+fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
     let files = preloaded_files(target).iter().map(|file| provider_directory.join(file)).filter(|file| file.is_file());
     let files: Vec<_> = files.collect();
     let splits = |file: &PathBuf| file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte));
@@ -155,7 +185,17 @@ mod tests {
     }
 
     #[test]
+    fn our_component_is_found_beside_others() {
+        let value = |before: &str| component_path(Path::new("/opt/openmpi"), OsStr::new(before));
+        assert_eq!(value(""), "SYSTEM_DEFAULT:/opt/openmpi:USER_DEFAULT");
+        assert_eq!(value("/a:/b"), "/opt/openmpi:/a:/b");
+        assert_eq!(value(value("/a").to_str().unwrap()), value("/a"));
+        assert_eq!(value(value("").to_str().unwrap()), value(""));
+    }
+
+    #[test]
     fn a_tree_without_the_library_does_without() {
+        assert_eq!(libraries(Target::Openmpi, Path::new("/nowhere/lib")).count(), 0);
         assert_eq!(preload(Target::Mpich, Path::new("/nowhere")), None);
         assert_eq!(preload(Target::Mpich, Path::new("/no where")), None);
     }

@@ -154,7 +154,7 @@ impl LaunchPlan {
             choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
         let provider = env::provider_directory(&env::prefix()?)?;
         let mut variables = env::variables(family.target(), &provider)?;
-        variables.extend(env::preload(family.target(), &provider));
+        variables.extend(env::libraries(family.target(), &provider));
         if family == Family::Openmpi && rustix::process::geteuid().is_root() {
             if verbose {
                 say("Open MPI refuses to run as root unless two variables allow it: they are set");

@@ -112,6 +112,23 @@ fn the_library_for_ranks_is_preloaded() {
     }
 }
 
+/// Open MPI finds the component beside its own, and only if the tree has it.
+#[test]
+fn open_mpi_finds_the_component_of_the_tree() {
+    let tree = Tree::new("component");
+    let said = |whom: &str| {
+        let mut command = tree.command("openmpi", &["env", whom]);
+        Ended::from(command.env_remove("OMPI_MCA_mca_base_component_path").output().unwrap()).out
+    };
+    assert!(!said("openmpi").contains("component_path"));
+    fs::create_dir_all(tree.file("tree/lib/openmpi")).unwrap();
+    fs::write(tree.file("tree/lib/openmpi/mca_coll_selvedge.so"), "").unwrap();
+    let value = format!("SYSTEM_DEFAULT:{}:USER_DEFAULT", tree.file("tree/lib/openmpi").display());
+    for (whom, is_open_mpi) in [("openmpi", true), ("mpich", false), ("ofi", false)] {
+        assert_eq!(said(whom).contains(&value), is_open_mpi, "{whom}");
+    }
+}
+
 #[test]
 fn a_tree_without_the_provider_prints_nothing() {
     let tree = Tree::new("none");

@@ -15,7 +15,7 @@ use super::batch::{Batch, turn_ms};
 use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
 use crate::bench::record::Measurement;
-use crate::env::{Target, Variable, preload, provider_directory, variables};
+use crate::env::{Target, Variable, libraries, provider_directory, variables};
 use crate::mpirun::Family;
 
 /// A run may take its estimated time times the factor, plus the extra time, before it is ended.
@@ -55,7 +55,7 @@ impl Provider {
     pub fn variables(&self, target: Target) -> Result<Vec<Variable>> {
         let place = self.directory.as_deref().unwrap_or(Path::new(""));
         let mut all = variables(target, place)?;
-        all.extend(self.directory.as_deref().and_then(|place| preload(target, place)));
+        all.extend(self.directory.iter().flat_map(|place| libraries(target, place)));
         if !self.is_ours() {
             all.retain(|variable| variable.name != "FI_PROVIDER_PATH");
             // Ours is named together with those that carry its links.
