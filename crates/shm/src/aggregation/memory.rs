@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::reduction::Kernel;
@@ -18,7 +18,7 @@ use selvedge_nic::aggregation::reduction::Kernel;
 use super::log;
 use super::segment::MemberPlace;
 use crate::os::{cma, copy};
-use crate::peer_files::{PeerFiles, within};
+use crate::peer_files::{PeerFiles, SharedFile, within};
 
 /// Bytes that are reduced at once: they stay in the first-level cache. Where a block takes system calls, more.
 const BLOCK_BYTES: usize = 8 << 10;
@@ -31,6 +31,22 @@ pub(super) enum Reach {
     Mapped(*mut u8),
     /// By cross-memory attach.
     Attached { pid: u32, address: u64 },
+}
+
+/// Where so many bytes at an address of a process are in this one. None: they are not.
+pub type FindMapped = Box<dyn Fn(u32, u64, usize) -> Option<*mut u8> + Send + Sync>;
+
+static FIND_MAPPED: OnceLock<FindMapped> = OnceLock::new();
+
+/// Says what the front door has mapped of other processes' memory, besides memory files. What it finds of this process's memory, the others find,
+/// too. Called once, before this process joins a group.
+pub fn know_mapped(find: FindMapped) {
+    let _ = FIND_MAPPED.set(find);
+}
+
+/// What the front door has mapped of a process.
+fn find_mapped(pid: u32, address: u64, bytes: usize) -> Option<*mut u8> {
+    FIND_MAPPED.get().and_then(|find| find(pid, address, bytes))
 }
 
 /// What this process has mapped of the other members' memory.
@@ -68,6 +84,9 @@ impl Memories {
         }
         let place = &places[member];
         let pid = pid_of(place);
+        if let Some(start) = find_mapped(pid, address, bytes) {
+            return Reach::Mapped(start);
+        }
         match self.files[member].find(&place.files, pid, address, bytes as u64) {
             Some(start) => Reach::Mapped(start),
             None => Reach::Attached { pid, address },
@@ -177,12 +196,12 @@ fn failed(pid: u32, error: &cma::CmaError) -> Failure {
     Failure::Lost
 }
 
-/// Whether a range of this process's memory is in a file that others can map.
+/// Whether the other members can map, or have mapped, a range of this process's memory.
 pub(super) fn is_shared(place: &MemberPlace, address: u64, bytes: usize) -> bool {
-    place
-        .files
-        .iter()
-        .any(|file| within(address.wrapping_sub(file.base.load(Relaxed)), bytes as u64, file.bytes.load(Relaxed)))
+    let file_has = |file: &SharedFile| {
+        within(address.wrapping_sub(file.base.load(Relaxed)), bytes as u64, file.bytes.load(Relaxed))
+    };
+    place.files.iter().any(file_has) || find_mapped(pid_of(place), address, bytes).is_some()
 }
 
 /// What this process has mapped of the process with this word: once for all groups.

@@ -44,5 +44,6 @@ pub use carrying_on::Idle;
 pub use collectives::{Buffer, Elements, Pending, What, part_of_window};
 pub use forming::{Exchange, Forming, Heard, Process, SEVERAL_HOSTS};
 pub use member::{Member, Notes};
+pub use memory::know_mapped;
 pub use queue::{Carries, Entry, Queue};
 pub use segment::{Card, OpenError, Shape, SharedGroup};
