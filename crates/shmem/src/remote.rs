@@ -150,7 +150,7 @@ impl World {
 
     /// The address here of a checked address at a PE; None if it is not mapped.
     #[inline(always)]
-    fn mapped_at(&self, place: SymAddress, pe: usize) -> Option<*mut u8> {
+    pub(crate) fn mapped_at(&self, place: SymAddress, pe: usize) -> Option<*mut u8> {
         let in_memory = place.portal == PORTAL_MEMORY;
         let here = self.maps(pe) && (in_memory || self.data_mapped);
         if !here || (self.nics[pe].window.get().is_none() && self.attach(pe).is_none()) {

@@ -20,6 +20,7 @@ use selvedge_transport::process::ProcessError;
 use selvedge_transport::{Interface, Opened, Process, Symmetric};
 
 use crate::check::{self, Call};
+use crate::collective::by_nodes::tell_groups;
 use crate::collective::sync::barrier_all;
 use crate::world::address::set_root;
 use crate::world::commands::Commands;
@@ -27,7 +28,7 @@ use crate::world::contexts::Contexts;
 use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::Layout;
-use crate::world::peer::{Peer, PeerNic};
+use crate::world::peer::{MemoryStart, Peer, PeerNic};
 use crate::world::teams::Teams;
 use crate::world::{self, World, world};
 use crate::{info, mapped};
@@ -70,7 +71,9 @@ fn start(level: i32) -> Result<(), StartError> {
         let world = match world::made() {
             Some(world) => world,
             None => {
-                let world = world::keep(make_world()?);
+                let (world, starts) = make_world()?;
+                let world = world::keep(world);
+                tell_groups(world, starts);
                 info::announce(world);
                 // SAFETY: `at_exit` is a function of this object with the signature that `atexit` asks for. libc calls
                 // it when the process exits or the object is unloaded, so while its code is mapped.
@@ -195,8 +198,8 @@ pub unsafe fn query_initialized(_call: Call, initialized: *mut c_int) {
 
 // ---- Making the world --------------------------------------------------------------------------------------------
 
-/// Makes the world, all but the barrier that ends the start.
-fn make_world() -> Result<World, StartError> {
+/// Makes the world, all but the barrier that ends the start. Also where the memory of each PE begins.
+fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     let process = Process::current()?;
     let (me, n_pes) = (process.rank() as usize, process.size() as usize);
     check::set_up(me, check::variable("DEBUG").is_some());
@@ -237,6 +240,9 @@ fn make_world() -> Result<World, StartError> {
         memory_mapped: memory_mapped.into(),
         counters: max_counters.into(),
         cores: process.settings.cores as u64,
+        pid: std::process::id().into(),
+        root: symmetric.base() as u64,
+        data_at: sizes.data.bytes.start,
     };
     let records = own.exchange(&process)?;
     own.check(&records)?;
@@ -247,7 +253,8 @@ fn make_world() -> Result<World, StartError> {
     let is_near = |record: &StartRecord| record.id >> 32 == own.id >> 32;
     let root = symmetric.base() as usize;
     let oversubscribed = is_oversubscribed(&records);
-    Ok(World {
+    let starts = records.iter().map(StartRecord::memory).collect();
+    let world = World {
         me,
         n_pes,
         oversubscribed,
@@ -274,7 +281,8 @@ fn make_world() -> Result<World, StartError> {
         symmetric,
         process,
         opened,
-    })
+    };
+    Ok((world, starts))
 }
 
 /// Whether any host has more PEs than cores. All PEs find the same, so they choose the same ways to synchronise.
@@ -286,7 +294,7 @@ fn is_oversubscribed(records: &[StartRecord]) -> bool {
     records.iter().any(|record| pes_of_hosts.get(&(record.id >> 32)).is_some_and(|&pes| pes > record.cores))
 }
 
-/// The record that a PE sends to all others at the start: 9 words.
+/// The record that a PE sends to all others at the start: 12 words.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct StartRecord {
@@ -302,9 +310,13 @@ struct StartRecord {
     counters: u64,
     /// Cores that it may use.
     cores: u64,
+    pid: u64,
+    /// Where its symmetric memory, and its static data, begin.
+    root: u64,
+    data_at: u64,
 }
 
-const START_RECORD_WORDS: usize = 9;
+const START_RECORD_WORDS: usize = 12;
 
 impl StartRecord {
     /// Sends this record to all PEs and returns the records of all.
@@ -319,6 +331,9 @@ impl StartRecord {
             self.memory_mapped,
             self.counters,
             self.cores,
+            self.pid,
+            self.root,
+            self.data_at,
         ];
         let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let all = process.exchange(&own)?;
@@ -335,9 +350,16 @@ impl StartRecord {
                 memory_mapped: next(),
                 counters: next(),
                 cores: next(),
+                pid: next(),
+                root: next(),
+                data_at: next(),
             }
         };
         Ok(all.chunks_exact(START_RECORD_WORDS * 8).map(record).collect())
+    }
+
+    fn memory(&self) -> MemoryStart {
+        MemoryStart { pid: self.pid as u32, root: self.root, data: self.data_at }
     }
 
     /// Refuses records that differ in what all PEs must have in common.
@@ -380,6 +402,9 @@ mod tests {
             memory_mapped: 0,
             counters: 0,
             cores,
+            pid: 0,
+            root: 0,
+            data_at: 0,
         };
         assert!(!is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1)]));
         assert!(is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1), at(1, 1)]), "host 1 has one core");

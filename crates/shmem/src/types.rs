@@ -9,14 +9,38 @@
 //! 2. Layout and size are C's on this machine. Alignment is not guaranteed: a program may pass the address of two
 //!    floats to `shmem_put64`. So elements behind a pointer of C are moved as bytes, or read and written unaligned.
 
-/// An element of symmetric memory: plain data that is valid for any bits.
-pub trait Element: Copy + 'static {}
+use selvedge_transport::nic::arithmetic::Datatype;
 
-macro_rules! elements {
-    ($($type:ty)*) => { $(impl Element for $type {})* };
+/// An element of symmetric memory: plain data that is valid for any bits.
+pub trait Element: Copy + 'static {
+    /// What the NIC calls the type. None: its arithmetic does not have it.
+    const DATATYPE: Option<Datatype>;
 }
 
-elements! { i8 i16 i32 i64 u8 u16 u32 u64 u128 f32 f64 LongDouble Complex<f32> Complex<f64> }
+macro_rules! elements {
+    ($($type:ty: $datatype:expr;)*) => {
+        $(impl Element for $type {
+            const DATATYPE: Option<Datatype> = $datatype;
+        })*
+    };
+}
+
+elements! {
+    i8: Some(Datatype::Int8);
+    i16: Some(Datatype::Int16);
+    i32: Some(Datatype::Int32);
+    i64: Some(Datatype::Int64);
+    u8: Some(Datatype::Uint8);
+    u16: Some(Datatype::Uint16);
+    u32: Some(Datatype::Uint32);
+    u64: Some(Datatype::Uint64);
+    u128: None;
+    f32: Some(Datatype::Float);
+    f64: Some(Datatype::Double);
+    LongDouble: Some(Datatype::LongDouble);
+    Complex<f32>: Some(Datatype::FloatComplex);
+    Complex<f64>: Some(Datatype::DoubleComplex);
+}
 
 /// C's `long double`: on x86-64 ten bytes of x87 extended precision and six of padding. Rust has no such number. The
 /// library only moves it, and the NIC's arithmetic computes with it.

@@ -8,7 +8,7 @@
 //! | [`address`] | addresses in symmetric memory |
 //! | [`layout`], [`heap`] | the layout of the symmetric memory, and the blocks of its heap |
 //! | [`contexts`], [`counters`] | contexts, and counters of counting puts |
-//! | [`teams`], [`span`], [`step_numbers`] | teams, their PEs, and how far their collectives are |
+//! | [`teams`], [`span`], [`step_numbers`], [`group`] | teams, their PEs, how far their collectives are, and their aggregation nodes |
 //! | [`peer`], [`commands`] | another PE's memory and NIC; the memory that this PE offers to commands |
 //!
 //! They know neither the world nor each other's users. This file has what all calls need of the world: waiting, and
@@ -47,6 +47,7 @@ pub mod address;
 pub(crate) mod commands;
 pub(crate) mod contexts;
 pub(crate) mod counters;
+pub(crate) mod group;
 pub(crate) mod heap;
 pub(crate) mod layout;
 pub(crate) mod peer;

@@ -107,6 +107,13 @@ pub const VARIABLES: &[Variable] = &[
         text: "OpenSHMEM: the most counters of counting puts at once, the same at every PE.",
     },
     Variable {
+        name: "SELVEDGE_SHMEM_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "OpenSHMEM: collective operations of teams go through aggregation nodes where these are faster. 0 at one PE of a \
+               team: none of its do. SELVEDGE_LOG=info says why.",
+    },
+    Variable {
         name: "SELVEDGE_FI_LANE_MAX",
         values: "bytes, with K, M, G or T",
         default: "16K",

@@ -162,6 +162,7 @@ mod tests {
             ("SELVEDGE_SHARED_MALLOC", "0", "2"),
             ("SELVEDGE_YIELD_EVERY", "1", "often"),
             ("SELVEDGE_MPI_COLLECTIVES", "0", "2"),
+            ("SELVEDGE_SHMEM_COLLECTIVES", "0", "2"),
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
             ("SELVEDGE_LOG", "warn,selvedge_shm=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),

@@ -15,8 +15,11 @@
 
 use std::ffi::c_int;
 
+use selvedge_shm::aggregation::Pending;
+
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
+use crate::collective::by_nodes::{Kind, result_of};
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
 use crate::collective::tree::children;
@@ -73,6 +76,13 @@ pub(crate) unsafe fn broadcast_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, bytes, source, bytes) else { return REFUSED };
+    let memory = if members.me == root { source.cast_mut() } else { dest };
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process. At the root the memory is only read.
+    let operation = || unsafe { Pending::broadcast(root, memory, bytes) };
+    if let Some(outcome) = members.by_node(Kind::Broadcast, bytes, operation) {
+        return result_of(call, outcome);
+    }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     unsafe {

@@ -2,7 +2,8 @@
 //! Collect and fcollect (OpenSHMEM, "Collect").
 //!
 //! Data that fit into the slots of an exchange or of a tree are copied from there. Longer data are fetched from every
-//! member's source, between two steps. In a collect each member first announces how many bytes it has: with its data in
+//! member's source, between two steps. Where PEs have no memory of each other mapped, they go through an aggregation node
+//! (`by_nodes.rs`). In a collect each member first announces how many bytes it has: with its data in
 //! an exchange, through the tree, or in large teams in a word of its own area, which the others read.
 //!
 //! Invariant: that word is written again only in its owner's next collect, so after the step that ends this one.
@@ -13,11 +14,15 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
+use selvedge_shm::aggregation::{Buffer, Pending};
+
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
+use crate::collective::by_nodes::{Kind, result_of};
 use crate::collective::exchange::Contributions;
 use crate::collective::members::{Members, TeamMembers};
-use crate::collective::team_area::{AreaWord, HEAD_BYTES};
+use crate::collective::sync::sync_members;
+use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX};
 use crate::collective::tree::TreeBuffer;
 use crate::handles::Team;
 use crate::types::Element;
@@ -49,6 +54,12 @@ pub(crate) unsafe fn fcollect_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, bytes) else { return REFUSED };
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process.
+    let operation = || unsafe { Pending::allgather(Buffer { from: source, to: dest }, bytes) };
+    if let Some(outcome) = members.by_node(Kind::Gather, bytes, operation) {
+        return result_of(call, outcome);
+    }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     unsafe {
@@ -113,6 +124,10 @@ pub(crate) unsafe fn collect_among(
         Ok(source) => source,
         Err(()) => return REFUSED,
     };
+    // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
+    if let Some(done) = unsafe { collect_by_node(call, members, dest, source, bytes) } {
+        return done;
+    }
     match members.exchange_limit() {
         // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
         Some(limit) => unsafe { collect_in_one_step(call, members, dest, source, bytes, limit) },
@@ -132,6 +147,50 @@ pub(crate) unsafe fn collect_among(
             done
         }
     }
+}
+
+/// Members say their sizes to each other through the node. If all have as many bytes, the data go through it, too; else
+/// all data are fetched. None: the team's own algorithms do it.
+///
+/// # Safety
+/// As for [`collect_sized`].
+unsafe fn collect_by_node(
+    call: Call,
+    members: &TeamMembers<'_>,
+    dest: *mut u8,
+    source: Option<SymAddress>,
+    bytes: usize,
+) -> Option<c_int> {
+    if members.n > MEMBERS_MAX {
+        return None;
+    }
+    let (own, mut sizes) = (bytes as u64, [0u64; MEMBERS_MAX]);
+    let words = Buffer { from: (&raw const own).cast(), to: sizes.as_mut_ptr().cast() };
+    // SAFETY: both are on this stack. There are at most `MEMBERS_MAX` members.
+    let said =
+        members.by_node(Kind::Gather, size_of::<u64>(), || unsafe { Pending::allgather(words, size_of::<u64>()) })?;
+    if said.is_err() {
+        return Some(result_of(call, said));
+    }
+    let sizes = &sizes[..members.n];
+    let all_alike = sizes.iter().all(|&size| size == own);
+    if all_alike && bytes == 0 {
+        return Some(DONE);
+    }
+    if let (Some(source), true) = (source, all_alike) {
+        let all = bytes_of(call, bytes, members.n).and_then(|all| members.world.sym(call, "dest", dest, all));
+        let Some(dest) = all else { return Some(REFUSED) };
+        let data = Buffer { from: source.local(), to: dest.local() };
+        // SAFETY: the source was checked for `bytes`, and `dest` for those of all members.
+        let gathered = members.by_node(Kind::Gather, bytes, || unsafe { Pending::allgather(data, bytes) });
+        if let Some(outcome) = gathered {
+            return Some(result_of(call, outcome));
+        }
+    }
+    // SAFETY: the contract of this function. All members have said their sizes, so their sources are ready.
+    let done = unsafe { collect_sized(call, members, dest, source, |member| sizes[member] as usize) };
+    sync_members(members);
+    Some(done)
 }
 
 /// Sends the sizes through the tree, and data that fit. Longer data are fetched.

@@ -18,12 +18,14 @@
 //! 3. One thread at a time is in a collective call of a team ("Team-based collectives"), so plain loads and stores
 //!    suffice for its step numbers. Different teams share no state.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::check::Call;
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
 use crate::handles::Team;
 use crate::world::address::{SymAddress, SymOffset};
+use crate::world::group::Known;
 use crate::world::layout::team_area;
 use crate::world::step_numbers::StepNumbers;
 use crate::world::teams::TeamSlot;
@@ -59,6 +61,8 @@ pub struct TeamMembers<'a> {
     pub number: usize,
     pub area: TeamArea,
     pub step_numbers: &'a StepNumbers,
+    /// Its aggregation nodes.
+    pub(crate) group: &'a Mutex<Known>,
     /// World rank of the first member, and the distance from each member to the next.
     pub start: isize,
     pub stride: isize,
@@ -142,6 +146,7 @@ impl<'a> TeamMembers<'a> {
             number,
             area: TeamArea(team_area(number)),
             step_numbers: &slot.step_numbers,
+            group: &slot.group,
             start: span.start as isize,
             stride: span.stride as isize,
             n,

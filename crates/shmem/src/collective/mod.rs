@@ -6,6 +6,7 @@
 //! | [`arguments`] | the checked arguments of a call, and its results |
 //! | [`members`] | the members of a team, and the algorithm by which they synchronise |
 //! | [`team_area`] | the layout of the memory that they use |
+//! | [`by_nodes`] | what goes through aggregation nodes |
 //! | [`exchange`], [`tree`] | steps: every member gets all contributions; or one result comes down a tree |
 //! | [`sync`] | sync and barrier |
 //! | [`mod@broadcast`], [`mod@collect`], [`mod@alltoall`], [`mod@reduce`], [`scan`] | a collective each |
@@ -23,6 +24,7 @@
 pub mod alltoall;
 pub(crate) mod arguments;
 pub mod broadcast;
+pub(crate) mod by_nodes;
 pub mod collect;
 pub mod exchange;
 pub mod members;

@@ -11,12 +11,15 @@
 //! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, for
 //! AVX2 where the processor has it.
 
+use selvedge_shm::aggregation::Elements;
 use selvedge_transport::nic::arithmetic::{Datatype, Operation, apply};
 
 use crate::types::{Complex, Element, LongDouble};
 
 /// An operation on elements of one type.
 pub trait Operator<T: Element> {
+    /// What the NIC calls it.
+    const OPERATION: Operation;
     fn fold(left: T, right: T) -> T;
 }
 
@@ -41,12 +44,14 @@ pub struct Kernel {
     /// Size of an element.
     pub size: usize,
     combine: unsafe fn(*mut u8, *const u8, *const u8, usize),
+    /// What the NIC calls it. None: it has no such type.
+    reduction: Option<(Operation, Datatype)>,
 }
 
 impl Kernel {
     #[inline(always)]
     pub const fn of<T: Element, O: Operator<T>>() -> Kernel {
-        Kernel { size: size_of::<T>(), combine: combine_all::<T, O> }
+        Kernel { size: size_of::<T>(), combine: combine_all::<T, O>, reduction: reduction_of::<T, O>() }
     }
 
     /// `into = left op right`, element by element.
@@ -61,6 +66,12 @@ impl Kernel {
         unsafe { (self.combine)(into, left, right, count) }
     }
 
+    /// The reduction of an aggregation node. None: it has none.
+    #[inline]
+    pub fn elements(self) -> Option<Elements> {
+        self.reduction.and_then(|(operation, datatype)| Elements::of_values(operation, datatype))
+    }
+
     /// `left = left op right`, element by element.
     ///
     /// # Safety
@@ -70,6 +81,14 @@ impl Kernel {
         // SAFETY: the contract of this function: `count` elements at each pointer, which do not overlap or are the
         // same.
         unsafe { (self.combine)(left, left, right, count) }
+    }
+}
+
+/// What the NIC calls an operation on elements of a type.
+const fn reduction_of<T: Element, O: Operator<T>>() -> Option<(Operation, Datatype)> {
+    match T::DATATYPE {
+        Some(datatype) => Some((O::OPERATION, datatype)),
+        None => None,
     }
 }
 
@@ -120,12 +139,29 @@ unsafe fn combine_each<T: Element, O: Operator<T>>(into: *mut T, left: *const T,
     }
 }
 
+macro_rules! operation_named {
+    (And) => {
+        Operation::Band
+    };
+    (Or) => {
+        Operation::Bor
+    };
+    (Xor) => {
+        Operation::Bxor
+    };
+    ($other:ident) => {
+        Operation::$other
+    };
+}
+
 macro_rules! operators {
     ($types:tt: $($operator:ident |$left:ident, $right:ident| $result:expr;)*) => {
         $(operators!(@ $types $operator |$left, $right| $result);)*
     };
     (@ ($($type:ty)*) $operator:ident |$left:ident, $right:ident| $result:expr) => {
         $(impl Operator<$type> for $operator {
+            const OPERATION: Operation = operation_named!($operator);
+
             #[inline(always)]
             fn fold($left: $type, $right: $type) -> $type {
                 $result
@@ -168,6 +204,8 @@ operators! { (LongDouble):
 macro_rules! complex {
     ($($part:ty: $datatype:ident)*) => {
         $(impl Operator<Complex<$part>> for Sum {
+            const OPERATION: Operation = Operation::Sum;
+
             #[inline(always)]
             fn fold(left: Complex<$part>, right: Complex<$part>) -> Complex<$part> {
                 Complex { re: left.re + right.re, im: left.im + right.im }
@@ -175,6 +213,8 @@ macro_rules! complex {
         }
 
         impl Operator<Complex<$part>> for Prod {
+            const OPERATION: Operation = Operation::Prod;
+
             #[inline(always)]
             fn fold(left: Complex<$part>, right: Complex<$part>) -> Complex<$part> {
                 let re = left.re * right.re - left.im * right.im;

@@ -22,8 +22,11 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use selvedge_shm::aggregation::{Buffer, Pending};
+
 use crate::check::Call;
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
+use crate::collective::by_nodes::{Kind, result_of};
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::op::{And, Kernel, Operator};
 use crate::collective::tree::TreeBuffer;
@@ -71,6 +74,15 @@ pub(crate) unsafe fn reduce_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, bytes, source, bytes) else { return REFUSED };
+    if let Some(elements) = kernel.elements() {
+        let buffer = Buffer { from: source, to: dest };
+        // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+        // process. The clause of the reductions says that they are the same or do not overlap.
+        let operation = || unsafe { Pending::allreduce(&elements, buffer, bytes) };
+        if let Some(outcome) = members.by_node(Kind::Reduce, bytes, operation) {
+            return result_of(call, outcome);
+        }
+    }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process. The clause of the reductions says that they are the same or do not overlap.
     unsafe {

@@ -8,8 +8,11 @@
 
 use std::ffi::c_int;
 
+use selvedge_shm::aggregation::Pending;
+
 use crate::check::Call;
 use crate::collective::arguments::{DONE, REFUSED};
+use crate::collective::by_nodes::Kind;
 use crate::collective::members::{Members as _, TeamMembers};
 use crate::handles::Team;
 use crate::order;
@@ -18,8 +21,18 @@ use crate::order;
 #[inline]
 pub fn sync(call: Call, team: Team) -> c_int {
     let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
-    members.sync();
+    sync_members(&members);
     DONE
+}
+
+/// Returns when all members have called it.
+#[inline(always)]
+pub(crate) fn sync_members(members: &TeamMembers<'_>) {
+    // A group that has ended cannot: the other algorithm waits for whoever has not come.
+    match members.by_node(Kind::Sync, 0, Pending::barrier) {
+        Some(Ok(())) => {}
+        _ => members.sync(),
+    }
 }
 
 #[inline]
@@ -31,5 +44,5 @@ pub fn sync_all(call: Call) {
 pub fn barrier_all(call: Call) {
     let Some(members) = TeamMembers::find(call, Team::WORLD) else { return };
     order::quiet_all(members.world);
-    members.sync();
+    sync_members(&members);
 }

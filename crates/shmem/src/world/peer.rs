@@ -39,6 +39,14 @@ impl Default for Peer {
     }
 }
 
+/// Where a PE's memory begins in its own process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryStart {
+    pub pid: u32,
+    pub root: u64,
+    pub data: u64,
+}
+
 /// The NIC of a PE.
 pub(crate) struct PeerNic {
     /// Its Portals id.

@@ -15,9 +15,11 @@ use std::ffi::c_int;
 use std::sync::atomic::{
     AtomicI32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Mutex, PoisonError};
 
 use crate::check::{self, Call};
 use crate::handles::Team;
+use crate::world::group::Known;
 use crate::world::layout::TEAM_AREAS;
 use crate::world::span::Span;
 use crate::world::step_numbers::StepNumbers;
@@ -65,6 +67,7 @@ pub(crate) struct TeamSlot {
     me: AtomicI32,
     num_contexts: AtomicI32,
     pub step_numbers: StepNumbers,
+    pub group: Mutex<Known>,
 }
 
 /// All teams of this PE.
@@ -132,6 +135,7 @@ impl Teams {
     /// Ends the team of a number, if there is one, and gives the number back.
     pub fn give(&self, number: usize) {
         self.slots[number].handle.store(0, Release);
+        self.slots[number].leave_group();
         self.taken.fetch_and(!(1 << number), AcqRel);
     }
 
@@ -152,6 +156,7 @@ impl Teams {
                 self.give(number);
             }
         }
+        self.slots.iter().for_each(TeamSlot::leave_group);
     }
 }
 
@@ -179,6 +184,11 @@ impl TeamSlot {
         self.num_contexts.store(num_contexts, Relaxed);
         self.step_numbers.reset();
         self.handle.store(team.0, Release);
+    }
+
+    /// Ends the team's part in its group.
+    fn leave_group(&self) {
+        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Known::Nothing;
     }
 
     /// The PEs of the team.
