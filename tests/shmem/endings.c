@@ -213,6 +213,22 @@ CASE(killed, 3, "a PE that is killed ends the job with 137", .flags = OWN_INIT, 
     shmem_barrier_all();
 }
 
+CASE(killed_in_a_reduction, 3, "or while the others reduce, who then get an error or are ended", .flags = OWN_INIT, .status = 137,
+     .prints = "was killed by SIGKILL")
+{
+    static long source, dest;
+    int failed = 0;
+    start();
+    check_works();
+    for (int i = 0; !failed; i++) {
+        if (me() == 1 && i == 100) raise(SIGKILL);
+        source = i;
+        failed = shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &dest, &source, 1);
+    }
+    CHECK_OP(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &dest, &source, 1), !=, 0);
+    _exit(0);
+}
+
 CASE(aborted, 3, "a PE that aborts ends the job with 134", .flags = OWN_INIT, .status = 134,
      .prints = "was killed by SIGABRT")
 {

@@ -209,6 +209,54 @@ fn a_killed_pe_leaves_no_files() {
     }
 }
 
+/// The others are left alone, and none waits for the PE that is gone: the launcher does not have to end the job.
+#[test]
+fn a_pe_that_is_killed_ends_the_others_reductions_in_a_node() {
+    let ended = job(3, &["--keep-going", "--path", "cma"], &[], endings(), "killed_in_a_reduction");
+    assert_eq!(ended.code, Some(137), "{}", ended.err);
+    for pe in [0, 2] {
+        let report = format!("PE {pe}: shmem_long_sum_reduce: ");
+        assert_eq!(ended.lines_with(&report).len(), 1, "{}", ended.err);
+    }
+    assert!(ended.lines_with("timeout").is_empty(), "{}", ended.err);
+}
+
+#[test]
+fn the_log_says_of_each_team_whether_it_has_nodes() {
+    let nodes = program("nodes", "nodes_log", &[]);
+    let said = |arguments: &[&str], variables: &[(&str, &str)], case: &str, part: &str| {
+        let variables = [&[("SELVEDGE_LOG", "info")], variables].concat();
+        let ended = job(2, arguments, &variables, &nodes, case);
+        ended.assert_well();
+        ended.lines_with(part).len()
+    };
+    let through = "go through aggregation nodes";
+    let (world, own) = ("SHMEM_TEAM_WORLD, PE 0 of 2: its collective operations ", "are OpenSHMEM's own: ");
+    let cma = &["--path", "cma"];
+    assert_eq!(said(cma, &[], "disagreement", &format!("{world}{through}")), 1);
+    let off = format!("{world}{own}SELVEDGE_SHMEM_COLLECTIVES is 0");
+    assert_eq!(said(cma, &[("SELVEDGE_SHMEM_COLLECTIVES", "0")], "in_the_order_of_pes", &off), 1);
+    assert_eq!(said(cma, &[], "refused_by_one", &format!("{world}{own}process 1 takes no part")), 1);
+    // The world and 31 of 40 teams have one, twice.
+    assert_eq!(said(cma, &[], "more_teams_than_groups", through), 1 + 2 * 31);
+    assert_eq!(said(cma, &[], "more_teams_than_groups", "as many groups as it may"), 2 * 2 * 9);
+    assert_eq!(said(&[], &[], "more_teams_than_groups", through), if cores() < 2 { 0 } else { 1 + 2 * 31 });
+}
+
+/// Cores that this process may use, and so the PEs of a job.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Every collective by the library's own algorithms, over commands of the NIC.
+#[test]
+fn without_nodes_collectives_are_the_librarys_own() {
+    for family in ["reductions", "collect", "broadcast", "teams"] {
+        let off = &[("SELVEDGE_SHMEM_COLLECTIVES", "0")];
+        all_cases(family, &format!("{family}_own"), &[], &["--path", "cma"], off);
+    }
+}
+
 #[test]
 fn a_failure_under_keep_going_leaves_the_others_alone() {
     let ended = job(3, &["--keep-going"], &[], endings(), "status_after_finalize");
@@ -216,27 +264,27 @@ fn a_failure_under_keep_going_leaves_the_others_alone() {
 }
 
 /// Runs every case of the family, in a program with these flags.
-fn all_cases(family: &str, name: &str, flags: &[&str], arguments: &[&str]) {
+fn all_cases(family: &str, name: &str, flags: &[&str], arguments: &[&str], variables: &[(&str, &str)]) {
     let program = program(family, name, flags);
     for Case { name: case, ranks, .. } in Case::list(&program).expect("a list of cases") {
-        let ended = job(ranks, arguments, &[], &program, &case);
+        let ended = job(ranks, arguments, variables, &program, &case);
         assert_eq!(ended.code, Some(0), "{name} {case}: {}{}", ended.out, ended.err);
     }
 }
 
 #[test]
 fn static_objects_of_a_program_at_a_fixed_address() {
-    all_cases("data_segment", "data_segment_fixed", &["-no-pie", "-fno-pie"], &[]);
+    all_cases("data_segment", "data_segment_fixed", &["-no-pie", "-fno-pie"], &[], &[]);
 }
 
 #[test]
 fn static_objects_of_a_program_at_a_fixed_address_by_commands() {
-    all_cases("data_segment", "data_segment_fixed_cma", &["-no-pie", "-fno-pie"], &["--path", "cma"]);
+    all_cases("data_segment", "data_segment_fixed_cma", &["-no-pie", "-fno-pie"], &["--path", "cma"], &[]);
 }
 
 #[test]
 fn static_objects_of_a_program_bound_at_once() {
-    all_cases("data_segment", "data_segment_now", &["-pie", "-fPIE", "-O2", "-Wl,-z,now,-z,relro"], &[]);
+    all_cases("data_segment", "data_segment_now", &["-pie", "-fPIE", "-O2", "-Wl,-z,now,-z,relro"], &[], &[]);
 }
 
 #[test]

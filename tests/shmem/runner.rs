@@ -83,8 +83,8 @@ fn variants() -> Vec<Variant> {
         live("cma", &["--path", "cma"]),
         Variant { long: true, ..live("bounce", &["--path", "bounce"]) },
         live("host", &["--mode", "host"]),
-        Variant { long: true, ..live("hosts", &[APART]) },
-        Variant { long: true, ..live("pairs", &["env", "RANKS_OF_HOST=2", APART]) },
+        Variant { long: true, environment: over_links("hosts"), ..live("hosts", &[APART]) },
+        Variant { long: true, environment: over_links("pairs"), ..live("pairs", &["env", "RANKS_OF_HOST=2", APART]) },
         Variant { offers: VIRTUAL_TIME, without: &[NOT_SIMULATED], ..variant("simulated", simulator) },
     ]
 }
@@ -93,6 +93,11 @@ fn live(name: &'static str, arguments: &'static [&'static str]) -> Variant {
     let limit = CASE_LIMIT_S.to_string();
     let launcher = vec![tree::launcher().into(), "run".into(), "--timeout".into(), limit.into()];
     variant(name, Start::Launcher(launcher, arguments))
+}
+
+/// The PEs are on one host, and would have aggregation nodes there. Their collectives are to take the links.
+fn over_links(name: &'static str) -> Vec<(&'static str, OsString)> {
+    vec![("SHMEM_TESTS_VARIANT", name.into()), ("SELVEDGE_SHMEM_COLLECTIVES", "0".into())]
 }
 
 fn other(words: &str) -> Variant {
