@@ -31,21 +31,26 @@ fn main() -> ExitCode {
             inputs: vec![library, header("velo2.h"), header("rma2.h"), header("velorun.h"), header("atoll.h")],
             variants: vec![
                 live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
-                live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN),
+                Variant { long: true, ..live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN) },
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
                 Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
-                Variant { offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
+                Variant { long: true, offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", machine("extoll-ht400", &[])) },
                 Variant { offers: DRIVEN, ..Variant::new("simulated-credits", machine("extoll-ht400", CREDITS)) },
-                Variant { offers: SIMULATED, ..Variant::new("simulated-atoll", machine("atoll", &[])) },
+                Variant { long: true, offers: SIMULATED, ..Variant::new("simulated-atoll", machine("atoll", &[])) },
                 keeping("locks", &["--path", "auto", "--mode", "nic"], KEPT_INDEPENDENT),
-                keeping("locks-host", &["--path", "auto", "--mode", "host"], KEPT),
+                Variant { long: true, ..keeping("locks-host", &["--path", "auto", "--mode", "host"], KEPT) },
                 Variant {
                     offers: KEPT,
                     without: NOT_KEPT,
                     ..Variant::new("simulated-locks", machine("extoll-ht400", KEEPS))
                 },
-                Variant { offers: KEPT, without: NOT_KEPT, ..Variant::new("simulated-node-locks", keeping_node()) },
+                Variant {
+                    long: true,
+                    offers: KEPT,
+                    without: NOT_KEPT,
+                    ..Variant::new("simulated-node-locks", keeping_node())
+                },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,

@@ -123,7 +123,8 @@ fn our_variants() -> Result<Vec<Variant>, String> {
     let mut variants = vec![program("system", &[])];
     let wheel = tree::workspace().join(WHEEL);
     if wheel.exists() {
-        variants.push(program("wheel", &[("LD_PRELOAD", wheel.into()), ("FI_TEST_PLAINLY", "1".into())]));
+        let plainly = [("LD_PRELOAD", wheel.into()), ("FI_TEST_PLAINLY", "1".into())];
+        variants.push(Variant { long: true, ..program("wheel", &plainly) });
     } else {
         eprintln!("only under the system's libfabric: {WHEEL} is missing (`make peers`)");
     }
@@ -141,6 +142,7 @@ fn our_variants() -> Result<Vec<Variant>, String> {
             ..program("hosts", &[("FI_TEST_APART", "1".into())])
         },
         Variant {
+            long: true,
             offers: OURS_SIMULATED,
             without: &[NOT_SIMULATED, NOT_ANSWERED],
             ..ours("simulated", simulator("cluster", false), &[])

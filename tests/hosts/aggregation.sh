@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# MPI programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"): nodes that `selvedge run`
+# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"): nodes that `selvedge run`
 # starts, and those of `selvedge manager` and `selvedge aggregator`, under the launcher of each MPI. Then ends: an aggregation node, the manager, a rank
 # are killed. The program checks its results itself.
 #
@@ -109,6 +109,35 @@ for mpi in $mpis; do
     says "process 0 of 6: its collective operations go through aggregation nodes of 3 hosts"
 done
 
+# Ranks that test in a loop take the cores from the nodes, so this is done under one MPI.
+mpi=$(echo $mpis | cut -d' ' -f1)
+ends "$(version "$mpi"), 6 ranks, without waiting" 0 launch "$mpi" ours 6 "$limit" "$tree/mpi/$mpi/nonblocking" exact hosts=3 messages comms
+says "the non-blocking ones, too"
+
+# Stock UCC, two processes a host (tests/ucc/run.sh installs and builds it). It takes processes with the same number for one, as test hosts are of one
+# machine: so each host has other numbers.
+ucc() {
+    site=$(echo "$tree"/ucc/lib/python3*/site-packages)
+    running=
+    for number in 1 2 3; do
+        "$hosts" on "$SELVEDGE_TEST_HOSTS" "$number" env UCC_CLS=basic UCC_CL_BASIC_TLS=ucp,sharp,self UCX_TLS=tcp,self \
+            UCC_TL_SHARP_MIN_TEAM_SIZE=2 UCC_TL_SHARP_TEAM_MAX_PPN=64 UCC_TL_SHARP_TUNE=inf UCC_TL_SHARP_USE_RCACHE=n \
+            LD_LIBRARY_PATH="$site/libucx/lib:$tree/lib/sharp:$site/nvidia/libcal/cu12/lib" \
+            sh -c 'for i in $(seq $(($1 * 50))); do /bin/true; done; shift; exec timeout 100 "$@"' ucc "$number" \
+            "$tree/ucc/collectives" 6 $((2 * number - 2)) 2 "$work/ucc" >"$work/ucc$number" 2>&1 &
+        running="$running $!"
+    done
+    status=0
+    # shellcheck disable=SC2086  # numbers of processes
+    for one in $running; do wait "$one" || status=$?; done
+    cat "$work"/ucc[123]
+    return $status
+}
+if [ -x "$tree/ucc/collectives" ]; then
+    ends "UCC over libsharp_coll, 6 processes" 0 ucc
+    says "group size:6"
+fi
+
 # The manager is killed while a job runs: the job goes on. It comes back with its state, and has the job.
 kill_manager() {
     await "$work/printed" "process 0 of 6: its collective operations go through"
@@ -116,7 +145,6 @@ kill_manager() {
     sleep 0.5
     start_manager
 }
-mpi=$(echo $mpis | cut -d' ' -f1)
 before kill_manager
 ends "$(version "$mpi"), the manager is killed and comes back" 0 program mix
 wait "$killer"

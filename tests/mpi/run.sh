@@ -86,8 +86,7 @@ accesses() {
 # of the ranks, to the bit.
 reductions() {
     options="--aggregation --env SELVEDGE_AGGREGATION_BYTES=1G --env SELVEDGE_LOG=info"
-    # There the non-blocking operations are the MPI's, beside blocking ones of the switches.
-    simulated nonblocking blocking messages
+    simulated nonblocking exact blocking messages
     simulated collectives exact types user comms mix
     options=
     count=$(grep -c 'collective operations go through aggregation nodes' "$printed.errors1")

