@@ -12,7 +12,7 @@
 //!
 //! Under Open MPI 4.1 a component of the MPI's calls the same operations ([`component`]); then the functions above only pass calls on.
 //!
-//! A call goes on to the MPI where a group cannot do it: processes on several hosts, intercommunicators, operations of the program's own,
+//! A call goes on to the MPI where a group cannot do it: processes on several hosts without nodes, intercommunicators, operations of the program's own,
 //! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
 //!
 //! | file | what |

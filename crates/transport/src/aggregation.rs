@@ -5,7 +5,7 @@
 //! ```text
 //! grant of the job (a file, or the manager's) ──> Aggregation: a NIC with memberships
 //!                                  │ Group::form: join, until all members have joined
-//! Pending ──> Group::complete ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
+//! Pending ──> Running ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
 //! ```
 //!
 //! The collective operations are those of a live group ([`Pending`]). All become reductions, as in SHARP: a broadcast is the OR of the root's

@@ -13,7 +13,7 @@
 //! memory it goes through the node in pieces.
 //!
 //! An operation is a value ([`Pending`]) that is carried on whenever [`Member::advance`] is called, and never waits (`carrying_on.rs`);
-//! [`Member::complete`] waits.
+//! [`Queue::complete`](super::queue::Queue::complete) waits.
 //!
 //! Invariants
 //! 1. Operands are reduced in the order of the members, `((a0 op a1) op a2) ..`, whatever the length, so each result has the same bits everywhere.
