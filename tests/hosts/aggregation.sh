@@ -120,13 +120,13 @@ says "the non-blocking ones, too"
 
 # Stock UCC, two processes a host (tests/ucc/run.sh installs and builds it). It takes processes with the same number for one, as test hosts are of one
 # machine: so each host has other numbers.
-ucc() {
-    site=$(echo "$tree"/ucc/lib/python3*/site-packages)
+ucc() (
+    place=$tree/ucc
+    . tests/ucc/environment.sh
+    export UCX_TLS=tcp,self
     running=
     for number in 1 2 3; do
-        "$hosts" on "$SELVEDGE_TEST_HOSTS" "$number" env UCC_CLS=basic UCC_CL_BASIC_TLS=ucp,sharp,self UCX_TLS=tcp,self \
-            UCC_TL_SHARP_MIN_TEAM_SIZE=2 UCC_TL_SHARP_TEAM_MAX_PPN=64 UCC_TL_SHARP_TUNE=inf UCC_TL_SHARP_USE_RCACHE=n \
-            LD_LIBRARY_PATH="$site/libucx/lib:$tree/lib/sharp:$site/nvidia/libcal/cu12/lib" \
+        "$hosts" on "$SELVEDGE_TEST_HOSTS" "$number" \
             sh -c 'for i in $(seq $(($1 * 50))); do /bin/true; done; shift; exec timeout 100 "$@"' ucc "$number" \
             "$tree/ucc/collectives" 6 $((2 * number - 2)) 2 "$work/ucc" >"$work/ucc$number" 2>&1 &
         running="$running $!"
@@ -136,7 +136,7 @@ ucc() {
     for one in $running; do wait "$one" || status=$?; done
     cat "$work"/ucc[123]
     return $status
-}
+)
 if [ -x "$tree/ucc/collectives" ]; then
     ends "UCC over libsharp_coll, 6 processes" 0 ucc
     says "group size:6"

@@ -19,19 +19,14 @@ if [ ! -f "$place/packages" ] || [ "$(cat "$place/packages")" != "$packages" ]; 
     "$place/bin/pip" --quiet --disable-pip-version-check install --no-deps $packages || exit 77
     echo "$packages" >"$place/packages"
 fi
-site=$(echo "$place"/lib/python3*/site-packages)
-ucc=$site/nvidia/libcal/cu12
-export LD_LIBRARY_PATH="$site/libucx/lib:$tree/lib/sharp:$ucc/lib"
+. tests/ucc/environment.sh
 missing=$(ldd "$ucc/lib/ucc/libucc_tl_sharp.so" | sed -n 's/^[[:space:]]*\([^ ]*\) => not found/\1/p' | tr '\n' ' ')
 [ -z "$missing" ] || { echo "ucc: left out: its transport for SHARP needs $missing" && exit 77; }
 
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror "-I$ucc/include" tests/ucc/collectives.c -o "$place/collectives" \
     "-L$ucc/lib" -l:libucc.so.1 -Wl,--allow-shlib-undefined
 
-# Only SHARP for what it can do, also among few processes of one host. UCC's cache of registrations was built for another version of UCX than
-# the packages have, and crashes with theirs (1.18 and 1.22 were tried).
-export UCC_CLS=basic UCC_CL_BASIC_TLS=ucp,sharp,self UCX_TLS=tcp,sm,self
-export UCC_TL_SHARP_MIN_TEAM_SIZE=2 UCC_TL_SHARP_TEAM_MAX_PPN=64 UCC_TL_SHARP_TUNE=inf UCC_TL_SHARP_USE_RCACHE=n
+export UCX_TLS=tcp,sm,self
 [ $# -gt 0 ] || set -- 2 3 8
 for processes; do
     printed=$(SELVEDGE_LOG=info timeout 120 "$place/collectives" "$processes" 2>&1) || { echo "$printed" | tail -20 && exit 1; }
