@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use selvedge_shm::aggregation::log;
-use selvedge_shm::os::ranks;
+use selvedge_shm::looks::have_cores;
 
 use crate::calls::{self, Form};
 use crate::mpi::{Handle, Mpi, library};
@@ -169,22 +169,17 @@ fn is_of_the_mpi(form: Form, count: c_int, datatype: Handle, op: Handle) -> bool
 const LOOKS: u32 = 400;
 const LOOKS_SHARED: u32 = 4;
 
-fn looks_alone() -> u32 {
-    static ALONE: OnceLock<u32> = OnceLock::new();
-    *ALONE.get_or_init(|| if ranks::have_cores().unwrap_or(true) { LOOKS } else { LOOKS_SHARED })
-}
-
 /// The MPI makes progress, perhaps in a wait of its own, which would spin. After looks in vain at operations under way it gives the core to others:
 /// one of them may be the peer.
 #[inline]
 pub fn let_others_run(have_ended: bool) {
-    static LOOKS: AtomicU32 = AtomicU32::new(0);
+    static IN_VAIN: AtomicU32 = AtomicU32::new(0);
     if !is_active() {
         return;
     }
-    let looks = if have_ended || !under_way::are_some() { 0 } else { LOOKS.load(Relaxed).saturating_add(1) };
-    LOOKS.store(looks, Relaxed);
-    if looks > looks_alone() {
+    let looks = if have_ended || !under_way::are_some() { 0 } else { IN_VAIN.load(Relaxed).saturating_add(1) };
+    IN_VAIN.store(looks, Relaxed);
+    if looks > if have_cores() { LOOKS } else { LOOKS_SHARED } {
         std::thread::yield_now();
     }
 }

@@ -15,8 +15,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use selvedge_job::own_place;
-use selvedge_shm::aggregation::{Exchange, Process, Shape, log};
+use selvedge_shm::aggregation::{Exchange, log};
 use selvedge_shm::simulated::is_simulated;
 use selvedge_transport::aggregation::Operations;
 
@@ -228,7 +227,5 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
     ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
     let exchange = &mut ByMpi { mpi, comm, size };
-    let process = Process { rank, size, place: own_place(), refuses };
-    let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
-    Operations::form(&process, shape, exchange).map(Group::new)
+    Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange).map(Group::new)
 }

@@ -4,9 +4,8 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Buffer, Elements, Pending, Process, Shape, part_of_window};
+use selvedge_shm::aggregation::{Buffer, Elements, Pending, part_of_window};
 use selvedge_transport::aggregation::Operations;
 
 use crate::exchange::{Handle, Listening, Meeting};
@@ -60,11 +59,8 @@ impl Comm {
     /// Collective: forms the group.
     pub fn connect(listening: &Listening, handles: &[Handle], rank: usize) -> Result<Comm, Error> {
         let size = handles.len();
-        let formed = Meeting::new(listening, handles, rank).and_then(|mut meeting| {
-            let process = Process { rank, size, place: own_place(), refuses: None };
-            let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
-            Operations::form(&process, shape, &mut meeting)
-        });
+        let formed = Meeting::new(listening, handles, rank)
+            .and_then(|mut meeting| Operations::form((rank, size), None, (CREDITS, BYTES), &mut meeting));
         match formed {
             Ok(operations) => {
                 log::info(&format!("rank {rank} of {size} is in the group"));
@@ -149,11 +145,7 @@ impl Window {
 impl Request {
     /// How many bytes it was about, once it is over. None: it is not.
     pub fn test(&self) -> Option<Result<usize, Error>> {
-        let mut operations = self.group.lock();
-        if operations.outcome(self.number).is_none() {
-            operations.advance();
-        }
-        let outcome = operations.outcome(self.number)?;
+        let outcome = self.group.lock().test(self.number)?;
         Some(outcome.map(|()| self.bytes).map_err(|failure| {
             log::warn(&format!("{}: {failure}", self.what));
             error_of(failure)

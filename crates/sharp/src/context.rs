@@ -4,8 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_job::own_place;
-use selvedge_shm::aggregation::{Exchange, Process, Shape, log};
+use selvedge_shm::aggregation::{Exchange, Shape, log};
 use selvedge_transport::aggregation::Operations;
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
@@ -56,10 +55,8 @@ impl Context {
             false => spec.oob_ctx,
         };
         let mut exchange = ByCaller { context: self, callbacks, rank, size };
-        let process = Process { rank, size, place: own_place(), refuses: None };
-        let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
         let hides_errors = self.config.flags & HIDE_ERRORS != 0;
-        match Operations::form(&process, shape, &mut exchange) {
+        match Operations::form((rank, size), None, (CREDITS, BYTES), &mut exchange) {
             Ok(operations) => {
                 log::info(|| {
                     format!(

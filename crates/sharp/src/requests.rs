@@ -31,12 +31,7 @@ impl Request {
     pub unsafe fn test(&self) -> Option<c_int> {
         // SAFETY: by this function's contract.
         let comm = unsafe { &*self.comm };
-        let mut operations = comm.operations();
-        if operations.outcome(self.number).is_none() {
-            operations.advance();
-        }
-        let outcome = operations.outcome(self.number);
-        drop(operations);
+        let outcome = comm.operations().test(self.number);
         outcome.map(|outcome| match outcome {
             Ok(()) => SUCCESS,
             Err(failure) => {

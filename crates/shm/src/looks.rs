@@ -5,9 +5,17 @@ use std::sync::OnceLock;
 
 use crate::os::{lines, ranks};
 
-/// Looks before a waiter lets others run, if each rank has a core and if not.
-const SPINS: u32 = 4000;
-const SPINS_SHARED: u32 = 4;
+/// Looks before a waiter lets others run, if it has a core of its own and if not.
+pub(crate) const SPINS: u32 = 4000;
+pub(crate) const SPINS_SHARED: u32 = 4;
+/// A waiter that has a core of its own makes progress elsewhere after so many looks, each some 20 ns.
+pub(crate) const IDLE_LOOKS: u32 = 512;
+
+/// Whether each rank has a core. Where nobody has told how many ranks share the cores, each has one.
+pub fn have_cores() -> bool {
+    static HAVE_CORES: OnceLock<bool> = OnceLock::new();
+    *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true))
+}
 
 /// The looks of one wait.
 pub struct Looks {
@@ -16,11 +24,8 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Where nobody has told how many ranks share the cores, each has one.
     pub fn new() -> Looks {
-        static HAVE_CORES: OnceLock<bool> = OnceLock::new();
-        let have_cores = *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true));
-        Looks { count: 0, spins: if have_cores { SPINS } else { SPINS_SHARED } }
+        Looks { count: 0, spins: if have_cores() { SPINS } else { SPINS_SHARED } }
     }
 
     /// How many looks there were.
@@ -31,6 +36,11 @@ impl Looks {
     /// Whether others run between looks.
     pub fn are_shared(&self) -> bool {
         self.count >= self.spins
+    }
+
+    /// Whether the waiter is to make progress elsewhere before the next look.
+    pub fn are_for_idling(&self) -> bool {
+        self.count % IDLE_LOOKS == IDLE_LOOKS - 1 || self.are_shared()
     }
 
     /// Before the next look.

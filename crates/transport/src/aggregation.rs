@@ -76,8 +76,6 @@ pub struct Group {
     /// What does not concern this member: operands without a value, and where unwanted results go.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
-    /// This process has ended the group.
-    failed: Option<Failure>,
     /// The oldest operation of the node that was not over when they were last carried on.
     awaited: Option<u64>,
 }
@@ -152,7 +150,6 @@ impl Group {
             longest,
             zeros: Vec::new(),
             unwanted: Vec::new(),
-            failed: None,
             awaited: None,
         };
         aggregation.send(node, message, 0)?;
@@ -227,9 +224,6 @@ impl Group {
             Running::Reducing(reducing) => reducing,
             Running::Refused(failure) => return Some(Err(*failure)),
         };
-        if let Some(failure) = self.failed {
-            return Some(Err(failure));
-        }
         loop {
             if let Some(&oldest) = reducing.started.front().filter(|_| !reducing.may_start(self.credits)) {
                 let Some(outcome) = self.take(oldest) else {
@@ -321,7 +315,7 @@ impl Reducing {
         !self.left.is_empty() && self.started.len() < credits
     }
 
-    /// The operand and the result of a piece, with those of who has none.
+    /// The operand and the result of a piece. Without an operand the member gives zeros; a result that it does not want goes to `unwanted`.
     fn memory(&self, piece: &Range<usize>, (zeros, unwanted): (&[u8], &mut [u8])) -> (*const u8, *mut u8) {
         let operand = self.from.map_or(zeros.as_ptr(), |from| from.wrapping_add(piece.start));
         (operand, self.to.map_or(unwanted.as_mut_ptr(), |to| to.wrapping_add(piece.start)))
@@ -336,14 +330,6 @@ impl Reducing {
 
 impl Carries for Group {
     type Running = Running;
-
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
 
     fn takes(&self, operation: &Pending) -> bool {
         takes(operation, self.size, self.longest, self.bytes)
@@ -370,11 +356,6 @@ impl Carries for Group {
         self.aggregation.look_after(self.node);
     }
 
-    fn fail(&mut self, failure: Failure) {
-        self.failed.get_or_insert(failure);
-        self.leave();
-    }
-
     /// `idle` may use other NICs of the process, so it is called between waits.
     fn wait(
         &mut self,
@@ -393,14 +374,6 @@ impl Carries for Group {
 }
 
 impl Group {
-    /// Leaves the group, once. No node writes a result here any more.
-    fn leave(&self) {
-        let left = self.aggregation.interface().lock().member().leave(self.handle);
-        if let Some((node, message)) = left {
-            let _ = self.aggregation.send(node, message, 0);
-        }
-    }
-
     /// Waits until the oldest operation of the node is over, or for a short time.
     fn rest(&self, wait: &mut Wait) {
         let is_over = |number| self.aggregation.interface().lock_to_post().member().is_over(self.handle, number);
@@ -476,7 +449,11 @@ fn copy_part(all: &[u8], part: Range<usize>, to: *mut u8) -> Result<(), Failure>
 }
 
 impl Drop for Group {
+    /// Leaves the group. No node writes a result here any more.
     fn drop(&mut self) {
-        self.leave();
+        let left = self.aggregation.interface().lock().member().leave(self.handle);
+        if let Some((node, message)) = left {
+            let _ = self.aggregation.send(node, message, 0);
+        }
     }
 }

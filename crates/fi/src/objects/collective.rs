@@ -550,7 +550,7 @@ impl Working {
         while running.iter().any(|one| queue.outcome(one.number).is_none()) {
             queue.advance();
             if !has_failed {
-                queue.fail(Failure::Left);
+                queue.carrier().fail(Failure::Left);
                 has_failed = true;
             }
             std::hint::spin_loop();

@@ -143,7 +143,7 @@ impl Member {
             None => unsafe { pending.work(self, &operands, &results) },
         };
         self.shared.places()[rank].is_at_work.store(0, SeqCst);
-        outcome.map(|()| Phase::HasDone).map_err(|failure| Member::fail(self, failure))
+        outcome.map(|()| Phase::HasDone).map_err(|failure| self.fail(failure))
     }
 
     /// Goes through the node in pieces, of which as many are under way as the group has credits.
@@ -176,14 +176,6 @@ impl Member {
 
 impl Carries for Member {
     type Running = Pending;
-
-    fn rank(&self) -> usize {
-        Member::rank(self)
-    }
-
-    fn size(&self) -> usize {
-        Member::size(self)
-    }
 
     fn takes(&self, _: &Pending) -> bool {
         true
@@ -220,10 +212,6 @@ impl Carries for Member {
 
     fn look_after_members(&mut self) {
         Member::look_after_members(self);
-    }
-
-    fn fail(&mut self, failure: Failure) {
-        Member::fail(self, failure);
     }
 
     fn wait(

@@ -15,16 +15,12 @@ use selvedge_nic::{Bus, Fault};
 use super::memory::{self, Memories};
 use super::replica::Replica;
 use super::segment::{INLINE_BYTES, INLINE_WORDS, Line, MemberPlace, OpenError, SharedGroup};
+use crate::looks::{IDLE_LOOKS, SPINS, SPINS_SHARED};
 use crate::os::process::{Identity, cores_allowed};
 use crate::os::{lines, ranks};
 use crate::peer_files;
 
-/// Looks of a waiter that has a core of its own before it lets others run, and of one that has not.
-const SPINS: u32 = 4000;
-const SPINS_SHARED: u32 = 4;
-/// A waiter that has a core of its own makes progress elsewhere after so many looks, each some 20 ns.
-const IDLE_LOOKS: u32 = 512;
-/// One that shares its core does so once in so many turns.
+/// A waiter that shares its core makes progress elsewhere once in so many turns.
 const IDLE_EVERY: u32 = 8;
 /// Time between a waiter's checks whether the other members are alive.
 const PATIENCE: Duration = Duration::from_millis(20);

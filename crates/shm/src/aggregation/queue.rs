@@ -26,10 +26,6 @@ pub trait Carries: Sized {
     /// An operation under way.
     type Running;
 
-    /// This process's number, and how many there are.
-    fn rank(&self) -> usize;
-    fn size(&self) -> usize;
-
     /// Whether an operation is one that the group's nodes are good for. All members say the same.
     fn takes(&self, operation: &Pending) -> bool;
 
@@ -42,9 +38,6 @@ pub trait Carries: Sized {
 
     /// Looks now and then whether the other members, and the nodes, are there.
     fn look_after_members(&mut self);
-
-    /// Ends the group for all members. Its operations are over then, as soon as nobody uses their memory any more.
-    fn fail(&mut self, failure: Failure);
 
     /// Calls `look` until it says something. Fails if the group has ended.
     fn wait(
@@ -95,11 +88,6 @@ impl<C: Carries> Queue<C> {
     #[inline]
     pub fn carrier(&self) -> &C {
         &self.carrier
-    }
-
-    /// Ends the group for all members.
-    pub fn fail(&mut self, failure: Failure) {
-        self.carrier.fail(failure);
     }
 
     /// Adds an operation. Returns its number.
@@ -170,6 +158,14 @@ impl<C: Carries> Queue<C> {
     /// The outcome of an operation, once it is over. None: it is not.
     pub fn outcome(&self, number: u64) -> Option<Result<(), Failure>> {
         self.entry(number).map_or(Some(Ok(())), |at| self.entries[at].outcome)
+    }
+
+    /// As [`Queue::outcome`], after all have been carried on if it was not over.
+    pub fn test(&mut self, number: u64) -> Option<Result<(), Failure>> {
+        if self.outcome(number).is_none() {
+            self.advance();
+        }
+        self.outcome(number)
     }
 
     /// Forgets an operation that is over.

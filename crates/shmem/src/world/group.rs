@@ -10,9 +10,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
-use selvedge_shm::aggregation::{Exchange, Idle, Pending, Process, Shape};
+use selvedge_shm::aggregation::{Exchange, Idle, Pending};
 use selvedge_transport::aggregation::Operations;
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
@@ -50,9 +49,7 @@ impl Group {
     ) -> Result<Group, String> {
         let is_full = GROUPS.load(Relaxed) >= GROUPS_MAX;
         let refuses = refuses.or(is_full.then_some("this process has as many groups as it may"));
-        let process = Process { rank, size, place: own_place(), refuses };
-        let shape = |members: usize| Shape { members: members as u32, credits: CREDITS, bytes: BYTES };
-        let operations = Operations::form(&process, shape, exchange)?;
+        let operations = Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange)?;
         GROUPS.fetch_add(1, Relaxed);
         Ok(Group(operations))
     }

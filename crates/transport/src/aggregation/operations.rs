@@ -7,6 +7,7 @@
 //! | are on several hosts | live groups and nodes between them ([`Spanning`]) |
 //! | are on a simulated machine | the nodes of its switches ([`Group`]) |
 
+use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
 use selvedge_shm::aggregation::{Carries, Exchange, Idle, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
 use selvedge_shm::simulated::is_simulated;
@@ -14,8 +15,14 @@ use selvedge_shm::simulated::is_simulated;
 use super::{Group, Spanning};
 
 /// A group, and its operations under way.
+pub struct Operations {
+    rank: usize,
+    size: usize,
+    kind: Kind,
+}
+
 #[expect(clippy::large_enum_variant, reason = "there are few, and none moves once it is made")]
-pub enum Operations {
+enum Kind {
     Live(Queue<Member>),
     Spanning(Queue<Spanning>),
     Elsewhere(Queue<Group>),
@@ -23,55 +30,59 @@ pub enum Operations {
 
 /// What each kind does.
 macro_rules! each {
-    ($operations:expr, $queue:ident => $does:expr) => {
-        match $operations {
-            Operations::Live($queue) => $does,
-            Operations::Spanning($queue) => $does,
-            Operations::Elsewhere($queue) => $does,
+    ($kind:expr, $queue:ident => $does:expr) => {
+        match $kind {
+            Kind::Live($queue) => $does,
+            Kind::Spanning($queue) => $does,
+            Kind::Elsewhere($queue) => $does,
         }
     };
 }
 
 impl Operations {
-    /// Collective: agrees with the other processes on a group. The error says why there is none. `shape`: of a live group of so many members.
+    /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
+    /// `credits`: operations that a live group has under way; `bytes`: of the longest that its node carries out by itself.
     pub fn form(
-        process: &Process,
-        shape: impl Fn(usize) -> Shape,
+        (rank, size): (usize, usize),
+        refuses: Option<&'static str>,
+        (credits, bytes): (u32, u32),
         exchange: &mut dyn Exchange,
     ) -> Result<Operations, String> {
-        let Process { rank, size, place, refuses } = *process;
+        let made = |kind| Operations { rank, size, kind };
         // The processes of a simulated machine share no memory.
         if is_simulated() {
             let formed = Group::form((rank, size), refuses.map(str::to_owned), exchange);
-            return formed.map(|group| Operations::Elsewhere(Queue::new(group)));
+            return formed.map(|group| made(Kind::Elsewhere(Queue::new(group))));
         }
-        match Member::form(process, shape(size), exchange) {
+        let process = Process { rank, size, place: own_place(), refuses };
+        let shape = |members: usize| Shape { members: members as u32, credits, bytes };
+        match Member::form(&process, shape(size), exchange) {
             Err(why) if why == SEVERAL_HOSTS => {
-                let formed = Spanning::form((rank, size), place, shape, refuses, exchange);
-                let formed = formed.map(|group| Operations::Spanning(Queue::new(group)));
+                let formed = Spanning::form((rank, size), process.place, shape, refuses, exchange);
+                let formed = formed.map(|group| made(Kind::Spanning(Queue::new(group))));
                 formed.map_err(|why| format!("{SEVERAL_HOSTS}: {why}"))
             }
-            formed => formed.map(|member| Operations::Live(Queue::new(member))),
+            formed => formed.map(|member| made(Kind::Live(Queue::new(member)))),
         }
     }
 
     /// This process's number, and how many there are.
     #[inline]
     pub fn rank(&self) -> usize {
-        each!(self, queue => queue.carrier().rank())
+        self.rank
     }
 
     #[inline]
     pub fn size(&self) -> usize {
-        each!(self, queue => queue.carrier().size())
+        self.size
     }
 
     /// How many hosts its processes are on. None: on a simulated machine, each process has an end node.
     pub fn hosts(&self) -> Option<usize> {
-        match self {
-            Operations::Live(_) => Some(1),
-            Operations::Spanning(queue) => Some(queue.carrier().hosts()),
-            Operations::Elsewhere(_) => None,
+        match &self.kind {
+            Kind::Live(_) => Some(1),
+            Kind::Spanning(queue) => Some(queue.carrier().hosts()),
+            Kind::Elsewhere(_) => None,
         }
     }
 
@@ -79,7 +90,7 @@ impl Operations {
     /// with more bytes than a request has.
     #[inline]
     pub fn takes(&self, operation: &Pending) -> bool {
-        each!(self, queue => queue.carrier().takes(operation))
+        each!(&self.kind, queue => queue.carrier().takes(operation))
     }
 
     /// Waits until an operation is over, which begins after those under way ([`Queue::complete`]).
@@ -90,36 +101,31 @@ impl Operations {
         idle: Idle<'_>,
         over: &mut dyn FnMut(u64, Result<(), Failure>),
     ) -> Result<(), Failure> {
-        each!(self, queue => queue.complete(operation, idle, over))
+        each!(&mut self.kind, queue => queue.complete(operation, idle, over))
     }
 
     /// Adds an operation. Returns its number.
     pub fn add(&mut self, operation: Pending) -> u64 {
-        each!(self, queue => queue.add(operation))
+        each!(&mut self.kind, queue => queue.add(operation))
     }
 
     /// Carries on what can be ([`Queue::advance`]).
     pub fn advance(&mut self) {
-        each!(self, queue => queue.advance())
+        each!(&mut self.kind, queue => queue.advance())
     }
 
     /// The outcome of an operation, once it is over. None: it is not.
     pub fn outcome(&self, number: u64) -> Option<Result<(), Failure>> {
-        each!(self, queue => queue.outcome(number))
+        each!(&self.kind, queue => queue.outcome(number))
+    }
+
+    /// As [`Operations::outcome`], after all have been carried on if it was not over.
+    pub fn test(&mut self, number: u64) -> Option<Result<(), Failure>> {
+        each!(&mut self.kind, queue => queue.test(number))
     }
 
     /// Forgets an operation that is over.
     pub fn take(&mut self, number: u64) {
-        each!(self, queue => queue.take(number))
-    }
-
-    /// Whether no operation is under way.
-    pub fn is_idle(&self) -> bool {
-        each!(self, queue => queue.is_idle())
-    }
-
-    /// Ends the group for all members: no operation of it is carried on any more.
-    pub fn fail(&mut self, failure: Failure) {
-        each!(self, queue => queue.fail(failure))
+        each!(&mut self.kind, queue => queue.take(number))
     }
 }

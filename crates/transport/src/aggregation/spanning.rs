@@ -33,9 +33,6 @@ use super::share::{Aggregation, NO_MANAGER, Wait};
 use super::{Group, bits, copy_part, takes};
 use crate::settings::manager_name;
 
-/// A waiter makes progress elsewhere after so many looks at its live group.
-const IDLE_LOOKS: u32 = 512;
-
 /// Version of what processes say here.
 const VERSION: u64 = 1;
 
@@ -154,6 +151,16 @@ impl Spanning {
     /// How many hosts its members are on.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
+    }
+
+    /// An operation has failed: members of this host and the others hear it.
+    fn fail(&mut self, failure: Failure) {
+        self.failed = Some(failure);
+        if let Some(local) = &self.local {
+            local.carrier().fail(failure);
+        }
+        // A leader that leaves in an operation fails the others' groups.
+        self.tree = None;
     }
 
     /// The host of a member, and its place there.
@@ -336,15 +343,15 @@ impl Part {
     /// None: it is not over. A process that has no such group has no part in it.
     fn carry_on<C: Carries>(&mut self, queue: &mut Option<Queue<C>>) -> Option<Result<(), Failure>> {
         let Some(queue) = queue else { return Some(Ok(())) };
-        let number = match std::mem::replace(self, Part::Started(0)) {
-            Part::New(operation) => queue.add(operation),
-            Part::Started(number) => {
-                queue.advance();
-                number
+        let (number, outcome) = match std::mem::replace(self, Part::Started(0)) {
+            Part::New(operation) => {
+                let number = queue.add(operation);
+                (number, queue.outcome(number))
             }
+            Part::Started(number) => (number, queue.test(number)),
         };
         *self = Part::Started(number);
-        let outcome = queue.outcome(number)?;
+        let outcome = outcome?;
         queue.take(number);
         Some(outcome)
     }
@@ -375,14 +382,6 @@ impl Running {
 impl Carries for Spanning {
     type Running = Running;
 
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
     fn takes(&self, operation: &Pending) -> bool {
         takes(operation, self.size, self.longest, self.bytes)
     }
@@ -405,16 +404,6 @@ impl Carries for Spanning {
     /// The two groups do that.
     fn look_after_members(&mut self) {}
 
-    /// Members of this host hear it, and the others.
-    fn fail(&mut self, failure: Failure) {
-        self.failed.get_or_insert(failure);
-        if let Some(local) = &mut self.local {
-            local.fail(failure);
-        }
-        // A leader that leaves in an operation fails the others' groups.
-        self.tree = None;
-    }
-
     fn wait(
         &mut self,
         idle: Idle<'_>,
@@ -431,7 +420,7 @@ impl Carries for Spanning {
                     tree.carrier().rest(&mut wait);
                 }
                 None => {
-                    if looks.count() % IDLE_LOOKS == IDLE_LOOKS - 1 || looks.are_shared() {
+                    if looks.are_for_idling() {
                         idle();
                     }
                     looks.rest();
