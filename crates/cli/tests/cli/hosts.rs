@@ -281,11 +281,16 @@ fn long_job(hosts: &Hosts, place: &Place, options: &[&str]) -> std::process::Chi
     child
 }
 
-/// The process on a host whose command line ends so, and that is no shell.
+/// The process on a host whose command line ends so, and that is no shell. It may still have to begin: a process that is being
+/// replaced by another program has no command line for a moment.
 fn process(hosts: &Hosts, host: usize, what: &str) -> String {
-    let all = hosts.processes(host);
-    let found = all.iter().find(|(_, line)| line.ends_with(what) && !line.starts_with("sh "));
-    found.unwrap_or_else(|| panic!("no {what} in {all:?}")).0.clone()
+    let mut found = None;
+    wait_until(&format!("{what} runs on host {host}"), || {
+        let all = hosts.processes(host);
+        found = all.into_iter().find(|(_, line)| line.ends_with(what) && !line.starts_with("sh "));
+        found.is_some()
+    });
+    found.expect("it was found").0
 }
 
 #[test]
