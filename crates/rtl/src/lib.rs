@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine in SystemVerilog (`rtl/`), run by Verilator in one process with [`selvedge_nic`], which it is held against.
+//!
+//! A [`Unit`] is one unit of the RTL: commands go in, answers and the writes to its banks come out, with their cycles. A unit's
+//! module packs its commands, maps its words of SRAM to records of `nic`, and runs both sides in lockstep
+//! (docs/design/rtl-lockstep.md).
+
+pub mod bits;
+pub mod shadow;
+pub mod unit;
+
+pub use unit::Unit;

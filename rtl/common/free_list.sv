@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The free records of a table, last in, first out: `free_entry` and its like in crates/nic/src/portals.
+//
+// The list lies in the records themselves: each holds a relative link to the next (pac_pkg::free_link). The four indices at its
+// top are here, so that taking one and giving one back take a cycle, in the same cycle too. Who gives a record back writes its
+// link, which is at `link_o` in that cycle.
+//
+// 1. `next_q[0]` is the top; `next_q[i + 1]` is what the record `next_q[i]` links to, for i + 1 < count_q.
+// 2. The deepest index here is not handed out before its record's link has been read, unless it ends the list.
+// 3. After reset all records are free, in order of their index.
+//
+// A read of a link starts when `refill_o` is granted, and its data come two cycles later.
+
+module free_list
+  import pac_pkg::*;
+#(
+    parameter int unsigned Records = 256  // 2 to 32,768
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    output logic   valid_o,  // `index_o` may be taken
+    output logic   full_o,   // no record is free, and none will be before one is given back
+    output index_t index_o,
+    input  logic   take_i,   // only with valid_o
+
+    input  logic   give_i,
+    input  index_t give_index_i,
+    output index_t link_o,        // the link to write into the record that is given back
+
+    output logic   refill_o,          // asks for a read of the record's link
+    output index_t refill_address_o,
+    input  logic   refill_grant_i,
+    input  logic   refill_valid_i,    // two cycles behind the grant
+    input  index_t refill_link_i
+);
+
+  localparam int unsigned Depth = 4;
+
+  if (Records < 2 || Records > 32768) $error("free_list: Records is %0d, and may be 2 to 32,768", Records);
+
+  index_t [Depth-1:0] next_q, next_d;
+  logic [2:0] count_q, count_d;
+  logic end_q, end_d;  // the deepest index here ends the list
+  logic reading_q, reading_d;
+  logic lost_q, lost_d;  // the record that is being read is no longer the deepest here
+
+  assign full_o  = count_q == 0 && end_q;
+  assign valid_o = count_q > 1 || (count_q == 1 && end_q);
+  assign index_o = next_q[0];
+
+  // The top that remains below a record given back in this cycle.
+  index_t below;
+  logic   below_is_none;
+  always_comb begin
+    below = take_i ? next_q[1] : next_q[0];
+    below_is_none = count_q == (take_i ? 3'd1 : 3'd0);
+    link_o = free_link(give_index_i, below_is_none ? None : below);
+  end
+
+  // The deepest index here, whose record links to the rest of the list.
+  index_t deepest;
+  assign deepest = next_q[2'(count_q-3'd1)];
+  assign refill_address_o = deepest;
+  assign refill_o = !reading_q && !end_q && count_q != 0 && count_q < 3'(Depth) && !give_i && !take_i;
+
+  index_t linked;
+  logic   linked_is_end;
+  assign linked = free_next(deepest, refill_link_i);
+  assign linked_is_end = linked >= index_t'(Records);
+
+  always_comb begin
+    next_d    = next_q;
+    count_d   = count_q;
+    end_d     = end_q;
+    reading_d = reading_q || (refill_o && refill_grant_i);
+    lost_d    = lost_q;
+    if (refill_valid_i) begin
+      reading_d = 1'b0;
+      lost_d    = 1'b0;
+      // What was read of a record that is no longer here, or with no room for it, is read again when it is needed.
+      if (linked_is_end && !lost_q) begin
+        end_d = 1'b1;
+      end else if (count_q < 3'(Depth) && !lost_q) begin
+        next_d[2'(count_q)] = linked;
+        count_d = count_q + 1'b1;
+      end
+    end
+    if (take_i) begin
+      next_d  = {index_t'(0), next_d[Depth-1:1]};
+      count_d = count_d - 1'b1;
+    end
+    if (give_i) begin
+`ifdef MUTANT_12
+      if (count_d != 0 && count_d < 3'(Depth)) begin
+        next_d[2'(count_d)] = give_index_i;
+        count_d = count_d + 1'b1;
+      end else begin
+        next_d  = {next_d[Depth-2:0], give_index_i};
+        if (count_d == 3'(Depth)) end_d = 1'b0;
+        else count_d = count_d + 1'b1;
+      end
+`else
+      next_d = {next_d[Depth-2:0], give_index_i};
+      if (count_d == 3'(Depth)) begin
+        end_d  = 1'b0;
+        lost_d = reading_d;
+      end else begin
+        count_d = count_d + 1'b1;
+      end
+`endif
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      for (int place = 0; place < int'(Depth); place++) next_q[place] <= index_t'(place);
+      count_q   <= Records < Depth ? 3'(Records) : 3'(Depth);
+      end_q     <= Records <= Depth;
+      reading_q <= 1'b0;
+      lost_q    <= 1'b0;
+    end else begin
+      next_q    <= next_d;
+      count_q   <= count_d;
+      end_q     <= end_d;
+      reading_q <= reading_d;
+      lost_q    <= lost_d;
+    end
+  end
+
+endmodule

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// What all units share: links of records, the status of a record, the word that a write shows.
+//
+// A record's slot is its generation (24 bits) above its status (8 bits), as in crates/nic/src/tables.rs.
+
+/* verilator lint_off UNUSEDPARAM */
+package pac_pkg;
+
+  // An index of a record, or a link to one. A link out of its region ends a list.
+  parameter int unsigned IndexW = 16;
+  typedef logic [IndexW-1:0] index_t;
+  parameter index_t None = '1;
+
+  parameter int unsigned TagW = 32;
+  typedef logic [TagW-1:0] tag_t;
+
+  typedef logic [23:0] generation_t;
+
+  // A reference that programs hold: an index and, above it, bits of the generation (crates/nic/src/handle.rs).
+  parameter int unsigned ReferenceW = 27;
+  typedef logic [ReferenceW-1:0] reference_t;
+  parameter reference_t NoReference = '1;
+
+  // The link of a free record is relative, so that cleared records are a free list, each linked to the one behind it.
+  function automatic index_t free_link(index_t index, index_t next);
+    return next - index - 1'b1;
+  endfunction
+
+  function automatic index_t free_next(index_t index, index_t link);
+    return link + index + 1'b1;
+  endfunction
+
+endpackage
+/* verilator lint_on UNUSEDPARAM */
