@@ -49,11 +49,14 @@ module free_list_unit
       .write_i        ({1'b0, give}),
       .write_address_i({AddressW'(0), AddressW'(command_i.index)}),
       .write_lanes_i  ({1'b0, give}),
-      .write_data_i   ({index_t'(0), link})
+      .write_data_i   ({index_t'(0), link}),
+      .old_data_o     (unused_old),
+      .new_data_o     (unused_new)
   );
   index_t unused_data;
+  index_t [1:0] unused_old, unused_new;
   logic unused;
-  assign unused = ^{unused_data, refill_address};
+  assign unused = ^{unused_data, unused_old, unused_new, refill_address};
 
   free_list #(
       .Records

@@ -16,6 +16,7 @@ module ram #(
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
     parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
     parameter int unsigned Ports = 2,    // 2: two read and two write ports; 1: one port for both
+    parameter bit          Trace = 0,    // 1: `old_data_o` and `new_data_o` show whole words before and after the writes of a cycle
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words),
     parameter logic [Lanes-1:0] Bypass = '0
@@ -31,7 +32,10 @@ module ram #(
     input logic [Ports-1:0]               write_i,
     input logic [Ports-1:0][AddressW-1:0] write_address_i,
     input logic [Ports-1:0][   Lanes-1:0] write_lanes_i,
-    input logic [Ports-1:0][   Width-1:0] write_data_i
+    input logic [Ports-1:0][   Width-1:0] write_data_i,
+
+    output logic [Ports-1:0][Width-1:0] old_data_o,
+    output logic [Ports-1:0][Width-1:0] new_data_o
 );
 
   if (Words < 2 || Words > 65536) $error("ram: Words is %0d, and may be 2 to 65,536", Words);
@@ -70,7 +74,8 @@ module ram #(
     ram_2r2w #(
         .Words,
         .Width,
-        .LaneW
+        .LaneW,
+        .Trace
     ) u_memory (
         .clk_i,
         .read_i,
@@ -79,13 +84,15 @@ module ram #(
         .write_i        (write),
         .write_address_i(write_address),
         .write_lanes_i  (write_lanes),
-        .write_data_i   (write_data)
+        .write_data_i   (write_data),
+        .old_data_o
     );
   end else begin : gen_one
     ram_1rw #(
         .Words,
         .Width,
-        .LaneW
+        .LaneW,
+        .Trace
     ) u_memory (
         .clk_i,
         .enable_i (read_i[0] || write[0]),
@@ -93,8 +100,18 @@ module ram #(
         .address_i(write[0] ? write_address[0] : read_address_i[0]),
         .lanes_i  (write_lanes[0]),
         .data_i   (write_data[0]),
-        .data_o   (memory_data[0])
+        .data_o   (memory_data[0]),
+        .old_data_o(old_data_o[0])
     );
+  end
+
+  always_comb begin
+    for (int port = 0; port < int'(Ports); port++) begin
+      for (int lane = 0; lane < int'(Lanes); lane++) begin
+        new_data_o[port][lane*LaneW+:LaneW] = Trace && write_lanes[port][lane] ? write_data[port][lane*LaneW+:LaneW] :
+            old_data_o[port][lane*LaneW+:LaneW];
+      end
+    end
   end
 
   // The register behind the memory.

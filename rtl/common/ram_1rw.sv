@@ -8,6 +8,7 @@ module ram_1rw #(
     parameter int unsigned Words = 512,  // at least 2
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
     parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
+    parameter bit          Trace = 0,    // 1: `old_data_o` shows the word before a write; for simulation only
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words)
 ) (
@@ -18,7 +19,8 @@ module ram_1rw #(
     input  logic [AddressW-1:0] address_i,
     input  logic [   Lanes-1:0] lanes_i,
     input  logic [   Width-1:0] data_i,
-    output logic [   Width-1:0] data_o
+    output logic [   Width-1:0] data_o,
+    output logic [   Width-1:0] old_data_o
 );
 
   logic [Width-1:0] memory[Words];
@@ -32,5 +34,7 @@ module ram_1rw #(
       data_o <= memory[address_i];
     end
   end
+
+  assign old_data_o = Trace ? memory[address_i] : '0;
 
 endmodule

@@ -9,6 +9,7 @@ module ram_2r2w #(
     parameter int unsigned Words = 512,  // at least 2
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
     parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
+    parameter bit          Trace = 0,    // 1: `old_data_o` shows the words before the writes; for simulation only
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words)
 ) (
@@ -21,7 +22,8 @@ module ram_2r2w #(
     input logic [1:0]               write_i,
     input logic [1:0][AddressW-1:0] write_address_i,
     input logic [1:0][   Lanes-1:0] write_lanes_i,
-    input logic [1:0][   Width-1:0] write_data_i
+    input logic [1:0][   Width-1:0] write_data_i,
+    output logic [1:0][  Width-1:0] old_data_o
 );
 
   logic [Width-1:0] memory[Words];
@@ -40,6 +42,10 @@ module ram_2r2w #(
         end
       end
     end
+  end
+
+  for (genvar port = 0; port < 2; port++) begin : gen_old
+    assign old_data_o[port] = Trace ? memory[write_address_i[port]] : '0;
   end
 
 endmodule
