@@ -6,6 +6,8 @@
 //! (docs/design/rtl-lockstep.md).
 
 pub mod bits;
+pub mod home;
+pub mod lists;
 pub mod shadow;
 pub mod unit;
 

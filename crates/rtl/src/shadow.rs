@@ -111,6 +111,12 @@ impl Shadow {
         Ok(())
     }
 
+    /// The words of a bank.
+    pub fn count(&self, bank: usize) -> usize {
+        let bank = &self.banks[bank];
+        bank.words.len() / bank.width
+    }
+
     /// A word of a bank.
     pub fn word(&self, bank: usize, address: usize) -> &[u32] {
         let bank = &self.banks[bank];

@@ -3,3 +3,4 @@
 
 mod common;
 mod free_list;
+mod lists;

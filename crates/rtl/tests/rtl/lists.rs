@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The list manager in lockstep with `nic`: random histories, cycles, bad input.
+
+use proptest::prelude::*;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::tables::{Request, kind};
+use selvedge_rtl::lists::{Command, Lockstep};
+use selvedge_rtl::unit::Missing;
+
+/// `lists_tiny` of rtl/units.toml.
+const TINY: (u32, u32, usize) = (8, 4, 4);
+/// `lists`.
+const DEFAULT: (u32, u32, usize) = (256, 256, 512);
+
+fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<Lockstep> {
+    match Lockstep::new(unit, size, portals) {
+        Ok(both) => Some(both),
+        Err(Missing::Verilator) => {
+            eprintln!("skipped: {}", Missing::Verilator);
+            None
+        }
+        Err(missing) => panic!("{missing}"),
+    }
+}
+
+/// A command of a history. An unlink names an append by its number among those before it; so the reference is known when the history
+/// is turned into commands.
+#[derive(Clone, Debug)]
+enum Op {
+    Deliver(Request),
+    Append { portal: u32, which: u8, spec: EntrySpec },
+    Unlink { append: usize, stale: bool },
+    Search { portal: u32, spec: EntrySpec, delete: bool },
+}
+
+const BITS: [u64; 4] = [0, 1, 2, 1 << 63];
+const IGNORED_BITS: [u64; 7] = [0, 0, 0, 1, 3, u64::MAX, 1 << 63];
+const SOURCES: [u64; 3] = [1, 2, 70_001];
+const IGNORED_SOURCES: [u64; 4] = [0, 0, 0, u64::MAX];
+
+fn spec() -> impl Strategy<Value = EntrySpec> {
+    use options::*;
+    let seldom = vec![
+        EVENT_LINK_DISABLE,
+        EVENT_COMM_DISABLE,
+        EVENT_SUCCESS_DISABLE,
+        EVENT_OVER_DISABLE,
+        EVENT_UNLINK_DISABLE,
+        UNEXPECTED_HDR_DISABLE,
+        ACK_DISABLE,
+        NO_TRUNCATE,
+    ];
+    let life = prop_oneof![
+        4 => Just(USE_ONCE),
+        3 => Just(0),
+        2 => Just(MANAGE_LOCAL),
+        2 => Just(MANAGE_LOCAL | LOCAL_INC_UH_RLENGTH),
+        1 => Just(MANAGE_LOCAL | USE_ONCE),
+    ];
+    let allowed = prop_oneof![8 => Just(OP_PUT | OP_GET), 1 => Just(OP_PUT), 1 => Just(OP_GET)];
+    use proptest::sample::select;
+    (
+        (proptest::collection::vec(proptest::sample::select(seldom), 0..2), life, allowed),
+        (select(&BITS[..]), select(&IGNORED_BITS[..]), select(&SOURCES[..]), select(&IGNORED_SOURCES[..])),
+        (0..6u64, select(vec![0u64, 8, 16, 40]), 0..3u64, 0..100u64, prop_oneof![6 => Just(u32::MAX), 1 => Just(0u32)]),
+    )
+        .prop_map(|((seldom, life, allowed), bits, (at, length, min_free, user_ptr, uid))| EntrySpec {
+            options: seldom.into_iter().fold(life | allowed, |all, one| all | one),
+            start: 0x10_000 + at * 24,
+            length,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: bits.0,
+            ignore_bits: bits.1,
+            source: bits.2,
+            source_ignore: bits.3,
+            min_free: min_free * 8,
+            user_ptr,
+            counter: NONE,
+            uid,
+        })
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    use proptest::sample::select;
+    let offset = prop_oneof![4 => Just(0u64), 2 => 0..48u64, 1 => Just(u64::from(u32::MAX))];
+    let kinds = prop_oneof![3 => Just(kind::PUT), 1 => Just(kind::GET)];
+    let token = prop_oneof![8 => Just(0u64), 1 => 1..100u64];
+    (kinds, (0..2u32, 0..24u64, 0..2u32), select(&BITS[..]), select(&SOURCES[..]), offset, (token, any::<u64>())).prop_map(
+        |(kind, (portal, length, uid), match_bits, initiator, remote_offset, (token, header_data))| Request {
+            kind,
+            portal,
+            uid,
+            initiator,
+            match_bits,
+            remote_offset,
+            length,
+            header_data,
+            operand: [if kind == kind::PUT { token } else { 0 }, 0, 0, 0],
+            ..Request::default()
+        },
+    )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let which = prop_oneof![3 => Just(list::PRIORITY), 2 => Just(list::OVERFLOW)];
+    prop_oneof![
+        12 => (0..2u32, which, spec()).prop_map(|(portal, which, spec)| Op::Append { portal, which, spec }),
+        14 => request().prop_map(Op::Deliver),
+        3 => (0..10usize, proptest::bool::weighted(0.1)).prop_map(|(append, stale)| Op::Unlink { append, stale }),
+        2 => (0..2u32, spec(), any::<bool>()).prop_map(|(portal, spec, delete)| Op::Search { portal, spec, delete }),
+    ]
+}
+
+/// Idle cycles behind a command; mostly none, so that commands overlap.
+fn gap() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => Just(0u64), 1 => 1..6u64, 1 => Just(40u64)]
+}
+
+/// Commands whose references are those that `nic` gives.
+fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(Command, u64)> {
+    use selvedge_nic::Limits;
+    use selvedge_rtl::home::{Home, NoMemory};
+    let limits = Limits { entries: size.0, headers: size.1, portals: 2, list: size.0, short_list: 2, ..Limits::NONE };
+    let mut home = Home::new(&limits);
+    let mut nic = home.nic();
+    for portal in 0..2 {
+        nic.portal_alloc(Some(portal), 0, NONE).expect("it is free");
+    }
+    let bus = &mut NoMemory;
+    let mut references = Vec::new();
+    let mut command = |op: &Op| match op {
+        Op::Deliver(request) => {
+            nic.deliver(bus, request);
+            Command::Deliver(*request)
+        }
+        Op::Append { portal, which, spec } => {
+            references.extend(nic.append(bus, *portal, *which, spec));
+            Command::Append { portal: *portal, which: *which, spec: *spec }
+        }
+        Op::Unlink { append, stale } => {
+            let known = references.len().checked_sub(1 + append % references.len().max(1)).map(|at| references[at]);
+            let reference = known.unwrap_or(5) ^ if *stale { 1 << 20 } else { 0 };
+            let _ = nic.unlink(reference);
+            Command::Unlink(reference)
+        }
+        Op::Search { portal, spec, delete } => {
+            nic.search(bus, *portal, spec, *delete).expect("enabled");
+            Command::Search { portal: *portal, spec: *spec, delete: *delete }
+        }
+    };
+    ops.iter().map(|(op, gap)| (command(op), *gap)).collect()
+}
+
+fn run_all(both: &mut Lockstep, commands: &[(Command, u64)]) -> Result<(), String> {
+    let mut left = commands;
+    while !left.is_empty() {
+        let together = left.iter().position(|&(_, gap)| gap != 0).map_or(left.len(), |last| last + 1);
+        let (now, later) = left.split_at(together);
+        let offered: Vec<Command> = now.iter().map(|&(command, _)| command).collect();
+        both.run(&offered, now[together - 1].1)?;
+        left = later;
+    }
+    both.drain()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_histories_agree(ops in proptest::collection::vec((op(), gap()), 1..60)) {
+        if let Some(mut both) = lockstep("lists_tiny", TINY, 2) {
+            if let Err(difference) = run_all(&mut both, &commands(TINY, &ops)) {
+                prop_assert!(false, "{}", difference);
+            }
+        }
+    }
+}
+
+fn receive(match_bits: u64, source: u64) -> Command {
+    let options = options::USE_ONCE | options::OP_PUT;
+    let spec = EntrySpec {
+        options,
+        start: 0x1000,
+        length: 64,
+        iov: NONE,
+        iov_count: 0,
+        match_bits,
+        ignore_bits: 0,
+        source,
+        source_ignore: 0,
+        min_free: 0,
+        user_ptr: 7,
+        counter: NONE,
+        uid: u32::MAX,
+    };
+    Command::Append { portal: 3, which: list::PRIORITY, spec }
+}
+
+fn put(match_bits: u64, initiator: u64) -> Command {
+    Command::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator, length: 8, ..Request::default() })
+}
+
+/// The cycles that the last `count` commands took.
+fn latencies(both: &Lockstep, count: usize) -> Vec<u32> {
+    let timings = both.timings();
+    timings[timings.len() - count..].iter().map(|timing| timing.answered - timing.accepted).collect()
+}
+
+#[test]
+fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
+    let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
+    // 16 tags and 12 sources have buckets of their own among 512.
+    let keys: Vec<(u64, u64)> = (0..16).flat_map(|tag| (0..12).map(move |source| (tag, source))).collect();
+    for &(tag, source) in &keys {
+        both.run(&[receive(tag, source)], 20).unwrap();
+        assert_eq!(latencies(&both, 1), [3]);
+    }
+    for &(tag, source) in keys.iter().rev() {
+        both.run(&[put(tag, source)], 20).unwrap();
+        assert_eq!(latencies(&both, 1), [4], "tag {tag} source {source}");
+    }
+    both.drain().unwrap();
+}
+
+#[test]
+fn a_message_and_an_append_every_four_cycles() {
+    let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
+    both.run(&(0..64).map(|tag| receive(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
+    // Each message uses the receive up that was posted 64 before it.
+    let stream: Vec<Command> = (0..1000).flat_map(|tag| [put(tag, 1), receive(tag + 64, 1)]).collect();
+    both.run(&stream, 20).unwrap();
+    let timings = &both.timings()[64..];
+    for pair in timings.chunks(2).collect::<Vec<_>>().windows(2).skip(1) {
+        assert_eq!(pair[1][0].accepted - pair[0][0].accepted, 4);
+        assert_eq!((pair[0][0].answered - pair[0][0].accepted, pair[0][1].answered - pair[0][1].accepted), (4, 3));
+    }
+    both.drain().unwrap();
+}

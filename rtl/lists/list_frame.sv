@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// What is common, overlapped: messages whose entry is the head of its chain, and appends that find no unexpected header. All
+// else goes to the sequencer, which then has the banks for itself.
+//
+// Cycles of a message that is accepted in cycle 0, with c classes in use (D = c + 3, 4 with one class):
+//
+//   0 to c - 1   hash, read of a bucket
+//   2 to c + 1   read of the head
+//   4 to D       compare; in D the answer, and the next message is accepted
+//   D + 1        writes: bucket, K, A
+//
+// Cycles of an append: 0 hash, reads of buckets and of the free record; 2 decision; 3 writes and answer. It is accepted in cycle
+// D - 2 of a message, or when none is under way, so that both decide in one cycle and write in the next.
+//
+// 1. A message decides before the append beside it. If it must go to the sequencer, the append starts again behind it.
+// 2. A message is accepted in an append's cycle 2 or later, so the bypass of the entry chains shows it the append's writes.
+// 3. An append beside a message that uses its entry up takes that entry's record, as it would behind it (the free list is a
+//    stack); the record's own writes are then the append's.
+// 4. Accepted is accepted: nothing is undone. The banks' outputs keep the records that were read until the writes are made.
+
+module list_frame
+  import lists_pkg::*;
+  import pac_pkg::*;
+#(
+    parameter int unsigned Entries   = 256,
+    parameter int unsigned Buckets   = 512,
+    parameter bit          KeySource = 0,
+    parameter bit          HashCrc   = 0,
+    localparam int unsigned BucketW = $clog2(Buckets)
+) (
+    input logic clk_i,
+    input logic rst_ni,
+    input logic ready_i,  // the banks are cleared
+
+    input  logic     command_valid_i,
+    output logic     command_ready_o,
+    input  command_t command_i,
+
+    output logic    answer_valid_o,
+    output answer_t answer_o,
+    output plan_t   plan_o,
+    output logic    retire_valid_o,
+    output tag_t    retire_tag_o,
+
+    // Banks.
+    output access_t  access_o,
+    output read_t    append_chain_o,   // second read port of the entry chains
+    output read_t    append_record_o,  // second read port of A
+    input  key_t     key_i,
+    input  entry_a_t a_i,
+    input  entry_b_t b_i,
+    input  chain_t   chain_i,
+    input  chain_t   append_chain_i,
+    input  chain_t   header_chain_i,
+    input  entry_a_t append_record_i,
+
+    // Free entries.
+    input  logic   free_valid_i,
+    input  logic   free_full_i,
+    input  index_t free_index_i,
+    output logic   free_take_o,
+    output logic   free_give_o,
+    output index_t free_give_index_o,
+
+    // Classes and headers.
+    input  logic     [Classes:0]   active_i,
+    input  pattern_t [Classes-1:0] pattern_i,
+    output pattern_t               append_pattern_o,
+    input  class_t                 append_class_i,
+    output logic                   count_o,
+    output logic                   discount_o,
+    output class_t                 discount_class_o,
+    input  logic                   has_headers_i,
+    output logic                   header_pattern_set_o,
+    input  pattern_t               header_pattern_i,
+
+    // The order of list operations.
+    input  logic [63:0] sequence_i,
+    output logic        sequence_next_o,
+
+    // The sequencer.
+    input  logic     sequencer_busy_i,
+    output start_t   start_o,
+    output logic     commit_o,         // writes of the frame are made in this cycle
+    output command_t message_o,        // while the sequencer delivers it
+    output command_t other_o,          // while the sequencer carries it out
+    output class_t   append_class_o,
+    input  logic     append_resume_i,  // the headers of the append in hand are searched: insert it
+    input  length_t  append_offset_i,  // with this local offset
+    input  logic     append_reserved_i,        // in this record, which is off the free list
+    input  index_t   append_reserved_index_i,
+    input  logic     append_over_i     // the append in hand is done
+);
+
+  localparam int unsigned IndexMax = Entries - 1;
+  function automatic logic is_entry(index_t index);
+    return index <= index_t'(IndexMax);
+  endfunction
+
+  command_t message_q, other_q;
+  assign message_o = message_q;
+  assign other_o   = other_q;
+
+  // ---- Messages: stages 0 (bucket), 2 (record), 4 (compare).
+
+  typedef struct packed {
+    logic               valid;
+    logic               last;     // the message's last class
+    logic [BucketW-1:0] bucket;
+  } bucket_stage_t;
+  typedef struct packed {
+    logic               valid;
+    logic               last;
+    logic               present;  // the bucket has a head
+    index_t             index;
+    logic [BucketW-1:0] bucket;
+  } record_stage_t;
+
+  logic message_accept, message_valid_q;
+  logic [Classes:0] classes_left_q, classes_left_d, issue_from;
+  logic issue;
+  class_t issue_class;
+  command_t issue_message;
+  pattern_t issue_pattern;
+  logic [BucketW-1:0] issue_bucket;
+  bucket_stage_t stage1_q, stage2_q;
+  record_stage_t stage3_q, stage4_q;
+
+  assign issue         = message_accept || classes_left_q != '0;
+  assign issue_from    = message_accept ? active_i : classes_left_q;
+  assign issue_message = message_accept ? command_i : message_q;
+  always_comb begin
+    issue_class = '0;
+    for (int number = int'(Classes); number >= 0; number--) if (issue_from[number]) issue_class = class_t'(number);
+    classes_left_d = issue_from & ~((Classes + 1)'(1) << issue_class);
+    if (!issue) classes_left_d = '0;
+    issue_pattern = '1;
+    for (int number = 0; number < int'(Classes); number++) begin
+      if (issue_class == class_t'(number)) issue_pattern = pattern_i[number];
+    end
+  end
+
+  list_hash #(
+      .Buckets,
+      .KeySource,
+      .HashCrc
+  ) u_message_hash (
+      .match_bits_i(issue_message.match_bits & ~issue_pattern.ignore_bits),
+      .source_i    (issue_message.source & ~issue_pattern.source_ignore),
+      .portal_i    (issue_message.portal),
+      .overflow_i  (1'b0),
+      .bucket_o    (issue_bucket)
+  );
+
+  index_t head;
+  assign head = ~chain_i.head;
+
+  // The best candidate of the classes compared so far, and whether the banks still show it.
+  logic best_valid_q, best_shown_q, walks_q;
+  logic [63:0] best_sequence_q;
+  index_t best_index_q;
+  logic [BucketW-1:0] best_bucket_q;
+
+  logic hit, walks, better, decide, best_valid, best_shown;
+  index_t best_index;
+  logic [BucketW-1:0] best_bucket;
+  answer_e admitted;
+  view_t view;
+  message_t message;
+  assign view = '{match_bits: key_i.match_bits, ignore_bits: a_i.ignore_bits, source: key_i.source,
+                  source_ignore: a_i.source_ignore, no_truncate: key_i.options[NoTruncate],
+                  manage_local: key_i.options[ManageLocal], length: key_i.length, local_offset: a_i.local_offset};
+  assign message = '{match_bits: message_q.match_bits, source: message_q.source, length: message_q.length,
+                     remote_offset: message_q.remote_offset};
+  always_comb begin
+    decide = stage4_q.valid && stage4_q.last;
+    hit = stage4_q.present && key_i.portal == message_q.portal && accepts(view, message);
+`ifndef MUTANT_5
+    hit &= key_i.status == Priority;
+`endif
+    walks = walks_q || (stage4_q.present && !hit && is_entry(key_i.next));
+`ifdef MUTANT_8
+    better = hit && (!best_valid_q || key_i.sequence_number > best_sequence_q);
+`else
+    better = hit && (!best_valid_q || key_i.sequence_number < best_sequence_q);
+`endif
+    best_valid  = best_valid_q || hit;
+    best_shown  = better || (best_shown_q && !stage4_q.present);
+    best_index  = better ? stage4_q.index : best_index_q;
+    best_bucket = better ? stage4_q.bucket : best_bucket_q;
+    admitted = admission(key_i, b_i.uid, message_q.uid, message_q.operation);
+  end
+
+  logic message_done;  // the message decides here, without the sequencer
+  assign message_done = decide && best_valid && !walks && best_shown;
+
+  // ---- Appends.
+
+  logic append_accept, other_accept, replay;
+  logic reserved, reserved_q;
+  index_t append_index;
+  logic append_valid_q, replay_q, searched_q, same_pattern_q;
+  logic [1:0] append_cycle_q;
+  class_t append_class_q;
+  length_t append_offset_q;
+  logic [BucketW-1:0] append_bucket_q;
+  command_t append_command;
+  class_t append_class;
+  logic [BucketW-1:0] append_bucket, append_header_bucket;
+  logic append_decides, append_clear, append_done;
+
+  assign append_command   = replay ? other_q : command_i;
+  assign reserved         = replay && append_reserved_i;
+  assign append_index     = reserved ? append_reserved_index_i : free_index_i;
+  assign append_class     = replay ? append_class_q : append_class_i;
+  assign append_pattern_o = '{ignore_bits: command_i.ignore_bits, source_ignore: command_i.source_ignore};
+  assign append_class_o   = append_class_q;
+
+  list_hash #(
+      .Buckets,
+      .KeySource,
+      .HashCrc
+  ) u_append_hash (
+      .match_bits_i(append_class == ClassOther ? '0 : append_command.match_bits & ~append_command.ignore_bits),
+      .source_i    (append_class == ClassOther ? '0 : append_command.source & ~append_command.source_ignore),
+      .portal_i    (append_command.portal),
+      .overflow_i  (append_command.overflow),
+      .bucket_o    (append_bucket)
+  );
+  list_hash #(
+      .Buckets,
+      .KeySource,
+      .HashCrc
+  ) u_append_header_hash (
+      .match_bits_i(append_command.match_bits & ~append_command.ignore_bits),
+      .source_i    (append_command.source & ~append_command.source_ignore),
+      .portal_i    (append_command.portal),
+      .overflow_i  (1'b0),
+      .bucket_o    (append_header_bucket)
+  );
+
+  always_comb begin
+    append_decides = append_valid_q && append_cycle_q == 2'd2;
+    // No header can match.
+    append_clear = other_q.overflow || searched_q || !has_headers_i ||
+        (same_pattern_q && header_chain_i.head == '0);
+    append_done = append_decides && append_clear && (!message_valid_q || message_done);
+  end
+  // ---- What is accepted.
+
+  logic commit_message_q, commit_append_q, commit;
+  assign commit_o = commit;
+  logic message_leaves, flight;
+  assign commit = commit_message_q || commit_append_q;
+  always_comb begin
+    message_leaves = decide && message_done;
+    flight = message_valid_q || append_valid_q || replay_q;
+    message_accept = command_valid_i && ready_i && command_i.kind == Deliver && !sequencer_busy_i && !replay_q &&
+        (!message_valid_q || message_leaves) && (!append_valid_q || append_done);
+    append_accept = command_valid_i && ready_i && command_i.kind == Append && !sequencer_busy_i && !replay_q &&
+        !append_valid_q && !commit && (free_valid_i || free_full_i) &&
+        (!message_valid_q || (stage2_q.valid && stage2_q.last));
+    other_accept = command_valid_i && ready_i && (command_i.kind == Unlink || command_i.kind == Search) &&
+        !sequencer_busy_i && !flight && !commit;
+    replay = replay_q && !sequencer_busy_i && !commit && !message_valid_q &&
+        (append_reserved_i || free_valid_i || free_full_i);
+    command_ready_o = message_accept || append_accept || other_accept;
+  end
+
+  always_comb begin
+    start_o = '{valid: 1'b0, point: FromStart, index: best_index, bucket: index_t'(best_bucket)};
+    if (decide && !message_done) begin
+      start_o.valid = 1'b1;
+      if (!walks && best_valid) start_o.point = Known;
+      else if (!walks) start_o.point = InOverflow;
+      // With one class, the chain is the one whose head is shown.
+      else if (!walks_q && !best_valid && stage4_q.present && only_class_q) begin
+        start_o.point  = Walk;
+        start_o.bucket = index_t'(stage4_q.bucket);
+      end
+    end else if (append_decides && !append_clear && (!message_valid_q || message_done)) begin
+      start_o.valid = 1'b1;
+      start_o.point = Other;
+    end else if (other_accept) begin
+      start_o.valid = 1'b1;
+      start_o.point = Other;
+    end
+  end
+
+  logic only_class_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      message_valid_q  <= 1'b0;
+      classes_left_q   <= '0;
+      stage1_q         <= '0;
+      stage2_q         <= '0;
+      stage3_q         <= '0;
+      stage4_q         <= '0;
+      best_valid_q     <= 1'b0;
+      best_shown_q     <= 1'b0;
+      walks_q          <= 1'b0;
+      append_valid_q   <= 1'b0;
+      append_cycle_q   <= '0;
+      replay_q         <= 1'b0;
+      searched_q       <= 1'b0;
+      commit_message_q <= 1'b0;
+      commit_append_q  <= 1'b0;
+      only_class_q     <= 1'b0;
+    end else begin
+      classes_left_q <= classes_left_d;
+      stage1_q <= '{valid: issue, last: classes_left_d == '0, bucket: issue_bucket};
+      stage2_q <= stage1_q;
+      stage3_q <= '{valid: stage2_q.valid, last: stage2_q.last, present: stage2_q.valid && chain_i.head != '0,
+                    index: head, bucket: stage2_q.bucket};
+      stage4_q <= stage3_q;
+      if (message_accept) only_class_q <= classes_left_d == '0;
+
+      if (message_accept) message_valid_q <= 1'b1;
+      else if (decide) message_valid_q <= 1'b0;
+      if (decide || !stage4_q.valid) begin
+        best_valid_q <= 1'b0;
+        best_shown_q <= 1'b0;
+        walks_q      <= 1'b0;
+      end else begin
+        best_valid_q <= best_valid;
+        best_shown_q <= best_shown;
+        walks_q      <= walks;
+      end
+      commit_message_q <= message_done && admitted == Matched;
+
+      if (append_accept || replay) append_cycle_q <= 2'd1;
+      else if (append_valid_q) append_cycle_q <= append_cycle_q + 1'b1;
+      if (append_accept || replay) append_valid_q <= 1'b1;
+      else if (append_decides) append_valid_q <= 1'b0;
+      // An append that could not decide starts again behind the sequencer, unless that ends it.
+      if (append_decides && !append_done) replay_q <= 1'b1;
+      else if (replay || append_over_i) replay_q <= 1'b0;
+      if (append_accept) searched_q <= 1'b0;
+      else if (append_resume_i) searched_q <= 1'b1;
+      commit_append_q <= append_done;
+    end
+  end
+
+  logic free_valid_q;
+  index_t commit_index_q, free_index_q;
+  logic [BucketW-1:0] commit_bucket_q;
+  length_t commit_length_q, commit_offset_q;
+  tag_t commit_tag_q;
+  always_ff @(posedge clk_i) begin
+    if (message_accept) message_q <= command_i;
+    if (append_accept || other_accept) other_q <= command_i;
+    if (append_accept) append_class_q <= append_class_i;
+    if (append_accept || replay) begin
+      append_bucket_q <= append_bucket;
+      same_pattern_q  <= header_pattern_i.ignore_bits == append_command.ignore_bits &&
+          header_pattern_i.source_ignore == append_command.source_ignore;
+      free_index_q <= append_index;
+      free_valid_q <= reserved || free_valid_i;
+      reserved_q   <= reserved;
+    end
+    if (append_accept) append_offset_q <= '0;
+    else if (append_resume_i) append_offset_q <= append_offset_i;
+    if (better) begin
+      best_sequence_q <= key_i.sequence_number;
+      best_index_q    <= stage4_q.index;
+      best_bucket_q   <= stage4_q.bucket;
+    end
+    if (decide) begin
+      commit_index_q  <= best_index;
+      commit_bucket_q <= best_bucket;
+      commit_length_q <= message_q.length;
+      commit_offset_q <= message_q.remote_offset;
+      commit_tag_q    <= message_q.tag;
+    end
+  end
+
+  // ---- Reads.
+
+  always_comb begin
+    access_o = '0;
+    access_o.entry_chain  = '{valid: issue, address: index_t'(issue_bucket)};
+    access_o.records      = '{valid: stage2_q.valid && chain_i.head != '0, address: head};
+    access_o.header_chain = '{valid: append_accept || replay, address: index_t'(append_header_bucket)};
+    append_chain_o  = '{valid: append_accept || replay, address: index_t'(append_bucket)};
+    append_record_o = '{valid: append_accept || replay, address: append_index};
+
+    // ---- Writes, in the cycle behind the decision.
+    effect_ = effect(key_i, a_i.local_offset, b_i.min_free, commit_length_q, commit_offset_q, 1'b0);
+    frees = commit_message_q && effect_.unlinks;
+    inserts = commit_append_q && (frees || free_valid_q);
+    takes_over = frees && inserts;
+    new_index = takes_over ? commit_index_q : free_index_q;
+    same_chain = frees && commit_bucket_q == append_bucket_q;
+    tail = ~append_chain_i.tail;
+    // The message uses up the only record of the append's chain.
+    alone = same_chain && tail == commit_index_q;
+    is_first = append_chain_i.head == '0 || alone;
+
+    freed_key = key_i;
+    freed_key.status = Free;  // lists.sv writes the link
+    freed_a = a_i;
+    freed_a.generation = next_generation(a_i.generation);
+    if (!frees) freed_a.local_offset = a_i.local_offset + effect_.mlength;
+    new_key = '{sequence_number: sequence_i, length: other_q.length, prev: tail, next: None, options: other_q.options,
+                portal: other_q.portal, status: other_q.overflow ? Overflow : Priority, class_number: append_class_q,
+                source: other_q.source, match_bits: other_q.match_bits};
+    new_a = '{spare: '0, generation: takes_over ? freed_a.generation : append_record_i.generation,
+              counter: other_q.counter, start: other_q.start, local_offset: append_offset_q,
+              source_ignore: other_q.source_ignore, ignore_bits: other_q.ignore_bits};
+    new_b = '{spare: '0, headers: '0, min_free: other_q.min_free, uid: other_q.uid, user_ptr: other_q.user_ptr};
+
+    if (frees && !takes_over) begin
+      access_o.k[0] = '{valid: 1'b1, address: commit_index_q, lanes: LanesStatus | LaneNext, data: freed_key,
+                        tag: commit_tag_q};
+    end else if (inserts && !is_first) begin
+      access_o.k[0] = '{valid: 1'b1, address: tail, lanes: LaneNext, data: next_word(new_index), tag: other_q.tag};
+    end
+    access_o.k[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_key, tag: other_q.tag};
+    access_o.a[0] = '{valid: commit_message_q && !takes_over && (frees || key_i.options[ManageLocal]),
+                      address: commit_index_q, lanes: frees ? LanesGeneration : LanesLocalOffset, data: freed_a,
+                      tag: commit_tag_q};
+    access_o.a[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_a, tag: other_q.tag};
+    access_o.b[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_b, tag: other_q.tag};
+
+    // A chain has one write: with the message's head, the append's tail, or both.
+    access_o.entry_chain_write[0] = '{valid: frees && !(inserts && same_chain), address: index_t'(commit_bucket_q),
+                                      lanes: LaneHead, data: '{tail: '0, head: next_head}, tag: commit_tag_q};
+    access_o.entry_chain_write[1] = '{valid: inserts, address: index_t'(append_bucket_q),
+                                      lanes: LaneTail | (is_first || same_chain ? LaneHead : 2'b00),
+                                      data: '{tail: ~new_index, head: is_first ? ~new_index : next_head},
+                                      tag: other_q.tag};
+`ifdef MUTANT_3
+    access_o.entry_chain_write[1].lanes &= ~LaneTail;
+`endif
+`ifdef MUTANT_4
+    access_o.entry_chain_write[0].valid = 1'b0;
+`endif
+  end
+
+  effect_t effect_;
+  logic frees, inserts, takes_over, same_chain, alone, is_first;
+  index_t new_index, tail, next_head;
+  key_t freed_key, new_key;
+  entry_a_t freed_a, new_a;
+  entry_b_t new_b;
+  assign next_head = is_entry(key_i.next) ? ~key_i.next : '0;
+
+  function automatic logic [255:0] next_word(index_t index);
+    key_t word;
+    word = '0;
+    word.next = index;
+    return word;
+  endfunction
+
+  // References of entries have the index in their low bits, and the rest of 27 bits for the generation.
+  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
+  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
+  function automatic generation_t next_generation(generation_t generation);
+`ifdef MUTANT_11
+    return generation;
+`else
+    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
+`endif
+  endfunction
+  function automatic reference_t reference_of(index_t index, generation_t generation);
+    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
+  endfunction
+
+  assign free_take_o       = inserts && !takes_over && !reserved_q;
+  assign free_give_o       = frees && !takes_over;
+  assign free_give_index_o = commit_index_q;
+
+  assign count_o          = append_accept;
+  assign discount_o       = frees || (commit_append_q && !inserts);
+  assign discount_class_o = frees ? key_i.class_number : append_class_q;
+  assign header_pattern_set_o = append_accept && !command_i.overflow && !has_headers_i;
+  assign sequence_next_o  = inserts;
+
+  // ---- Answers.
+
+  always_comb begin
+    answer_valid_o = message_done || commit_append_q;
+    answer_o = '{tag: message_q.tag, status: admitted, last: 1'b1, overflow: 1'b0, index: best_index,
+                 entry_reference: reference_of(best_index, a_i.generation), key: key_i, a: a_i, b: b_i};
+    if (commit_append_q) begin
+      answer_o = '{tag: other_q.tag, status: inserts ? Linked : EntriesFull, last: 1'b1,
+                   overflow: other_q.overflow, index: new_index,
+                   entry_reference: reference_of(new_index, new_a.generation), key: new_key, a: new_a, b: new_b};
+    end
+    plan_o = '0;
+    if (commit_message_q) begin
+      plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_.offset, mlength: effect_.mlength,
+                 unlinks: effect_.unlinks, freed: frees, kept: 1'b0, header: '0};
+    end
+  end
+
+  // A command retires in the cycle of its last write or behind it: a message in D + 1, the append beside it a cycle later.
+  logic retire_append_q, retire_refused_q;
+  tag_t retire_append_tag_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      retire_append_q  <= 1'b0;
+      retire_refused_q <= 1'b0;
+    end else begin
+      retire_append_q  <= commit_append_q;
+      retire_refused_q <= message_done && admitted != Matched;
+    end
+  end
+  always_ff @(posedge clk_i) retire_append_tag_q <= other_q.tag;
+  assign retire_valid_o = commit_message_q || retire_append_q || retire_refused_q;
+  assign retire_tag_o   = commit_message_q || retire_refused_q ? commit_tag_q : retire_append_tag_q;
+
+endmodule

@@ -1,0 +1,814 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Everything but the common case (list_frame.sv), one command at a time, with the banks for itself: walks of chains, the overflow
+// list, unexpected headers, unlinks.
+//
+// A state issues reads and names the state that uses them, two cycles later. The records' banks show the record `index_q`.
+//
+//   Deliver   Class > Head > Compare .. > Chosen > Decide > Unchain > Own > Keep > Finish
+//   Append    Headers > HeaderHead > HeaderCompare .. > Drop .. > Spend, or the frame inserts the entry
+//   Search    Headers > HeaderHead > HeaderCompare .. > Drop ..
+//   Unlink    Unlinking > Unchain > Own > Finish
+//
+// 1. Unexpected headers are on the list of their portal table entry in order of arrival (K), and on the chain of their key under
+//    one pattern, that of the last append before there were headers (B). A search by another pattern walks the arrival list.
+// 2. lists.sv writes the link of a record that is given back, in the first write to K of that cycle.
+// 3. What a command finds first decides: lowest sequence number among entries, oldest among headers.
+
+module list_sequencer
+  import lists_pkg::*;
+  import pac_pkg::*;
+#(
+    parameter int unsigned Entries   = 256,
+    parameter int unsigned Headers   = 256,
+    parameter int unsigned Buckets   = 512,
+    parameter bit          KeySource = 0,
+    parameter bit          HashCrc   = 0,
+    localparam int unsigned BucketW = $clog2(Buckets)
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input  start_t   start_i,
+    input  logic     frame_commit_i,  // a command that is older makes its writes
+    input  command_t message_i,
+    input  command_t other_i,
+    input  class_t   append_class_i,
+    output logic     busy_o,
+
+    output logic    answer_valid_o,
+    output answer_t answer_o,
+    output plan_t   plan_o,
+    output logic    retire_valid_o,
+    output tag_t    retire_tag_o,
+
+    output access_t  access_o,
+    input  key_t     key_i,
+    input  logic [255:0] a_i,
+    input  logic [255:0] b_i,
+    input  chain_t   chain_i,
+    input  chain_t   header_chain_i,
+    input  chain_t   arrival_i,
+
+    input  logic   free_valid_i,
+    input  logic   free_full_i,
+    input  index_t free_index_i,
+    output logic   free_take_o,
+    output logic   free_give_o,
+    output index_t free_give_index_o,
+
+    input  logic   header_valid_i,
+    input  logic   header_full_i,
+    input  index_t header_index_i,  // of the table of headers
+    output logic   header_take_o,
+    output logic   header_give_o,
+    output index_t header_give_index_o,
+
+    input  logic     [Classes:0]   active_i,
+    input  pattern_t [Classes-1:0] pattern_i,
+    output logic                   discount_o,
+    output class_t                 discount_class_o,
+    input  logic                   has_headers_i,
+    input  pattern_t               header_pattern_i,
+
+    input  logic [63:0] sequence_i,
+    output logic        sequence_next_o,
+
+    output logic    append_resume_o,
+    output length_t append_offset_o,
+    output logic    append_reserved_o,
+    output index_t  append_reserved_index_o,
+    output logic    append_over_o
+);
+
+  typedef enum logic [4:0] {
+    Idle,
+    Start,
+    Class,
+    Head,
+    Compare,
+    Chosen,
+    Decide,
+    Unlinking,
+    Unchain,
+    Own,
+    Keep,
+    Finish,
+    SearchHeaders,
+    HeaderHead,
+    HeaderCompare,
+    HeaderFound,
+    Drop,
+    DropLinks,
+    DropOwn,
+    DropOwner,
+    Dropped,
+    NotFound,
+    Spend
+  } state_e;
+
+  localparam index_t HeaderBase = index_t'(Entries);
+  function automatic logic is_entry(index_t index);
+    return index < index_t'(Entries);
+  endfunction
+  function automatic logic is_header(index_t index);
+    return index >= HeaderBase && index < index_t'(Entries + Headers);
+  endfunction
+
+  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
+  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
+  function automatic generation_t next_generation(generation_t generation);
+`ifdef MUTANT_11
+    return generation;
+`else
+    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
+`endif
+  endfunction
+  function automatic reference_t reference_of(index_t index, generation_t generation);
+    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
+  endfunction
+
+  state_e state_q, state_d;
+  logic wait_q, reads;  // a read is under way; its data are there in the next cycle
+  entry_point_e point_q;
+  index_t start_index_q;
+
+  logic [Classes:0] left_q, left_d;
+  logic overflow_q, overflow_d;  // the list that is searched
+  index_t index_q, index_d;
+  logic [BucketW-1:0] bucket_q, bucket_d;
+  logic best_valid_q, best_valid_d;
+  logic [63:0] best_sequence_q, best_sequence_d;
+  index_t best_index_q, best_index_d;
+  logic [BucketW-1:0] best_bucket_q, best_bucket_d;
+
+  effect_t effect_q, effect_d;
+  logic keeps_q, keeps_d, freed_q, freed_d;
+  index_t kept_q, kept_d;
+  logic reserved_q, reserved_d;
+  index_t reserved_index_q, reserved_index_d;
+  length_t offset_q, offset_d;
+  logic found_q, found_d;
+  index_t owner_q, owner_d;
+
+  entry_a_t  entry_a;
+  entry_b_t  entry_b;
+  header_a_t header_a;
+  header_b_t header_b;
+  assign entry_a  = a_i;
+  assign entry_b  = b_i;
+  assign header_a = a_i;
+  assign header_b = b_i;
+
+  // ---- Keys.
+
+  class_t class_now;
+  pattern_t class_pattern;
+  always_comb begin
+    class_now = '0;
+    for (int number = int'(Classes); number >= 0; number--) if (left_q[number]) class_now = class_t'(number);
+    class_pattern = '1;
+    for (int number = 0; number < int'(Classes); number++) begin
+      if (class_now == class_t'(number)) class_pattern = pattern_i[number];
+    end
+  end
+
+  logic [63:0] hash_bits;
+  source_t hash_source;
+  portal_t hash_portal;
+  logic hash_overflow;
+  logic [BucketW-1:0] hash_bucket;
+  always_comb begin
+    if (state_q == Unlinking) begin
+      hash_bits     = key_i.class_number == ClassOther ? '0 : key_i.match_bits & ~entry_a.ignore_bits;
+      hash_source   = key_i.class_number == ClassOther ? '0 : key_i.source & ~entry_a.source_ignore;
+      hash_portal   = key_i.portal;
+      hash_overflow = key_i.status == Overflow;
+    end else begin
+      hash_bits     = message_i.match_bits & ~class_pattern.ignore_bits;
+      hash_source   = message_i.source & ~class_pattern.source_ignore;
+      hash_portal   = message_i.portal;
+      hash_overflow = overflow_q;
+    end
+  end
+  list_hash #(
+      .Buckets,
+      .KeySource,
+      .HashCrc
+  ) u_entry_hash (
+      .match_bits_i(hash_bits),
+      .source_i    (hash_source),
+      .portal_i    (hash_portal),
+      .overflow_i  (hash_overflow),
+      .bucket_o    (hash_bucket)
+  );
+
+  logic [63:0] header_bits;
+  source_t header_source;
+  portal_t header_portal;
+  logic [BucketW-1:0] header_bucket, header_bucket_q;
+  always_comb begin
+    unique case (state_q)
+      Drop: {header_bits, header_source, header_portal} = {key_i.match_bits, key_i.source, key_i.portal};
+      SearchHeaders: {header_bits, header_source, header_portal} = {other_i.match_bits, other_i.source, other_i.portal};
+      default: {header_bits, header_source, header_portal} = {message_i.match_bits, message_i.source, message_i.portal};
+    endcase
+  end
+  list_hash #(
+      .Buckets,
+      .KeySource,
+      .HashCrc
+  ) u_header_hash (
+      .match_bits_i(header_bits & ~header_pattern_i.ignore_bits),
+      .source_i    (header_source & ~header_pattern_i.source_ignore),
+      .portal_i    (header_portal),
+      .overflow_i  (1'b0),
+      .bucket_o    (header_bucket)
+  );
+
+  logic by_class;
+  assign by_class = other_i.ignore_bits == header_pattern_i.ignore_bits &&
+      other_i.source_ignore == header_pattern_i.source_ignore;
+
+  // ---- Comparison.
+
+  view_t view;
+  message_t message;
+  logic hit;
+  always_comb begin
+    if (state_q == HeaderCompare) begin
+      view = '{match_bits: other_i.match_bits, ignore_bits: other_i.ignore_bits, source: other_i.source,
+               source_ignore: other_i.source_ignore, no_truncate: other_i.options[NoTruncate],
+               manage_local: other_i.options[ManageLocal], length: other_i.length, local_offset: offset_q};
+      message = '{match_bits: key_i.match_bits, source: key_i.source, length: key_i.length,
+                  remote_offset: header_a.remote_offset};
+      hit = key_i.status == Live && key_i.portal == other_i.portal;
+    end else begin
+      view = '{match_bits: key_i.match_bits, ignore_bits: entry_a.ignore_bits, source: key_i.source,
+               source_ignore: entry_a.source_ignore, no_truncate: key_i.options[NoTruncate],
+               manage_local: key_i.options[ManageLocal], length: key_i.length, local_offset: entry_a.local_offset};
+      message = '{match_bits: message_i.match_bits, source: message_i.source, length: message_i.length,
+                  remote_offset: message_i.remote_offset};
+      hit = key_i.portal == message_i.portal;
+`ifndef MUTANT_5
+      hit &= key_i.status == (overflow_q ? Overflow : Priority);
+`endif
+    end
+    hit &= accepts(view, message);
+  end
+
+  answer_e admitted;
+  assign admitted = admission(key_i, entry_b.uid, message_i.uid, message_i.operation);
+
+  logic delivers, once, local_by_rlength;
+  assign delivers = point_q != Other;
+  assign once = other_i.options[UseOnce];
+  assign local_by_rlength = other_i.options[ManageLocal] && other_i.options[LocalIncByRlength];
+
+  // A message's header, and what it leaves of the entry.
+  key_t new_key, own_key, header_free_key;
+  header_a_t new_a, header_free_a;
+  header_b_t new_b;
+  entry_a_t own_a;
+  entry_b_t own_b;
+  length_t offset_after;
+
+  // Words of which one lane counts.
+  function automatic logic [255:0] word_next(index_t index);
+    key_t word;
+    word = '0;
+    word.next = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_prev(index_t index);
+    key_t word;
+    word = '0;
+    word.prev = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_class_next(index_t index);
+    header_b_t word;
+    word = '0;
+    word.class_next = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_class_prev(index_t index);
+    header_b_t word;
+    word = '0;
+    word.class_prev = index;
+    return word;
+  endfunction
+
+  tag_t tag;
+  assign tag = delivers ? message_i.tag : other_i.tag;
+
+  logic head_of_chain, head_of_arrival, head_of_header_chain, has_next, has_class_next;
+  index_t walk_next;
+
+  always_comb begin
+    state_d          = state_q;
+    reads            = 1'b0;
+    left_d           = left_q;
+    overflow_d       = overflow_q;
+    index_d          = index_q;
+    bucket_d         = bucket_q;
+    best_valid_d     = best_valid_q;
+    best_sequence_d  = best_sequence_q;
+    best_index_d     = best_index_q;
+    best_bucket_d    = best_bucket_q;
+    effect_d         = effect_q;
+    keeps_d          = keeps_q;
+    freed_d          = freed_q;
+    kept_d           = kept_q;
+    reserved_d       = reserved_q;
+    reserved_index_d = reserved_index_q;
+    offset_d         = offset_q;
+    found_d          = found_q;
+    owner_d          = owner_q;
+
+    access_o            = '0;
+    free_take_o         = 1'b0;
+    free_give_o         = 1'b0;
+    free_give_index_o   = index_q;
+    header_take_o       = 1'b0;
+    header_give_o       = 1'b0;
+    header_give_index_o = index_q - HeaderBase;
+    discount_o          = 1'b0;
+    discount_class_o    = key_i.class_number;
+    sequence_next_o     = 1'b0;
+    append_resume_o     = 1'b0;
+    append_over_o       = 1'b0;
+    retire_valid_o      = 1'b0;
+
+    answer_valid_o = 1'b0;
+    answer_o = '{tag: tag, status: Matched, last: 1'b1, overflow: overflow_q, index: index_q,
+                 entry_reference: reference_of(index_q, entry_a.generation), key: key_i, a: a_i, b: b_i};
+    plan_o = '0;
+
+    effect_d = state_q == Decide ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
+                                          message_i.remote_offset, overflow_q && message_i.token != '0) : effect_q;
+
+    // The entry behind a message or an unlink.
+    freed_d = state_q == Own ? !delivers || (effect_q.unlinks && (!overflow_q || (!keeps_q && entry_b.headers == '0)))
+                             : freed_q;
+    own_key = key_i;
+    own_key.status = freed_d ? Free : Draining;
+    own_a = entry_a;
+    own_a.generation = next_generation(entry_a.generation);
+`ifdef MUTANT_13
+    own_a.local_offset = entry_a.local_offset + message_i.length;
+`else
+    own_a.local_offset = entry_a.local_offset + effect_q.mlength;
+`endif
+    own_b = entry_b;
+    own_b.headers = state_q == DropOwner ? entry_b.headers - 1'b1 : entry_b.headers + 1'b1;
+
+    // The header that a message leaves.
+    new_key = '{sequence_number: sequence_i, length: message_i.length, prev: ~arrival_i.tail, next: None, options: '0,
+                portal: message_i.portal, status: Live, class_number: '0, source: message_i.source,
+                match_bits: message_i.match_bits};
+    new_a = '{spare: '0, generation: header_a.generation, reserved: '0, operation: message_i.operation, entry: owner_q,
+              start: header_start_q, mlength: effect_q.mlength, remote_offset: message_i.remote_offset,
+              header_data: message_i.header_data};
+    new_b = '{spare: '0, class_prev: ~header_chain_i.tail, class_next: None, token: message_i.token, uid: message_i.uid};
+    header_free_key = key_i;
+    header_free_key.status = Free;
+    header_free_a = header_a;
+    header_free_a.generation = header_a.generation + 1'b1;
+
+    head_of_chain        = ~chain_i.head == index_q;
+    head_of_arrival      = ~arrival_i.head == index_q;
+    head_of_header_chain = ~header_chain_i.head == index_q;
+    has_next             = state_q == Unchain ? is_entry(key_i.next) : is_header(key_i.next);
+    has_class_next       = is_header(header_b.class_next);
+    walk_next            = by_class ? header_b.class_next : key_i.next;
+    offset_after         = offset_q + key_i.length;
+    if (offset_after < offset_q) offset_after = '1;
+
+    if (!wait_q) begin
+      unique case (state_q)
+        Idle: if (start_i.valid) state_d = Start;
+
+        Start: if (!frame_commit_i) begin
+          left_d       = active_i;
+          overflow_d   = point_q == InOverflow;
+          best_valid_d = 1'b0;
+          keeps_d      = 1'b0;
+          freed_d      = 1'b0;
+          found_d      = 1'b0;
+          offset_d     = '0;
+          reserved_d   = 1'b0;
+          unique case (point_q)
+            FromStart, InOverflow: state_d = Class;
+            Walk: begin
+              left_d  = '0;
+              index_d = key_i.next;
+              reads   = 1'b1;
+              access_o.records = '{valid: 1'b1, address: key_i.next};
+              state_d = Compare;
+            end
+            Known: begin
+              index_d       = start_index_q;
+              best_index_d  = start_index_q;
+              best_bucket_d = bucket_q;
+              reads         = 1'b1;
+              access_o.records = '{valid: 1'b1, address: start_index_q};
+              state_d = Decide;
+            end
+            default: begin
+              unique case (other_i.kind)
+                Unlink: begin
+                  index_d = index_t'(other_i.entry_reference & reference_t'((1 << ReferenceIndexW) - 1));
+                  if (is_entry(index_d)) begin
+                    reads   = 1'b1;
+                    access_o.records = '{valid: 1'b1, address: index_d};
+                    state_d = Unlinking;
+                  end else begin
+                    answer_valid_o  = 1'b1;
+                    answer_o.status = Invalid;
+                    state_d         = Finish;
+                  end
+                end
+                Append: begin
+                  if (free_full_i) begin
+                    append_resume_o = 1'b1;
+                    state_d         = Idle;
+                  end else if (once) begin
+                    state_d = SearchHeaders;
+                  end else if (free_valid_i) begin
+                    reserved_d       = 1'b1;
+                    reserved_index_d = free_index_i;
+                    free_take_o      = 1'b1;
+                    state_d          = SearchHeaders;
+                  end
+                end
+                default: state_d = SearchHeaders;
+              endcase
+            end
+          endcase
+        end
+
+        Class: begin
+          if (left_q == '0) begin
+            state_d = Chosen;
+          end else begin
+            left_d   = left_q & ~((Classes + 1)'(1) << class_now);
+            bucket_d = hash_bucket;
+            reads    = 1'b1;
+            access_o.entry_chain = '{valid: 1'b1, address: index_t'(hash_bucket)};
+            state_d  = Head;
+          end
+        end
+
+        Head: begin
+          if (chain_i.head == '0) begin
+            state_d = Class;
+          end else begin
+            index_d = ~chain_i.head;
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: index_d};
+            state_d = Compare;
+          end
+        end
+
+        Compare: begin
+          if (hit) begin
+            if (!best_valid_q || key_i.sequence_number < best_sequence_q) begin
+              best_valid_d    = 1'b1;
+              best_sequence_d = key_i.sequence_number;
+              best_index_d    = index_q;
+              best_bucket_d   = bucket_q;
+            end
+            state_d = left_q == '0 ? Chosen : Class;
+          end else if (is_entry(key_i.next)) begin
+            index_d = key_i.next;
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: key_i.next};
+          end else begin
+            state_d = left_q == '0 ? Chosen : Class;
+          end
+        end
+
+        Chosen: begin
+          if (best_valid_q) begin
+            state_d = Decide;
+            if (index_q != best_index_q) begin
+              index_d = best_index_q;
+              reads   = 1'b1;
+              access_o.records = '{valid: 1'b1, address: best_index_q};
+            end
+          end else if (!overflow_q) begin
+            overflow_d = 1'b1;
+            left_d     = active_i;
+            state_d    = Class;
+          end else begin
+            answer_valid_o  = 1'b1;
+            answer_o.status = NoMatch;
+            state_d         = Finish;
+          end
+        end
+
+        Decide: begin
+          keeps_d = overflow_q && !key_i.options[UnexpectedHeaderDisable];
+          kept_d  = header_index_i + HeaderBase;
+          owner_d = index_q;
+          if (admitted != Matched) begin
+            keeps_d         = 1'b0;
+            effect_d        = '0;
+            answer_valid_o  = 1'b1;
+            answer_o.status = admitted;
+            state_d         = Finish;
+          end else if (keeps_d && header_full_i) begin
+            keeps_d         = 1'b0;
+            effect_d        = '0;
+            answer_valid_o  = 1'b1;
+            answer_o.status = HeadersFull;
+            state_d         = Finish;
+          end else if (!keeps_d || header_valid_i) begin
+            answer_valid_o = 1'b1;
+            found_d        = 1'b1;
+            state_d        = Own;
+            if (effect_d.unlinks) begin
+              reads    = 1'b1;
+              bucket_d = best_bucket_q;
+              access_o.entry_chain = '{valid: 1'b1, address: index_t'(best_bucket_q)};
+              state_d  = Unchain;
+            end
+          end
+        end
+
+        Unlinking: begin
+          answer_o.status = Invalid;
+          answer_valid_o  = 1'b1;
+          state_d         = Finish;
+          if (reference_of(index_q, entry_a.generation) == other_i.entry_reference) begin
+            if (key_i.status == Draining || (key_i.status == Overflow && entry_b.headers != '0)) begin
+              answer_o.status = InUse;
+            end else if (key_i.status == Priority || key_i.status == Overflow) begin
+              answer_o.status = Unlinked;
+              bucket_d        = hash_bucket;
+              reads           = 1'b1;
+              access_o.entry_chain = '{valid: 1'b1, address: index_t'(hash_bucket)};
+              state_d         = Unchain;
+            end
+          end
+        end
+
+        Unchain: begin
+          access_o.k[0] = '{valid: !head_of_chain, address: key_i.prev, lanes: LaneNext, data: word_next(key_i.next),
+                            tag: tag};
+          access_o.k[1] = '{valid: has_next, address: key_i.next, lanes: LanePrev, data: word_prev(key_i.prev), tag: tag};
+          access_o.entry_chain_write[0] = '{valid: head_of_chain || !has_next, address: index_t'(bucket_q),
+              lanes: {!has_next, head_of_chain},
+              data: '{tail: head_of_chain ? '0 : ~key_i.prev, head: has_next ? ~key_i.next : '0}, tag: tag};
+          state_d = Own;
+        end
+
+        Own: begin
+          access_o.k[0] = '{valid: !delivers || effect_q.unlinks, address: index_q,
+                            lanes: LanesStatus | (freed_d ? LaneNext : '0), data: own_key, tag: tag};
+          access_o.a[0] = '{valid: freed_d || (delivers && key_i.options[ManageLocal]), address: index_q,
+              lanes: (freed_d ? LanesGeneration : '0) | (delivers && key_i.options[ManageLocal] ? LanesLocalOffset : '0),
+              data: own_a, tag: tag};
+          access_o.b[0] = '{valid: keeps_q, address: index_q, lanes: LaneHeaders, data: own_b, tag: tag};
+          free_give_o   = freed_d;
+          discount_o    = !delivers || effect_q.unlinks;
+          state_d       = Finish;
+          if (keeps_q) begin
+            reads   = 1'b1;
+            index_d = kept_q;
+            access_o.records      = '{valid: 1'b1, address: kept_q};
+            access_o.arrival      = '{valid: 1'b1, address: index_t'(message_i.portal)};
+            access_o.header_chain = '{valid: 1'b1, address: index_t'(header_bucket)};
+            state_d = Keep;
+          end
+        end
+
+        Keep: begin
+          access_o.k[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_key, tag: tag};
+          access_o.k[1] = '{valid: arrival_i.head != '0, address: ~arrival_i.tail, lanes: LaneNext,
+                            data: word_next(index_q), tag: tag};
+          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_a, tag: tag};
+          access_o.b[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_b, tag: tag};
+          access_o.b[1] = '{valid: header_chain_i.head != '0, address: ~header_chain_i.tail, lanes: LaneClassNext,
+                            data: word_class_next(index_q), tag: tag};
+          access_o.arrival_write = '{valid: 1'b1, address: index_t'(message_i.portal),
+              lanes: {1'b1, arrival_i.head == '0}, data: '{tail: ~index_q, head: ~index_q}, tag: tag};
+          access_o.header_chain_write = '{valid: 1'b1, address: index_t'(header_bucket_q),
+              lanes: {1'b1, header_chain_i.head == '0}, data: '{tail: ~index_q, head: ~index_q}, tag: tag};
+          header_take_o   = 1'b1;
+          sequence_next_o = 1'b1;
+          state_d         = Finish;
+        end
+
+        Finish: begin
+          if (delivers && found_q) begin
+            plan_o = '{valid: 1'b1, tag: tag, offset: effect_q.offset, mlength: effect_q.mlength,
+                       unlinks: effect_q.unlinks, freed: freed_q, kept: keeps_q, header: kept_q};
+          end
+          retire_valid_o = 1'b1;
+          state_d        = Idle;
+        end
+
+        SearchHeaders: begin
+          if (!has_headers_i) begin
+            state_d = NotFound;
+          end else begin
+            reads = 1'b1;
+            access_o.header_chain = '{valid: by_class, address: index_t'(header_bucket)};
+            access_o.arrival      = '{valid: !by_class, address: index_t'(other_i.portal)};
+            state_d = HeaderHead;
+          end
+        end
+
+        HeaderHead: begin
+          index_d = by_class ? ~header_chain_i.head : ~arrival_i.head;
+          if (is_header(index_d)) begin
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: index_d};
+            state_d = HeaderCompare;
+          end else begin
+            state_d = NotFound;
+          end
+        end
+
+        HeaderCompare: begin
+          if (hit) begin
+            state_d = HeaderFound;
+          end else if (is_header(walk_next)) begin
+            index_d = walk_next;
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: walk_next};
+          end else begin
+            state_d = NotFound;
+          end
+        end
+
+        HeaderFound: begin
+          answer_valid_o    = 1'b1;
+          answer_o.last     = 1'b0;
+          answer_o.overflow = 1'b1;
+          found_d           = 1'b1;
+          if (other_i.kind == Append && local_by_rlength) offset_d = offset_after;
+          if (other_i.kind == Append || other_i.delete_found) begin
+            state_d = Drop;
+          end else if (once) begin
+            state_d = NotFound;
+          end else if (is_header(walk_next)) begin
+            index_d = walk_next;
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: walk_next};
+            state_d = HeaderCompare;
+          end else begin
+            state_d = NotFound;
+          end
+        end
+
+        Drop: begin
+          owner_d = header_a.entry;
+          reads   = 1'b1;
+          access_o.arrival      = '{valid: 1'b1, address: index_t'(key_i.portal)};
+          access_o.header_chain = '{valid: 1'b1, address: index_t'(header_bucket)};
+          state_d = DropLinks;
+        end
+
+        DropLinks: begin
+          access_o.k[0] = '{valid: !head_of_arrival, address: key_i.prev, lanes: LaneNext, data: word_next(key_i.next),
+                            tag: tag};
+          access_o.k[1] = '{valid: has_next, address: key_i.next, lanes: LanePrev, data: word_prev(key_i.prev), tag: tag};
+          access_o.b[0] = '{valid: !head_of_header_chain, address: header_b.class_prev, lanes: LaneClassNext,
+                            data: word_class_next(header_b.class_next), tag: tag};
+          access_o.b[1] = '{valid: has_class_next, address: header_b.class_next, lanes: LaneClassPrev,
+                            data: word_class_prev(header_b.class_prev), tag: tag};
+          access_o.arrival_write = '{valid: head_of_arrival || !has_next, address: index_t'(key_i.portal),
+              lanes: {!has_next, head_of_arrival},
+              data: '{tail: head_of_arrival ? '0 : ~key_i.prev, head: has_next ? ~key_i.next : '0}, tag: tag};
+          access_o.header_chain_write = '{valid: head_of_header_chain || !has_class_next,
+              address: index_t'(header_bucket_q), lanes: {!has_class_next, head_of_header_chain},
+              data: '{tail: head_of_header_chain ? '0 : ~header_b.class_prev,
+                      head: has_class_next ? ~header_b.class_next : '0}, tag: tag};
+          state_d = DropOwn;
+        end
+
+        DropOwn: begin
+          access_o.k[0] = '{valid: 1'b1, address: index_q, lanes: LanesStatus | LaneNext, data: header_free_key, tag: tag};
+          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: header_free_a, tag: tag};
+          header_give_o = 1'b1;
+          index_d       = owner_q;
+          reads         = 1'b1;
+          access_o.records = '{valid: 1'b1, address: owner_q};
+          state_d       = DropOwner;
+        end
+
+        DropOwner: begin
+          access_o.b[0] = '{valid: 1'b1, address: index_q, lanes: LaneHeaders, data: own_b, tag: tag};
+          if (own_b.headers == '0 && key_i.status == Draining) begin
+            own_key.status  = Free;
+            access_o.k[0]   = '{valid: 1'b1, address: index_q, lanes: LanesStatus | LaneNext, data: own_key, tag: tag};
+            access_o.a[0]   = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: own_a, tag: tag};
+            free_give_o     = 1'b1;
+            answer_valid_o  = 1'b1;
+            answer_o.last   = 1'b0;
+            answer_o.overflow = 1'b1;
+            answer_o.status = Drained;
+          end
+          state_d = Dropped;
+        end
+
+        Dropped: begin
+          if (other_i.kind == Search) begin
+            state_d = once ? NotFound : SearchHeaders;
+          end else if (once) begin
+            // The record at the top of the free list was the append's, for this one message.
+            if (free_valid_i) begin
+              index_d = free_index_i;
+              reads   = 1'b1;
+              access_o.records = '{valid: 1'b1, address: free_index_i};
+              state_d = Spend;
+            end
+          end else if (local_by_rlength &&
+                       (other_i.length > offset_q ? other_i.length - offset_q : '0) < other_i.min_free) begin
+            index_d = reserved_index_q;
+            reads   = 1'b1;
+            access_o.records = '{valid: 1'b1, address: reserved_index_q};
+            state_d = Spend;
+          end else begin
+            state_d = SearchHeaders;
+          end
+        end
+
+        NotFound: begin
+          if (other_i.kind == Append) begin
+            append_resume_o = 1'b1;
+            state_d         = Idle;
+          end else begin
+            answer_valid_o  = 1'b1;
+            answer_o.status = found_q ? Complete : NoMatch;
+            state_d         = Finish;
+          end
+        end
+
+        Spend: begin
+          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: own_a, tag: tag};
+          access_o.k[0] = '{valid: reserved_q, address: index_q, lanes: LaneNext, data: key_i, tag: tag};
+          free_give_o      = reserved_q;
+          discount_o       = 1'b1;
+          discount_class_o = append_class_i;
+          answer_valid_o   = 1'b1;
+          answer_o.status  = Spent;
+          answer_o.overflow = 1'b0;
+          append_over_o    = 1'b1;
+          state_d          = Finish;
+        end
+
+        default: state_d = Idle;
+      endcase
+    end
+  end
+
+  logic [63:0] header_start_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= Idle;
+      wait_q  <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      wait_q  <= reads;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (start_i.valid && state_q == Idle) begin
+      point_q       <= start_i.point;
+      start_index_q <= start_i.index;
+      bucket_q      <= BucketW'(start_i.bucket);
+    end else begin
+      bucket_q <= bucket_d;
+    end
+    left_q           <= left_d;
+    overflow_q       <= overflow_d;
+    index_q          <= index_d;
+    best_valid_q     <= best_valid_d;
+    best_sequence_q  <= best_sequence_d;
+    best_index_q     <= best_index_d;
+    best_bucket_q    <= best_bucket_d;
+    effect_q         <= effect_d;
+    keeps_q          <= keeps_d;
+    freed_q          <= freed_d;
+    kept_q           <= kept_d;
+    reserved_q       <= reserved_d;
+    reserved_index_q <= reserved_index_d;
+    offset_q         <= offset_d;
+    found_q          <= found_d;
+    owner_q          <= owner_d;
+    if (state_q == Decide) header_start_q <= entry_a.start + 64'(effect_d.offset);
+    if (reads) header_bucket_q <= header_bucket;
+  end
+
+  assign busy_o = state_q != Idle;
+  assign retire_tag_o = tag;
+  assign append_offset_o = offset_q;
+  assign append_reserved_o = reserved_q;
+  assign append_reserved_index_o = reserved_index_q;
+
+endmodule

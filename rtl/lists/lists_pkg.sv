@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The list manager's words of SRAM, commands and answers (docs/design/rtl.md, "Words").
+//
+// Entries and unexpected headers lie in one pool: an entry at its index, a header behind all entries. Each record has a word in
+// three banks: K has what a search compares but the ignore bits; A and B have the rest.
+//
+// PAC_SOURCE_W: bits of a source, 32 (a rank) or 64 (node and process). PAC_LENGTH_W: bits of lengths and offsets, 32 to 64. Words
+// grow with them: 16 bits of a lane must divide what K, A and B then have.
+
+`ifndef PAC_SOURCE_W
+`define PAC_SOURCE_W 32
+`endif
+`ifndef PAC_LENGTH_W
+`define PAC_LENGTH_W 32
+`endif
+
+/* verilator lint_off UNUSEDPARAM */
+package lists_pkg;
+  import pac_pkg::*;
+
+  parameter int unsigned SourceW = `PAC_SOURCE_W;
+  parameter int unsigned LengthW = `PAC_LENGTH_W;
+  parameter int unsigned PortalW = 6;
+  parameter int unsigned LaneW = 16;
+
+  typedef logic [SourceW-1:0] source_t;
+  typedef logic [LengthW-1:0] length_t;
+  typedef logic [PortalW-1:0] portal_t;
+
+  // Options of entries, with the API's values (crates/nic/src/portals/constants.rs).
+  parameter int unsigned OptionsW = 20;
+  typedef logic [OptionsW-1:0] options_t;
+  parameter int unsigned OpPut = 1;
+  parameter int unsigned OpGet = 2;
+  parameter int unsigned UseOnce = 3;
+  parameter int unsigned UnexpectedHeaderDisable = 4;
+  parameter int unsigned ManageLocal = 15;
+  parameter int unsigned NoTruncate = 16;
+  parameter int unsigned LocalIncByRlength = 18;
+
+  // Status of a record, with the values of crates/nic/src/tables.rs (`entry`, `header`).
+  typedef enum logic [2:0] {
+    Free     = 3'd0,
+    Live     = 3'd1,  // of a header
+    Priority = 3'd2,
+    Overflow = 3'd3,
+    Draining = 3'd4
+  } status_e;
+
+  // Wildcard patterns with chains of their own, and the one chain of all others.
+  parameter int unsigned Classes = 4;
+  typedef logic [2:0] class_t;
+  parameter class_t ClassOther = 3'd4;
+
+  typedef struct packed {
+    logic [63:0] ignore_bits;
+    source_t     source_ignore;
+  } pattern_t;
+
+  typedef struct packed {
+    logic [63:0] sequence_number;
+    length_t     length;  // of a header: the length that was requested
+    index_t      prev;    // not read in the head of a chain
+    index_t      next;    // of a free record: its relative link
+    options_t    options;
+    portal_t     portal;
+    status_e     status;
+    class_t      class_number;
+    source_t     source;
+    logic [63:0] match_bits;
+  } key_t;
+
+  typedef struct packed {
+    logic [12:0]  spare;
+    generation_t  generation;
+    reference_t   counter;
+    logic [63:0]  start;
+    length_t      local_offset;
+    source_t      source_ignore;
+    logic [63:0]  ignore_bits;
+  } entry_a_t;
+
+  typedef struct packed {
+    logic [12:0]  spare;
+    generation_t  generation;
+    logic [6:0]   reserved;
+    logic [3:0]   operation;  // `kind` of crates/nic/src/tables.rs
+    index_t       entry;      // whose memory has the payload
+    logic [63:0]  start;
+    length_t      mlength;
+    length_t      remote_offset;
+    logic [63:0]  header_data;
+  } header_a_t;
+
+  typedef struct packed {
+    logic [111:0] spare;
+    index_t       headers;  // unexpected headers whose payload is in this entry's memory
+    length_t      min_free;
+    logic [31:0]  uid;
+    logic [63:0]  user_ptr;
+  } entry_b_t;
+
+  typedef struct packed {
+    logic [159:0] spare;
+    index_t       class_prev;
+    index_t       class_next;
+    logic [31:0]  token;
+    logic [31:0]  uid;
+  } header_b_t;
+
+  // First and last record of a chain, as complements of their indices, so that cleared chains are empty. Without a head there is
+  // no tail.
+  typedef struct packed {
+    index_t tail;
+    index_t head;
+  } chain_t;
+
+  typedef enum logic [3:0] {
+    Matched       = 4'd0,   // Deliver: the entry. Append, Search: a header; further answers follow
+    NoMatch       = 4'd1,
+    Permission    = 4'd2,   // the entry that matches is not for this user
+    Operation     = 4'd3,   // the entry that matches is not for this operation
+    HeadersFull   = 4'd4,   // the overflow entry matches, but no header is free
+    Linked        = 4'd5,   // Append
+    Spent         = 4'd6,   // Append: headers used the entry up
+    EntriesFull   = 4'd7,
+    Unlinked      = 4'd8,
+    InUse         = 4'd9,
+    Invalid       = 4'd10,
+    Drained       = 4'd11,  // Append, Search: an overflow entry that had waited for its last header is free
+    Complete      = 4'd12   // Search: that was all
+  } answer_e;
+
+  // Accesses to banks, before they are cut to a bank's size.
+  typedef struct packed {
+    logic   valid;
+    index_t address;
+  } read_t;
+
+  typedef struct packed {
+    logic         valid;
+    index_t       address;
+    logic [15:0]  lanes;
+    logic [255:0] data;
+    tag_t         tag;
+  } bank_write_t;
+
+  typedef struct packed {
+    logic       valid;
+    index_t     address;
+    logic [1:0] lanes;  // tail, head
+    chain_t     data;
+    tag_t       tag;
+  } chain_write_t;
+
+  parameter logic [1:0] LaneHead = 2'b01;
+  parameter logic [1:0] LaneTail = 2'b10;
+
+  // All accesses of one part of the list manager.
+  typedef struct packed {
+    read_t               records;        // K, A and B at one address
+    bank_write_t [1:0]   k;
+    bank_write_t [1:0]   a;
+    bank_write_t [1:0]   b;
+    read_t               entry_chain;
+    chain_write_t [1:0]  entry_chain_write;
+    read_t               header_chain;
+    chain_write_t        header_chain_write;
+    read_t               arrival;
+    chain_write_t        arrival_write;
+  } access_t;
+
+  // What the message in hand would do to an entry.
+  typedef struct packed {
+    length_t offset;
+    length_t mlength;
+    logic    unlinks;
+  } effect_t;
+
+  // `Plan` of crates/nic/src/portals/deliver.rs.
+  function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
+                                     length_t remote_offset, logic no_payload);
+    effect_t result;
+    length_t room;
+    logic local_;
+    local_ = entry.options[ManageLocal];
+    result.offset = local_ ? local_offset : remote_offset;
+    room = entry.length > result.offset ? entry.length - result.offset : '0;
+    if (no_payload) result.mlength = '0;
+    else result.mlength = length < room ? length : room;
+`ifdef MUTANT_14
+    result.unlinks = entry.options[UseOnce] || (local_ && min_free != '0 && room - result.mlength <= min_free);
+`else
+    result.unlinks = entry.options[UseOnce] || (local_ && min_free != '0 && room - result.mlength < min_free);
+`endif
+    return result;
+  endfunction
+
+  // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
+  // crates/nic/src/tables.rs: 1 a put, 2 a get).
+  function automatic answer_e admission(key_t entry, logic [31:0] entry_uid, logic [31:0] uid, logic [3:0] operation);
+    if (entry_uid != '1 && entry_uid != uid) return Permission;
+    if (operation == 4'd2 ? !entry.options[OpGet] : !entry.options[OpPut]) return Operation;
+    return Matched;
+  endfunction
+
+  // How the sequencer takes a command on.
+  typedef enum logic [2:0] {
+    FromStart  = 3'd0,  // Deliver, from the first class
+    Walk       = 3'd1,  // Deliver, behind the record that the banks show
+    Known      = 3'd2,  // Deliver, to an entry that is known
+    InOverflow = 3'd3,  // Deliver, from the overflow list on
+    Other      = 3'd4   // Append (its search of the headers), Unlink, Search
+  } entry_point_e;
+
+  typedef struct packed {
+    logic         valid;
+    entry_point_e point;
+    index_t       index;   // Known
+    index_t       bucket;  // Known, Walk
+  } start_t;
+
+  typedef enum logic [1:0] {
+    Deliver = 2'd0,  // a message looks for its entry
+    Append  = 2'd1,
+    Unlink  = 2'd2,
+    Search  = 2'd3   // of the unexpected headers
+  } kind_e;
+
+  typedef struct packed {
+    tag_t        tag;
+    kind_e       kind;
+    logic        overflow;       // Append: to the overflow list
+    logic        delete_found;   // Search: headers that are found are dropped
+    portal_t     portal;
+    options_t    options;
+    logic [63:0] match_bits;
+    logic [63:0] ignore_bits;
+    source_t     source;
+    source_t     source_ignore;
+    logic [63:0] start;
+    length_t     length;
+    length_t     min_free;
+    logic [63:0] user_ptr;
+    logic [31:0] uid;
+    reference_t  counter;
+    length_t     remote_offset;
+    logic [63:0] header_data;
+    logic [31:0] token;
+    logic [3:0]  operation;
+    reference_t  entry_reference;  // Unlink
+  } command_t;
+
+  typedef struct packed {
+    tag_t       tag;
+    answer_e    status;
+    logic       last;          // no further answer to this command follows
+    logic       overflow;      // the entry is of the overflow list
+    index_t     index;         // of the record in the pool
+    reference_t entry_reference;
+    key_t       key;           // the record's words, as they were found
+    logic [255:0] a;
+    logic [255:0] b;
+  } answer_t;
+
+  // What a message does to the entry that it matched, a cycle or more behind the answer.
+  typedef struct packed {
+    logic    valid;
+    tag_t    tag;
+    length_t offset;
+    length_t mlength;
+    logic    unlinks;
+    logic    freed;
+    logic    kept;      // a header was kept
+    index_t  header;    // which
+  } plan_t;
+
+  typedef struct packed {
+    logic [63:0] match_bits;
+    source_t     source;
+    length_t     length;
+    length_t     remote_offset;
+  } message_t;
+
+  typedef struct packed {
+    logic [63:0] match_bits;
+    logic [63:0] ignore_bits;
+    source_t     source;
+    source_t     source_ignore;
+    logic        no_truncate;
+    logic        manage_local;
+    length_t     length;
+    length_t     local_offset;
+  } view_t;
+
+  // Whether an entry or a search accepts a message: bits, source, and length where it may not be cut (`accepts` of
+  // crates/nic/src/portals/search.rs).
+  function automatic logic accepts(view_t view, message_t message);
+    logic same, fits;
+    logic [LengthW:0] end_;
+`ifdef MUTANT_6
+    same = ((view.match_bits ^ message.match_bits) & ~(view.ignore_bits ^ 64'h100)) == '0;
+`else
+    same = ((view.match_bits ^ message.match_bits) & ~view.ignore_bits) == '0;
+`endif
+`ifdef MUTANT_7
+    same &= view.source == message.source;
+`else
+    same &= ((view.source ^ message.source) & ~view.source_ignore) == '0;
+`endif
+`ifdef MUTANT_15
+    end_ = {1'b0, message.length};
+`else
+    end_ = {1'b0, view.manage_local ? view.local_offset : message.remote_offset} + {1'b0, message.length};
+`endif
+    fits = end_ <= {1'b0, view.length};
+    return same && (fits || !view.no_truncate);
+  endfunction
+
+  // Lanes of the words that single fields have.
+  parameter logic [15:0] LanesAll = '1;
+  parameter logic [15:0] LaneNext = 16'h0100;
+  parameter logic [15:0] LanePrev = 16'h0200;
+  parameter logic [15:0] LanesStatus = 16'h00c0;      // class, status, portal, options
+  parameter logic [15:0] LanesLocalOffset = 16'h00c0;  // of A
+  parameter logic [15:0] LanesGeneration = 16'he000;   // of A
+  parameter logic [15:0] LaneHeaders = 16'h0100;       // of B
+  parameter logic [15:0] LaneClassNext = 16'h0010;     // of B
+  parameter logic [15:0] LaneClassPrev = 16'h0020;     // of B
+
+  // Banks, as the trace numbers them.
+  typedef enum logic [3:0] {
+    BankK = 4'd0,
+    BankA = 4'd1,
+    BankB = 4'd2,
+    BankEntryChains = 4'd3,
+    BankHeaderChains = 4'd4,
+    BankArrival = 4'd5
+  } bank_e;
+
+  typedef struct packed {
+    logic         valid;
+    bank_e        bank;
+    index_t       address;
+    tag_t         tag;
+    logic         old_known;
+    logic [255:0] old_word;
+    logic [255:0] new_word;
+  } write_t;
+
+  parameter int unsigned Writes = 10;
+
+  typedef struct packed {
+    logic retire_valid;
+    tag_t retire_tag;
+    write_t [Writes-1:0] write;
+  } trace_t;
+
+endpackage
+/* verilator lint_on UNUSEDPARAM */
