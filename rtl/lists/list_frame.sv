@@ -142,9 +142,9 @@ module list_frame
   end
 
   list_hash #(
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_message_hash (
       .match_bits_i(issue_message.match_bits & ~issue_pattern.ignore_bits),
       .source_i    (issue_message.source & ~issue_pattern.source_ignore),
@@ -198,7 +198,7 @@ module list_frame
   // ---- Appends.
 
   logic append_accept, other_accept, replay;
-  logic reserved, reserved_q;
+  logic reserved, reserved_q, free_valid_q;
   index_t append_index;
   logic append_valid_q, replay_q, searched_q, same_pattern_q;
   logic [1:0] append_cycle_q;
@@ -218,9 +218,9 @@ module list_frame
   assign append_class_o   = append_class_q;
 
   list_hash #(
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_append_hash (
       .match_bits_i(append_class == ClassOther ? '0 : append_command.match_bits & ~append_command.ignore_bits),
       .source_i    (append_class == ClassOther ? '0 : append_command.source & ~append_command.source_ignore),
@@ -229,9 +229,9 @@ module list_frame
       .bucket_o    (append_bucket)
   );
   list_hash #(
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_append_header_hash (
       .match_bits_i(append_command.match_bits & ~append_command.ignore_bits),
       .source_i    (append_command.source & ~append_command.source_ignore),
@@ -249,7 +249,7 @@ module list_frame
   end
   // ---- What is accepted.
 
-  logic commit_message_q, commit_append_q, commit;
+  logic commit_message_q, commit_append_q, commit, only_class_q;
   assign commit_o = commit;
   logic message_leaves, flight;
   assign commit = commit_message_q || commit_append_q;
@@ -287,8 +287,6 @@ module list_frame
       start_o.point = Other;
     end
   end
-
-  logic only_class_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -343,7 +341,6 @@ module list_frame
     end
   end
 
-  logic free_valid_q;
   index_t commit_index_q, free_index_q;
   logic [BucketW-1:0] commit_bucket_q;
   length_t commit_length_q, commit_offset_q;
@@ -376,7 +373,37 @@ module list_frame
     end
   end
 
-  // ---- Reads.
+  // ---- Reads and writes.
+
+  effect_t effect_;
+  logic frees, inserts, takes_over, same_chain, alone, is_first;
+  index_t new_index, tail, next_head;
+  key_t freed_key, new_key;
+  entry_a_t freed_a, new_a;
+  entry_b_t new_b;
+  assign next_head = is_entry(key_i.next) ? ~key_i.next : '0;
+
+  function automatic logic [255:0] next_word(index_t index);
+    key_t word;
+    word = '0;
+    word.next = index;
+    return word;
+  endfunction
+
+  // References of entries have the index in their low bits, and the rest of 27 bits for the generation.
+  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
+  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
+  function automatic generation_t next_generation(generation_t generation);
+`ifdef MUTANT_11
+    return generation;
+`else
+    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
+`endif
+  endfunction
+  function automatic reference_t reference_of(index_t index, generation_t generation);
+    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
+  endfunction
+
 
   always_comb begin
     access_o = '0;
@@ -438,35 +465,6 @@ module list_frame
     access_o.entry_chain_write[0].valid = 1'b0;
 `endif
   end
-
-  effect_t effect_;
-  logic frees, inserts, takes_over, same_chain, alone, is_first;
-  index_t new_index, tail, next_head;
-  key_t freed_key, new_key;
-  entry_a_t freed_a, new_a;
-  entry_b_t new_b;
-  assign next_head = is_entry(key_i.next) ? ~key_i.next : '0;
-
-  function automatic logic [255:0] next_word(index_t index);
-    key_t word;
-    word = '0;
-    word.next = index;
-    return word;
-  endfunction
-
-  // References of entries have the index in their low bits, and the rest of 27 bits for the generation.
-  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
-  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
-  function automatic generation_t next_generation(generation_t generation);
-`ifdef MUTANT_11
-    return generation;
-`else
-    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
-`endif
-  endfunction
-  function automatic reference_t reference_of(index_t index, generation_t generation);
-    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
-  endfunction
 
   assign free_take_o       = inserts && !takes_over && !reserved_q;
   assign free_give_o       = frees && !takes_over;

@@ -150,6 +150,7 @@ module list_sequencer
   length_t offset_q, offset_d;
   logic found_q, found_d;
   index_t owner_q, owner_d;
+  logic [63:0] header_start_q;
 
   entry_a_t  entry_a;
   entry_b_t  entry_b;
@@ -192,9 +193,9 @@ module list_sequencer
     end
   end
   list_hash #(
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_entry_hash (
       .match_bits_i(hash_bits),
       .source_i    (hash_source),
@@ -215,9 +216,9 @@ module list_sequencer
     endcase
   end
   list_hash #(
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_header_hash (
       .match_bits_i(header_bits & ~header_pattern_i.ignore_bits),
       .source_i    (header_source & ~header_pattern_i.source_ignore),
@@ -765,8 +766,6 @@ module list_sequencer
       endcase
     end
   end
-
-  logic [63:0] header_start_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

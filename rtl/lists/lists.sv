@@ -103,10 +103,10 @@ module lists
   end
 
   list_frame #(
-      .Entries,
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Entries(Entries),
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_frame (
       .clk_i,
       .rst_ni,
@@ -161,11 +161,11 @@ module lists
   );
 
   list_sequencer #(
-      .Entries,
-      .Headers,
-      .Buckets,
-      .KeySource,
-      .HashCrc
+      .Entries(Entries),
+      .Headers(Headers),
+      .Buckets(Buckets),
+      .KeySource(KeySource),
+      .HashCrc(HashCrc)
   ) u_sequencer (
       .clk_i,
       .rst_ni,
