@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds the units of `rtl/units.toml` with Verilator, and the shim that drives them.
 //!
-//! Verilator writes a C++ class for each unit into Cargo's output folder; the C++ compiler builds them with the shim. Where
+//! Each unit is put into a harness that registers its inputs. Else Verilator would evaluate all logic behind them with each half of
+//! the clock; so it evaluates it once a cycle. Verilator writes a C++ class for each unit into Cargo's output folder; the C++ compiler builds them with the shim. Where
 //! Verilator is missing, the crate builds without the units, and its tests say which package they need.
 //!
 //! `SELVEDGE_RTL_DEFINES` names macros that Verilator defines (`MUTANT_12`), separated by spaces.
@@ -90,18 +91,63 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
         "-Wno-fatal",
         "-Wno-lint",
     ]);
-    command.arg("--prefix").arg(format!("V{}", unit.name)).arg("--top-module").arg(&unit.top).arg("--Mdir").arg(folder);
+    command.arg("--prefix").arg(format!("V{}", unit.name)).arg("--top-module").arg("harness").arg("--Mdir").arg(folder);
     command.arg("-y").arg(rtl.join("common")).arg("-y").arg(rtl.join(&unit.folder));
-    for (name, value) in &unit.parameters {
-        command.arg(format!("-G{name}={value}"));
-    }
     for define in env::var("SELVEDGE_RTL_DEFINES").unwrap_or_default().split_whitespace() {
         command.arg(format!("+define+{define}"));
     }
     command.arg(rtl.join("common/pac_pkg.sv")).args(unit.packages.iter().map(|package| rtl.join(package)));
-    command.arg(rtl.join(&unit.folder).join(format!("{}.sv", unit.top)));
+    let top = rtl.join(&unit.folder).join(format!("{}.sv", unit.top));
+    let harness = folder.with_extension("sv");
+    let text = fs::read_to_string(&top).expect("the unit's top is readable");
+    fs::write(&harness, harness_of(unit, &text)).expect("the output folder is writable");
+    command.arg(top).arg(harness);
     let said = command.output().expect("Verilator starts");
     assert!(said.status.success(), "Verilator on {}:\n{}", unit.name, String::from_utf8_lossy(&said.stderr));
+}
+
+/// A module with the unit's ports, whose inputs are those of the cycle that the next rising edge begins.
+fn harness_of(unit: &Unit, top: &str) -> String {
+    // The type of a port that not all units have.
+    let port = |direction: &str, name: &str| {
+        let mut words = top.lines().filter_map(|line| line.split("//").next()).map(|line| line.replace(',', " "));
+        words.find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words.first() == Some(&direction) && words.last() == Some(&name))
+                .then(|| words[1..words.len() - 1].join(" "))
+        })
+    };
+    let packages: String = unit.packages.iter().map(|package| format!("  import {}::*;\n", stem(package))).collect();
+    let parameters: Vec<String> = unit.parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
+    let (outside_in, outside_out) = (port("input", "outside_i"), port("output", "outside_o"));
+    let mut ports = String::new();
+    let mut registers = String::from("    command_valid_q <= command_valid_i;\n    command_q <= command_i;\n");
+    let mut declared = String::from("  logic command_valid_q;\n  command_t command_q;\n");
+    let mut connected = String::new();
+    if let Some(kind) = outside_in {
+        ports += &format!("  input {kind} outside_i,\n");
+        declared += &format!("  {kind} outside_q;\n");
+        registers += "    outside_q <= outside_i;\n";
+        connected += "      .outside_i(outside_q),\n";
+    }
+    if let Some(kind) = outside_out {
+        ports += &format!("  output {kind} outside_o,\n");
+        connected += "      .outside_o,\n";
+    }
+    format!(
+        "module harness\n{packages}(\n  input logic clk_i, rst_ni, command_valid_i,\n  output logic command_ready_o,\n{ports}\
+         \x20 input command_t command_i,\n  output logic answer_valid_o,\n  output answer_t answer_o,\n  output trace_t trace_o\n);\n\
+         {declared}  always_ff @(posedge clk_i) begin\n{registers}  end\n  {} #({}) u_unit (\n      .clk_i, .rst_ni,\n\
+         \x20     .command_valid_i(command_valid_q), .command_i(command_q), .command_ready_o,\n{connected}\
+         \x20     .answer_valid_o, .answer_o, .trace_o\n  );\nendmodule\n",
+        unit.top,
+        parameters.join(", ")
+    )
+}
+
+/// The name of a file without folder and extension: that of its package.
+fn stem(path: &str) -> &str {
+    Path::new(path).file_stem().and_then(|stem| stem.to_str()).expect("a path of UTF-8")
 }
 
 /// The C++ file that names all units.

@@ -106,10 +106,13 @@ module ram #(
   end
 
   always_comb begin
+    new_data_o = '0;
     for (int port = 0; port < int'(Ports); port++) begin
-      for (int lane = 0; lane < int'(Lanes); lane++) begin
-        new_data_o[port][lane*LaneW+:LaneW] = Trace && write_lanes[port][lane] ? write_data[port][lane*LaneW+:LaneW] :
-            old_data_o[port][lane*LaneW+:LaneW];
+      if (Trace && write[port]) begin
+        for (int lane = 0; lane < int'(Lanes); lane++) begin
+          new_data_o[port][lane*LaneW+:LaneW] =
+              write_lanes[port][lane] ? write_data[port][lane*LaneW+:LaneW] : old_data_o[port][lane*LaneW+:LaneW];
+        end
       end
     end
   end

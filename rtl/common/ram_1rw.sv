@@ -35,6 +35,6 @@ module ram_1rw #(
     end
   end
 
-  assign old_data_o = Trace ? memory[address_i] : '0;
+  assign old_data_o = Trace && write_i ? memory[address_i] : '0;
 
 endmodule

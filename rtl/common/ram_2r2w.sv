@@ -45,7 +45,7 @@ module ram_2r2w #(
   end
 
   for (genvar port = 0; port < 2; port++) begin : gen_old
-    assign old_data_o[port] = Trace ? memory[write_address_i[port]] : '0;
+    assign old_data_o[port] = Trace && write_i[port] ? memory[write_address_i[port]] : '0;
   end
 
 endmodule

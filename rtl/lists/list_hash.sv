@@ -44,19 +44,25 @@ module list_hash
     end
   end else begin : gen_xor
     // Sources and tags that both count from 0 must not cancel: the source is turned by half of the width.
+    localparam int unsigned BitPieces = (64 + BucketW - 1) / BucketW;
+    localparam int unsigned SourcePieces = (SourceW + BucketW - 1) / BucketW;
+    localparam int unsigned PlacePieces = (PortalW + 1 + BucketW - 1) / BucketW;
+    logic [BitPieces*BucketW-1:0] bits_padded;
+    logic [SourcePieces*BucketW-1:0] source_padded;
+    logic [PlacePieces*BucketW-1:0] place_padded;
     logic [BucketW-1:0] of_bits, of_source, of_place;
     always_comb begin
-      of_bits   = '0;
-      of_source = '0;
-      of_place  = '0;
-      for (int at = 0; at < 64; at++) of_bits[at%int'(BucketW)] ^= match_bits[at];
-      for (int at = 0; at < int'(SourceW); at++) begin
-        of_source[(at+int'(BucketW)/2)%int'(BucketW)] ^= source_i[at];
-      end
-      for (int at = 0; at < int'(PortalW); at++) begin
-        of_place[(at+int'(BucketW)/4)%int'(BucketW)] ^= portal_i[at];
-      end
-      of_place[(int'(PortalW)+int'(BucketW)/4)%int'(BucketW)] ^= overflow_i;
+      bits_padded   = (BitPieces * BucketW)'(match_bits);
+      source_padded = (SourcePieces * BucketW)'(source_i);
+      place_padded  = (PlacePieces * BucketW)'({overflow_i, portal_i});
+      of_bits       = '0;
+      of_source     = '0;
+      of_place      = '0;
+      for (int piece = 0; piece < int'(BitPieces); piece++) of_bits ^= bits_padded[piece*BucketW+:BucketW];
+      for (int piece = 0; piece < int'(SourcePieces); piece++) of_source ^= source_padded[piece*BucketW+:BucketW];
+      for (int piece = 0; piece < int'(PlacePieces); piece++) of_place ^= place_padded[piece*BucketW+:BucketW];
+      of_source = (of_source << BucketW / 2) | (of_source >> (BucketW - BucketW / 2));
+      of_place  = (of_place << BucketW / 4) | (of_place >> (BucketW - BucketW / 4));
     end
     assign bucket_o = of_bits ^ of_source ^ of_place;
   end

@@ -47,7 +47,7 @@ module lists
 
   // ---- The two parts that use the banks.
 
-  access_t frame_access, sequencer_access, access;
+  access_t frame_access, sequencer_access;
   logic sequencer_busy, frame_commit;
   start_t start;
   command_t message, other;
@@ -286,7 +286,13 @@ module lists
 
   // ---- Banks.
 
-  always_comb access = sequencer_busy ? sequencer_access : frame_access;
+  read_t records, entry_chain_read, header_chain_read, arrival_read;
+  always_comb begin
+    records           = sequencer_busy ? sequencer_access.records : frame_access.records;
+    entry_chain_read  = sequencer_busy ? sequencer_access.entry_chain : frame_access.entry_chain;
+    header_chain_read = sequencer_busy ? sequencer_access.header_chain : frame_access.header_chain;
+    arrival_read      = sequencer_access.arrival;
+  end
 
   key_t given;
   bank_write_t [1:0] k_write, a_write, b_write;
@@ -325,8 +331,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_k),
-      .read_i         ({refill_entry || refill_header, access.records.valid}),
-      .read_address_i ({PoolW'(refill_address), PoolW'(access.records.address)}),
+      .read_i         ({refill_entry || refill_header, records.valid}),
+      .read_address_i ({PoolW'(refill_address), PoolW'(records.address)}),
       .read_data_o    (k_data),
       .write_i        ({k_write[1].valid, k_write[0].valid}),
       .write_address_i({PoolW'(k_write[1].address), PoolW'(k_write[0].address)}),
@@ -343,8 +349,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_a),
-      .read_i         ({append_record.valid, access.records.valid}),
-      .read_address_i ({PoolW'(append_record.address), PoolW'(access.records.address)}),
+      .read_i         ({append_record.valid, records.valid}),
+      .read_address_i ({PoolW'(append_record.address), PoolW'(records.address)}),
       .read_data_o    (a_data),
       .write_i        ({a_write[1].valid, a_write[0].valid}),
       .write_address_i({PoolW'(a_write[1].address), PoolW'(a_write[0].address)}),
@@ -361,8 +367,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_b),
-      .read_i         ({1'b0, access.records.valid}),
-      .read_address_i ({PoolW'(0), PoolW'(access.records.address)}),
+      .read_i         ({1'b0, records.valid}),
+      .read_address_i ({PoolW'(0), PoolW'(records.address)}),
       .read_data_o    (b_data),
       .write_i        ({b_write[1].valid, b_write[0].valid}),
       .write_address_i({PoolW'(b_write[1].address), PoolW'(b_write[0].address)}),
@@ -385,8 +391,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_entry),
-      .read_i         ({append_chain.valid, access.entry_chain.valid}),
-      .read_address_i ({BucketW'(append_chain.address), BucketW'(access.entry_chain.address)}),
+      .read_i         ({append_chain.valid, entry_chain_read.valid}),
+      .read_address_i ({BucketW'(append_chain.address), BucketW'(entry_chain_read.address)}),
       .read_data_o    (entry_chains),
       .write_i        ({entry_write[1].valid, entry_write[0].valid}),
       .write_address_i({BucketW'(entry_write[1].address), BucketW'(entry_write[0].address)}),
@@ -404,8 +410,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_header),
-      .read_i         (access.header_chain.valid),
-      .read_address_i (BucketW'(access.header_chain.address)),
+      .read_i         (header_chain_read.valid),
+      .read_address_i (BucketW'(header_chain_read.address)),
       .read_data_o    (header_chain),
       .write_i        (sequencer_access.header_chain_write.valid),
       .write_address_i(BucketW'(sequencer_access.header_chain_write.address)),
@@ -423,8 +429,8 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_arrival),
-      .read_i         (access.arrival.valid),
-      .read_address_i (PortalW'(access.arrival.address)),
+      .read_i         (arrival_read.valid),
+      .read_address_i (PortalW'(arrival_read.address)),
       .read_data_o    (arrival),
       .write_i        (sequencer_access.arrival_write.valid),
       .write_address_i(PortalW'(sequencer_access.arrival_write.address)),

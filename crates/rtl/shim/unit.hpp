@@ -85,12 +85,12 @@ template <class Top> struct Of final : Unit {
         top->eval();
     }
 
+    // Leaves the unit in the low half of a cycle without a command.
     void reset() override {
         top->command_valid_i = 0;
         top->rst_ni = 1;
         half(false);
         top->rst_ni = 0;
-        half(false);
         half(true);
         half(false);
         top->rst_ni = 1;
@@ -98,6 +98,7 @@ template <class Top> struct Of final : Unit {
         cycle = 0;
     }
 
+    // The harness registers the inputs: those that are set before a rising edge are the unit's behind it.
     size_t run(const uint32_t *commands, size_t count, uint64_t cycles) override {
         accepted.clear();
         answers.clear();
@@ -111,7 +112,7 @@ template <class Top> struct Of final : Unit {
                 offered = true;
             }
             top->command_valid_i = offered;
-            top->eval();
+            half(true);
             if (offered && top->command_ready_o) {
                 accepted.push_back(static_cast<uint32_t>(cycle));
                 taken++;
@@ -122,7 +123,6 @@ template <class Top> struct Of final : Unit {
             if constexpr (requires(Top t) { t.outside_o; }) {
                 if (!is_zero(top->outside_o)) keep_port(outsides, cycle, top->outside_o);
             }
-            half(true);
             half(false);
         }
         top->command_valid_i = 0;

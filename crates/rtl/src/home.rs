@@ -7,9 +7,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
-use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, PortalEntry, QueueBook, Triggered,
-};
+use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, PortalEntry, QueueBook, Triggered};
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Tables};
 
 /// The tables of a NIC.

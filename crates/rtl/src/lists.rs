@@ -395,12 +395,17 @@ impl Lockstep {
             false => flight.writes.iter().filter(|write| write.bank <= BANK_B).map(|write| write.address).collect(),
         };
         let ahead = |record: &usize| {
-            self.in_flight.values().any(|other| other.writes.iter().any(|write| write.bank <= BANK_B && write.address == *record))
+            self.in_flight
+                .values()
+                .any(|other| other.writes.iter().any(|write| write.bank <= BANK_B && write.address == *record))
         };
         records.retain(|record| !ahead(record));
         records.sort_unstable();
         records.dedup();
-        records.into_iter().try_for_each(|record| self.compare_record(record)).map_err(|text| format!("after command {tag}: {text}"))
+        records
+            .into_iter()
+            .try_for_each(|record| self.compare_record(record))
+            .map_err(|text| format!("after command {tag}: {text}"))
     }
 
     /// Runs the command on `nic`.
@@ -441,14 +446,26 @@ impl Lockstep {
                         status::LINKED => {
                             outcome.appended = Some(Ok(reference));
                             if spec.options & options::EVENT_LINK_DISABLE == 0 {
-                                outcome.events.push(about_entry(*portal, spec.start, spec.user_ptr, event_kind::LINK, *which));
+                                outcome.events.push(about_entry(
+                                    *portal,
+                                    spec.start,
+                                    spec.user_ptr,
+                                    event_kind::LINK,
+                                    *which,
+                                ));
                             }
                         }
                         status::SPENT => {
                             outcome.appended = Some(Ok(reference));
                             if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
                                 let kind = event_kind::AUTO_UNLINK;
-                                outcome.events.push(about_entry(*portal, spec.start, spec.user_ptr, kind, list::PRIORITY));
+                                outcome.events.push(about_entry(
+                                    *portal,
+                                    spec.start,
+                                    spec.user_ptr,
+                                    kind,
+                                    list::PRIORITY,
+                                ));
                             }
                         }
                         status::ENTRIES_FULL => outcome.appended = Some(Err(AppendError::Full)),
@@ -464,7 +481,9 @@ impl Lockstep {
                     });
                 }
                 Command::Search { portal, spec, delete } => match status {
-                    status::MATCHED => taken_header(&mut outcome, answer, spec, (!delete).then_some(event_kind::SEARCH)),
+                    status::MATCHED => {
+                        taken_header(&mut outcome, answer, spec, (!delete).then_some(event_kind::SEARCH))
+                    }
                     status::DRAINED => drained(&mut outcome, answer),
                     status::COMPLETE => {}
                     status::NO_MATCH => {
@@ -587,7 +606,13 @@ impl Lockstep {
         self.check_chains("entry", BANK_ENTRY_CHAINS, 0..self.entries, linked, next)?;
         let linked = |record: usize| key::STATUS.get(self.shadow.word(BANK_K, record)) == header::LIVE.into();
         let next = |record: usize| header_b::CLASS_NEXT.get(self.shadow.word(BANK_B, record)) as usize;
-        self.check_chains("header", BANK_HEADER_CHAINS, self.entries..self.entries + self.home.headers.len(), linked, next)
+        self.check_chains(
+            "header",
+            BANK_HEADER_CHAINS,
+            self.entries..self.entries + self.home.headers.len(),
+            linked,
+            next,
+        )
     }
 
     /// The free records link to each other as those of `nic`, from its first on.
@@ -653,8 +678,11 @@ impl Lockstep {
                 Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", Shown(model))),
                 None => {
                     let model = &self.home.headers[record - self.entries];
-                    let _ = writeln!(text, "record {record}, model: slot {:x} entry {} source {:x} bits {:x} sequence {}", model.slot,
-                        model.entry, model.source, model.match_bits, model.sequence);
+                    let _ = writeln!(
+                        text,
+                        "record {record}, model: slot {:x} entry {} source {:x} bits {:x} sequence {}",
+                        model.slot, model.entry, model.source, model.match_bits, model.sequence
+                    );
                 }
             }
         }
@@ -686,8 +714,14 @@ impl std::fmt::Debug for Shown<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
         let Entry { slot, options, match_bits, ignore_bits, source, source_ignore, sequence, headers, .. } = *self.0;
         let Entry { start, length, local_offset, min_free, user_ptr, .. } = *self.0;
-        write!(out, "slot {slot:x} options {options:x} match_bits {match_bits:x} ignore_bits {ignore_bits:x} source {source:x} ")?;
-        write!(out, "source_ignore {source_ignore:x} sequence {sequence} headers {headers} start {start:x} length {length:x} ")?;
+        write!(
+            out,
+            "slot {slot:x} options {options:x} match_bits {match_bits:x} ignore_bits {ignore_bits:x} source {source:x} "
+        )?;
+        write!(
+            out,
+            "source_ignore {source_ignore:x} sequence {sequence} headers {headers} start {start:x} length {length:x} "
+        )?;
         write!(out, "local_offset {local_offset:x} min_free {min_free:x} user_ptr {user_ptr:x}")
     }
 }

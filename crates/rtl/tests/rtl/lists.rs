@@ -87,8 +87,8 @@ fn request() -> impl Strategy<Value = Request> {
     let offset = prop_oneof![4 => Just(0u64), 2 => 0..48u64, 1 => Just(u64::from(u32::MAX))];
     let kinds = prop_oneof![3 => Just(kind::PUT), 1 => Just(kind::GET)];
     let token = prop_oneof![8 => Just(0u64), 1 => 1..100u64];
-    (kinds, (0..2u32, 0..24u64, 0..2u32), select(&BITS[..]), select(&SOURCES[..]), offset, (token, any::<u64>())).prop_map(
-        |(kind, (portal, length, uid), match_bits, initiator, remote_offset, (token, header_data))| Request {
+    (kinds, (0..2u32, 0..24u64, 0..2u32), select(&BITS[..]), select(&SOURCES[..]), offset, (token, any::<u64>()))
+        .prop_map(|(kind, (portal, length, uid), match_bits, initiator, remote_offset, (token, header_data))| Request {
             kind,
             portal,
             uid,
@@ -99,8 +99,7 @@ fn request() -> impl Strategy<Value = Request> {
             header_data,
             operand: [if kind == kind::PUT { token } else { 0 }, 0, 0, 0],
             ..Request::default()
-        },
-    )
+        })
 }
 
 fn op() -> impl Strategy<Value = Op> {

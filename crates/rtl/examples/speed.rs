@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cycles a second of the list manager: alone, and in lockstep with `nic`.
+//!
+//! `cargo run --release -p selvedge-rtl --example speed [MESSAGES]`
+
+use std::time::Instant;
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::tables::{Request, kind};
+use selvedge_rtl::Unit;
+use selvedge_rtl::lists::{Command, Lockstep};
+
+fn receive(tag: u64) -> Command {
+    let spec = EntrySpec {
+        options: options::USE_ONCE | options::OP_PUT,
+        start: 0x1000,
+        length: 64,
+        iov: NONE,
+        iov_count: 0,
+        match_bits: tag,
+        ignore_bits: 0,
+        source: 1,
+        source_ignore: 0,
+        min_free: 0,
+        user_ptr: 7,
+        counter: NONE,
+        uid: u32::MAX,
+    };
+    Command::Append { portal: 3, which: list::PRIORITY, spec }
+}
+
+fn put(match_bits: u64) -> Command {
+    Command::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator: 1, length: 8, ..Request::default() })
+}
+
+fn main() {
+    let messages: u64 = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("a number of messages"));
+    let mut both = Lockstep::new("lists", (256, 256, 512), 4).unwrap_or_else(|missing| panic!("{missing}"));
+    both.compare_all = false;
+    both.run(&(0..64).map(receive).collect::<Vec<_>>(), 20).expect("both agree");
+    let stream: Vec<Command> = (0..messages).flat_map(|tag| [put(tag), receive(tag + 64)]).collect();
+
+    let mut unit = Unit::new("lists").expect("as above");
+    let words: Vec<u32> =
+        stream.iter().enumerate().flat_map(|(tag, command)| command.words(tag as u32).expect("narrow")).collect();
+    let began = Instant::now();
+    unit.run(&words, 4 * messages);
+    let alone = 4.0 * messages as f64 / began.elapsed().as_secs_f64();
+
+    let (began, first) = (Instant::now(), both.cycle());
+    both.run(&stream, 20).expect("both agree");
+    let together = (both.cycle() - first) as f64 / began.elapsed().as_secs_f64();
+    println!("RTL alone: {:.2} million cycles/s; in lockstep: {:.2}", alone / 1e6, together / 1e6);
+}
