@@ -108,7 +108,7 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
 
 /// A module with the unit's ports, whose inputs are those of the cycle that the next rising edge begins.
 fn harness_of(unit: &Unit, top: &str) -> String {
-    // The type of a port that not all units have.
+    // The type of a port, if the unit has it.
     let port = |direction: &str, name: &str| {
         let mut words = top.lines().filter_map(|line| line.split("//").next()).map(|line| line.replace(',', " "));
         words.find_map(|line| {
@@ -120,9 +120,11 @@ fn harness_of(unit: &Unit, top: &str) -> String {
     let packages: String = unit.packages.iter().map(|package| format!("  import {}::*;\n", stem(package))).collect();
     let parameters: Vec<String> = unit.parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
     let (outside_in, outside_out) = (port("input", "outside_i"), port("output", "outside_o"));
+    let [command, answer, trace] = [("input", "command_i"), ("output", "answer_o"), ("output", "trace_o")]
+        .map(|(direction, name)| port(direction, name).unwrap_or_else(|| panic!("{} has no port {name}", unit.top)));
     let mut ports = String::new();
     let mut registers = String::from("    command_valid_q <= command_valid_i;\n    command_q <= command_i;\n");
-    let mut declared = String::from("  logic command_valid_q;\n  command_t command_q;\n");
+    let mut declared = format!("  logic command_valid_q;\n  {command} command_q;\n");
     let mut connected = String::new();
     if let Some(kind) = outside_in {
         ports += &format!("  input {kind} outside_i,\n");
@@ -136,7 +138,7 @@ fn harness_of(unit: &Unit, top: &str) -> String {
     }
     format!(
         "module harness\n{packages}(\n  input logic clk_i, rst_ni, command_valid_i,\n  output logic command_ready_o,\n{ports}\
-         \x20 input command_t command_i,\n  output logic answer_valid_o,\n  output answer_t answer_o,\n  output trace_t trace_o\n);\n\
+         \x20 input {command} command_i,\n  output logic answer_valid_o,\n  output {answer} answer_o,\n  output {trace} trace_o\n);\n\
          {declared}  always_ff @(posedge clk_i) begin\n{registers}  end\n  {} #({}) u_unit (\n      .clk_i, .rst_ni,\n\
          \x20     .command_valid_i(command_valid_q), .command_i(command_q), .command_ready_o,\n{connected}\
          \x20     .answer_valid_o, .answer_o, .trace_o\n  );\nendmodule\n",

@@ -245,7 +245,11 @@ module list_frame
     // No header can match.
     append_clear = other_q.overflow || searched_q || !has_headers_i ||
         (same_pattern_q && header_chain_i.head == '0);
+`ifdef MUTANT_10
+    append_done = append_decides && append_clear;
+`else
     append_done = append_decides && append_clear && (!message_valid_q || message_done);
+`endif
   end
   // ---- What is accepted.
 

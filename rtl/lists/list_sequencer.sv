@@ -390,7 +390,11 @@ module list_sequencer
       unique case (state_q)
         Idle: if (start_i.valid) state_d = Start;
 
+`ifdef MUTANT_9
+        Start: begin
+`else
         Start: if (!frame_commit_i) begin
+`endif
           left_d       = active_i;
           overflow_d   = point_q == InOverflow;
           best_valid_d = 1'b0;
