@@ -5,6 +5,7 @@
 //! module packs its commands, maps its words of SRAM to records of `nic`, and runs both sides in lockstep
 //! (docs/design/rtl-lockstep.md).
 
+pub mod allocator;
 pub mod bits;
 pub mod home;
 pub mod lists;
