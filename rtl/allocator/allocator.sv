@@ -26,7 +26,7 @@
 //
 // After reset: 2 x 16^(Rows - 1) cycles to clear the bank, then Rows cycles.
 //
-// Registers (Rows = 3): 48 bits for the sizes of the way's buddies, 12 for the way, 32 for the tag, 21 others.
+// Registers (Rows = 3): 48 bits for the sizes of the way's buddies, 12 for the way, 32 for the tag, 18 others.
 
 module allocator
   import allocator_pkg::*;
@@ -69,8 +69,8 @@ module allocator
   // Where the word of a row is that is on the way to a block. The rows lie one behind the other, the lowest first.
   function automatic address_t address_of(int unsigned row, way_t way);
     unique case (row)
-      0: return address_t'(way >> Levels);
-      1: return address_t'(16 ** (Rows - 1)) | address_t'(way >> (2 * Levels));
+      0: return address_t'(32'(way) >> Levels);
+      1: return address_t'(16 ** (Rows - 1)) | address_t'(32'(way) >> (2 * Levels));
       default: return address_t'(16 ** (Rows - 1) + 16 ** (Rows - 2));
     endcase
   endfunction
@@ -79,12 +79,14 @@ module allocator
   address_t read_address, write_address;
   logic [Lanes-1:0] write_lanes;
   node_t [Lanes-1:0] word, write_word;
+  logic [WordW-1:0] old_word, new_word;  // for the trace
 
   ram #(
       .Words (Words),
       .Width (WordW),
       .LaneW (NodeW),
       .Ports (1),
+      .Trace (Trace),
       .Bypass('0)
   ) u_nodes (
       .clk_i,
@@ -96,7 +98,9 @@ module allocator
       .write_i        (write),
       .write_address_i(write_address),
       .write_lanes_i  (write_lanes),
-      .write_data_i   (write_word)
+      .write_data_i   (write_word),
+      .old_data_o     (old_word),
+      .new_data_o     (new_word)
   );
 
   // The words that are not 0 while all blocks are free: in each row the one that Blocks ends in.
@@ -139,14 +143,6 @@ module allocator
 
   // ---- The command ----
 
-  typedef enum logic [2:0] {
-    Start,   // writes the words of an allocator that is all free
-    Idle,    // takes a command, reads the first word
-    Wait,    // for the word
-    Walk,    // goes along the way; answers in the last such cycle
-    Update   // writes the way
-  } state_e;
-
   state_e state_q, state_d;
   group_t group_q, group_d;
   way_t way_q, way_d;
@@ -154,6 +150,7 @@ module allocator
   logic found_q, found_d;          // free, size_of: an allocation starts at the block
   logic in_range_q, in_range_d;    // the argument is
   logic [3:0] size_q, size_d;      // of the node that the update has come to
+  logic free_q, free_d;            // that node is free
   logic [Orders-1:0][3:0] buddy_q, buddy_d;  // sizes, by order
   logic [1:0] operation_q, operation_d;
   tag_t tag_q, tag_d;
@@ -202,6 +199,7 @@ module allocator
   );
 
   logic [3:0] size_updated;
+  logic free_updated;
   logic [Lanes-1:0] update_lanes;
   node_t [Lanes-1:0] update_word;
   logic [UnrollLevels-1:0][3:0] buddies;
@@ -216,22 +214,28 @@ module allocator
       .release_i    (!is_alloc),
       .order_i      (order_q),
       .size_i       (size_q),
+      .free_i       (free_q),
       .buddy_i      (buddies),
       .size_o       (size_updated),
+      .free_o       (free_updated),
       .lanes_o      (update_lanes),
       .word_o       (update_word)
   );
+
+  node_t root;
+  assign root = word[RootLane];
 
   // Whether an allocation of this order may start at the block.
   logic [Orders:0] aligned;
   for (genvar order = 0; order <= int'(Orders); order++) begin : gen_aligned
     assign aligned[order] = (way_q & way_t'((1 << order) - 1)) == '0;
   end
-  logic [UnrollLevels-1:0] starts;  // an allocation of an order of the group starts here
+  // The order of the allocation that starts there, if it is of the group: a bit. At most one node of a way is allocated.
+  logic [UnrollLevels-1:0] starts;
+  logic [Orders:0] blocks;
   assign starts = in_range_q ? allocated & UnrollLevels'(aligned >> level_order) : '0;
-
-  node_t root;
-  assign root = word[RootLane];
+  assign blocks[Orders-1:0] = way_t'(starts) << level_order;
+  assign blocks[Orders] = in_range_q && group_q == Highest && root.allocated && aligned[Orders];
 
   logic answer;
   always_comb begin
@@ -242,6 +246,7 @@ module allocator
     found_d     = found_q;
     in_range_d  = in_range_q;
     size_d      = size_q;
+    free_d      = free_q;
     buddy_d     = buddy_q;
     operation_d = operation_q;
     tag_d       = tag_q;
@@ -277,6 +282,8 @@ module allocator
         tag_d       = command_i.tag;
         found_d     = 1'b0;
         order_d     = '0;
+        size_d      = '0;
+        free_d      = 1'b0;
         if (command_i.operation == OpAlloc) begin
           group_d      = Highest;
           way_d        = '0;
@@ -323,12 +330,8 @@ module allocator
             end
           end
         end else begin
-          for (int unsigned step = 0; step < UnrollLevels; step++) begin
-            if (starts[step]) begin
-              found_d = 1'b1;
-              order_d = level_order + 4'(step);
-            end
-          end
+          found_d = found_q || blocks != '0;
+          for (int unsigned order = 0; order <= Orders; order++) if (blocks[order]) order_d |= 4'(order);
           group_d = group_q + 1'b1;
           // Data of the word that is read here are used in two cycles.
           for (int unsigned other = 1; other < Rows; other++) begin
@@ -338,10 +341,6 @@ module allocator
             end
           end
           if (group_q == Highest) begin
-            if (in_range_q && root.allocated && aligned[Orders]) begin
-              found_d = 1'b1;
-              order_d = 4'(Orders);
-            end
             answer  = 1'b1;
             group_d = group_of(order_d);
             state_d = found_d && operation_q == OpFree ? Update : Idle;
@@ -352,6 +351,7 @@ module allocator
       Update: begin
         write   = 1'b1;
         size_d  = size_updated;
+        free_d  = free_updated;
         group_d = group_q + 1'b1;
         if (group_q == Highest) state_d = Idle;
       end
@@ -369,6 +369,7 @@ module allocator
       found_q     <= 1'b0;
       in_range_q  <= 1'b0;
       size_q      <= '0;
+      free_q      <= 1'b0;
       buddy_q     <= '0;
       operation_q <= '0;
       tag_q       <= '0;
@@ -380,6 +381,7 @@ module allocator
       found_q     <= found_d;
       in_range_q  <= in_range_d;
       size_q      <= size_d;
+      free_q      <= free_d;
       buddy_q     <= buddy_d;
       operation_q <= operation_d;
       tag_q       <= tag_d;
@@ -394,24 +396,12 @@ module allocator
     if (operation_q == 2'd3) answer_o.status = StatusBadCommand;
     else if (!found_d) answer_o.status = is_alloc ? StatusNoMemory : StatusNotAllocated;
     else if (is_alloc) answer_o.value = 32'(way_d);
-    else answer_o.value = 32'd1 << order_d;
+    else answer_o.value = 32'(blocks) | (found_q ? 32'd1 << order_q : '0);
   end
 
   // ---- The trace ----
 
   if (Trace) begin : gen_trace
-    // The words of the way.
-    node_t [Rows-1:0][Lanes-1:0] words_q;
-    node_t [Lanes-1:0] old_word, new_word;
-    always_comb begin
-      old_word = words_q[row];
-      for (int lane = 0; lane < int'(Lanes); lane++) new_word[lane] = write_lanes[lane] ? write_word[lane] : old_word[lane];
-    end
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) words_q <= '0;
-      else if (state_q == Walk) words_q[row] <= word;
-      else if (state_q == Update) words_q[row] <= new_word;
-    end
     always_comb begin
       trace_o = '0;
       if (write) begin
@@ -420,8 +410,8 @@ module allocator
             bank: '0,
             address: index_t'(write_address),
             tag: tag_q,
-            old_known: state_q == Update,
-            old_word: state_q == Update ? old_word : '0,
+            old_known: 1'b1,
+            old_word: old_word,
             new_word: new_word
         };
       end
@@ -431,6 +421,8 @@ module allocator
       end
     end
   end else begin : gen_no_trace
+    logic unused;
+    assign unused  = ^{old_word, new_word};
     assign trace_o = '0;
   end
 

@@ -15,6 +15,7 @@ package allocator_pkg;
   parameter int unsigned Levels = 4;
 
   parameter int unsigned SizeW = 5;
+  parameter int unsigned SizeMax = 13;  // of the root of three rows
   parameter int unsigned NodeW = SizeW + 1;
   parameter int unsigned Lanes = 32;
   parameter int unsigned RootLane = 30;
@@ -43,6 +44,15 @@ package allocator_pkg;
     StatusNotAllocated = 2'd2,  // free, size_of: no allocation starts at this block
     StatusBadCommand   = 2'd3   // no such operation
   } status_e;
+
+  // Of allocator.sv.
+  typedef enum logic [2:0] {
+    Start,   // writes the words of an allocator that is all free
+    Idle,    // takes a command, reads the first word
+    Wait,    // for the word
+    Walk,    // goes along the way; answers in the last such cycle
+    Update   // writes the way
+  } state_e;
 
   typedef struct packed {
     tag_t        tag;

@@ -8,6 +8,10 @@
 // 1. If the node of the way and its buddy are both free, they become their parent: both are 0.
 // 2. Else the node gets its size, and the buddy is written if it is free, because a split has made it so.
 // 3. The parent's size is the larger of the two.
+//
+// Whether the way's node is free is a chain of one bit a level. The sizes are maxima of buddies: those below a node that was
+// free on the way do no harm, because its own size is at least as large. So the maxima do not wait for the chain. They are taken of
+// masks, one bit for each size up to a node's, because the larger of two masks is their union.
 
 module allocator_update
   import allocator_pkg::*;
@@ -21,10 +25,12 @@ module allocator_update
 
     input logic       release_i,  // else take
     input logic [3:0] order_i,    // of the piece
-    input logic [3:0] size_i,     // of the way's node at the lowest level, if it is above the piece
+    input logic [3:0] size_i,     // of the way's node at the lowest level, if it is above the piece and not free
+    input logic       free_i,     // that node is free
     input logic [UnrollLevels-1:0][3:0] buddy_i,
 
     output logic [3:0] size_o,  // of the node above the group
+    output logic       free_o,
     output logic  [Lanes-1:0] lanes_o,
     output node_t [Lanes-1:0] word_o
 );
@@ -37,36 +43,66 @@ module allocator_update
     return release_it ? '{allocated: 1'b0, size: size_t'(order) + 1'b1} : '{allocated: 1'b1, size: '0};
   endfunction
 
-  logic [3:0] order, size;
-  logic is_piece, buddy_free, merge;
-  node_t root;
-  always_comb begin
-    size = size_i;
-    for (int step = 0; step < int'(UnrollLevels); step++) begin
-      order = level_order_i + 4'(step);
-      is_piece = order == order_i;
-      if (is_piece) size = release_i ? order + 1'b1 : '0;
-      buddy_free = buddy_i[step] == order + 1'b1;
-      merge = buddy_free && size == order + 1'b1;
+  typedef logic [SizeMax:1] mask_t;
 
-      own_write[step]   = order >= order_i;
-      buddy_write[step] = order >= order_i && buddy_free;
-      own[step] = is_piece ? piece(release_i, order) : '{allocated: 1'b0, size: size_t'(size)};
-      buddy[step] = '{allocated: 1'b0, size: size_t'(buddy_i[step])};
-      if (merge) begin
+  function automatic mask_t mask_of(logic [3:0] size);
+    mask_t mask;
+    for (int unsigned other = 1; other <= SizeMax; other++) mask[other] = size >= 4'(other);
+    return mask;
+  endfunction
+
+  function automatic logic [3:0] size_of(mask_t mask);
+    logic [3:0] size;
+    size = '0;
+    for (int unsigned other = 1; other <= SizeMax; other++) begin
+      if (mask[other] && (other == SizeMax || !mask[other == SizeMax ? SizeMax : other + 1])) size |= 4'(other);
+    end
+    return size;
+  endfunction
+
+  logic [UnrollLevels-1:0][3:0] order;
+  logic [UnrollLevels-1:0] is_piece, merge;
+  logic [UnrollLevels:0] free;
+  mask_t [UnrollLevels:0] mask;  // of the way's node, unless it is free
+  always_comb begin
+    free = '0;
+    mask = '0;
+    free[0] = free_i;
+    mask[0] = mask_of(size_i);
+    for (int step = 0; step < int'(UnrollLevels); step++) begin
+      order[step] = level_order_i + 4'(step);
+      is_piece[step] = order[step] == order_i;
+      own_write[step] = order[step] >= order_i;
+      if (is_piece[step]) free[step] = release_i;
+      buddy_write[step] = own_write[step] && buddy_i[step] == order[step] + 1'b1;
+      merge[step] = free[step] && buddy_write[step];
+      free[step+1] = merge[step];
+      mask[step+1] = mask[step];
+      if (own_write[step]) mask[step+1] |= mask_of(buddy_i[step]);
+      if (free[step] && !merge[step]) mask[step+1] |= mask_of(order[step] + 1'b1);
+    end
+    for (int step = 0; step < int'(UnrollLevels); step++) begin
+      own[step] = '{allocated: 1'b0, size: free[step] ? size_t'(order[step] + 1'b1) : size_t'(size_of(mask[step]))};
+      if (is_piece[step]) own[step] = piece(release_i, order[step]);
+      buddy[step] = '{allocated: 1'b0, size: size_t'(order[step] + 1'b1)};
+      if (merge[step]) begin
         own[step]   = '0;
         buddy[step] = '0;
       end
 `ifdef MUTANT_19
-      if (level_i == '0 && step == 0 && level_order_i != '0 && !is_piece) own_write[step] = 1'b0;
+      if (level_i == '0 && step == 0 && level_order_i != '0 && !is_piece[0]) own_write[0] = 1'b0;
 `endif
-
-      if (merge) size = order + 4'd2;
-      else if (buddy_i[step] > size) size = buddy_i[step];
     end
-    size_o = size;
-    order  = level_order_i + 4'(UnrollLevels);
-    root   = order == order_i ? piece(release_i, order) : '{allocated: 1'b0, size: size_t'(size)};
+  end
+  assign size_o = size_of(mask[UnrollLevels]);
+  assign free_o = free[UnrollLevels];
+
+  logic [3:0] root_order;
+  node_t root;
+  assign root_order = level_order_i + 4'(UnrollLevels);
+  always_comb begin
+    root = '{allocated: 1'b0, size: free_o ? size_t'(root_order + 1'b1) : size_t'(size_o)};
+    if (root_order == order_i) root = piece(release_i, root_order);
   end
 
   logic [4:1] place_wide;

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Shows that the tests find faults: builds each mutant of the RTL (a macro MUTANT_n in the source), runs the tests of its unit,
+# and prints which of them fail. Ends with 1 if no test finds a mutant. A unit's mutants are a line each of the list below, and
+# the numbers are those of docs/design/rtl-lockstep.md.
+#
+#   rtl/mutants.sh          all mutants
+#   rtl/mutants.sh 18 19    these
+#
+# The tests run in a target folder of their own, because each mutant builds the units anew.
+set -u
+cd "$(dirname "$0")/.."
+
+# Number, tests of crates/rtl (a part of their names), what is wrong.
+mutants='
+18 allocator:: buddies merge although one is allocated
+19 allocator:: the node of a word above is not updated when the word below changes
+'
+
+if ! command -v verilator >/dev/null; then
+    echo "mutants.sh: Verilator is missing: install Debian's package verilator" >&2
+    exit 77
+fi
+
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/mutants"
+# A failure that a mutant makes is no seed to keep.
+export PROPTEST_DISABLE_FAILURE_PERSISTENCE=1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+run() {
+    SELVEDGE_RTL_DEFINES=$1 cargo test --locked --profile checked -p selvedge-rtl --test rtl -- "$2" >"$log" 2>&1
+}
+
+missed=0
+checked=' '
+while read -r number tests about; do
+    [ -n "$number" ] || continue
+    case " $* " in '  ' | *" $number "*) ;; *) continue ;; esac
+    case "$checked" in
+    *" $tests "*) ;;
+    *)
+        if ! run '' "$tests" || grep -q ' 0 passed' "$log"; then
+            cat "$log"
+            echo "mutants.sh: the tests $tests do not pass without a mutant" >&2
+            exit 1
+        fi
+        checked="$checked$tests "
+        ;;
+    esac
+    if run "MUTANT_$number" "$tests"; then
+        echo "$number MISSED: $about"
+        missed=1
+    elif found=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log") && [ -n "$found" ]; then
+        echo "$number found: $about"
+        echo "$found" | sort | sed 's/^/    by /'
+    else
+        cat "$log"
+        echo "mutants.sh: mutant $number does not build" >&2
+        exit 1
+    fi
+done <<END
+$mutants
+END
+exit $missed
