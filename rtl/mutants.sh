@@ -14,6 +14,21 @@ cd "$(dirname "$0")/.."
 
 # Number, tests of crates/rtl (a part of their names), what is wrong.
 mutants='
+1 lists lists:: the bank of chains has no bypass
+2 lists lists:: the bypass holds the writes of one cycle only
+3 lists lists:: an append does not write the tail of its chain
+4 lists lists:: a message that uses its entry up does not write the head of the chain
+5 lists lists:: a search does not compare the list
+6 lists lists:: one of the ignored bits is inverted
+7 lists lists:: a search takes no notice of source_ignore
+8 lists lists:: the highest sequence number wins
+9 lists lists:: the sequencer begins while the frame makes its writes
+10 lists lists:: an append does not wait for the message before it
+11 lists lists:: the generation of a freed entry stays
+12 common free_list:: a record that is given back goes to the end of the top of the free list
+13 lists lists:: the local offset moves by the requested length
+14 lists lists:: min_free is one too large
+15 lists lists:: the length is compared without the offset
 18 allocator:: buddies merge although one is allocated
 19 allocator:: the node of a word above is not updated when the word below changes
 '
