@@ -276,7 +276,7 @@ impl Side {
 
 /// A request as the target sees it.
 #[repr(C)]
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     pub kind: u8,
     pub operation: u8,

@@ -31,7 +31,7 @@ mod status {
 
 /// A group that a process is a member of, or a result that it waits for.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Membership {
     pub slot: u32,
     pub job: u32,
@@ -65,7 +65,7 @@ mod state {
 
 /// An operation that was started, and not taken.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Started {
     pub number: u64,
     /// Where the result goes, in the memory of the program, and its bytes. With another target there are none.

@@ -11,7 +11,7 @@ use super::records::{Child, Control, Group, Job, Limits, OPERAND_ALIGN, Operatio
 use crate::buddy::Buddy;
 
 /// The tables of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnNode {
     pub limits: Limits,
     pub control: Control,

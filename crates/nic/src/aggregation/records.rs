@@ -23,7 +23,7 @@ pub const CREDITS_MAX: u32 = 1 << 9;
 
 /// Capacities of a node's tables, set when it is made.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
     pub jobs: u32,
     /// Trees are numbered from 0 to one below this.
@@ -83,7 +83,7 @@ pub mod job {
 
 /// A job that may use the node.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Job {
     pub slot: u32,
     pub number: u32,
@@ -105,7 +105,7 @@ pub mod tree {
 
 /// A tree that the node is in.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tree {
     pub status: u32,
     /// 1: the node is its root.
@@ -137,7 +137,7 @@ pub mod group {
 
 /// A group at a node.
 #[repr(C, align(64))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Group {
     pub slot: u32,
     /// Index of its job.
@@ -204,7 +204,7 @@ impl Group {
 
 /// A child of a group at a node.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Child {
     /// nid << 32 | pid, and its handle of the group.
     pub address: u64,
@@ -221,7 +221,7 @@ pub struct Child {
 
 /// An operation of a group at a node.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// Its number + 1; 0: the record was never used.
     pub number: u64,
@@ -299,7 +299,7 @@ impl Operation {
 
 /// What exists once.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Control {
     /// Groups for which something is to be sent, in order.
     pub due_head: u32,

@@ -25,7 +25,7 @@ impl Inspect for OwnNode {
 }
 
 /// A member's tables and its memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MemberHome {
     pub memberships: Vec<Membership>,
     pub started: Vec<Started>,
@@ -96,7 +96,7 @@ pub fn is_cast(link: (u64, u64)) -> bool {
 pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
 
 /// Nodes and members, and what is on its way between them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub nodes: Vec<OwnNode>,
     pub members: Vec<MemberHome>,

@@ -388,7 +388,7 @@ fn nothing_for(world: &World, members: &[usize]) {
 fn all_ends(start: World, shared: &[usize]) -> Vec<World> {
     let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], Vec::new());
     while let Some(world) = open.pop() {
-        if !seen.insert(format!("{world:?}")) {
+        if !seen.insert(world.clone()) {
             continue;
         }
         nothing_for(&world, shared);
@@ -607,7 +607,7 @@ fn every_order(
     let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], HashSet::new());
     let bytes = reduction.bytes as u64;
     while let Some(world) = open.pop() {
-        if !seen.insert(format!("{world:?}")) {
+        if !seen.insert(world.clone()) {
             continue;
         }
         let mut next = Vec::new();
@@ -740,7 +740,7 @@ fn every_order_of_joins_forms_the_group() {
     let (start, handles) = two_leaves(2, 1);
     let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], 0);
     while let Some(mut world) = open.pop() {
-        if !seen.insert(format!("{world:?}")) {
+        if !seen.insert(world.clone()) {
             continue;
         }
         let links: Vec<_> = world.links.keys().copied().collect();
