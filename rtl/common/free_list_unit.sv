@@ -26,7 +26,8 @@ module free_list_unit
   localparam int unsigned AddressW = $clog2(Records);
 
   logic ready, valid, full, refill, refill_valid_q, refill_pending_q;
-  index_t index, link, refill_address, refill_link;
+  index_t index, link, refill_address, refill_link, unused_data;
+  index_t [1:0] unused_old, unused_new;
   logic take, give, go;
 
   assign command_ready_o = ready && (command_i.give || valid || full);
@@ -53,13 +54,11 @@ module free_list_unit
       .old_data_o     (unused_old),
       .new_data_o     (unused_new)
   );
-  index_t unused_data;
-  index_t [1:0] unused_old, unused_new;
   logic unused;
   assign unused = ^{unused_data, unused_old, unused_new, refill_address};
 
   free_list #(
-      .Records
+      .Records(Records)
   ) u_list (
       .clk_i,
       .rst_ni,

@@ -72,10 +72,10 @@ module ram #(
   logic [Ports-1:0][Width-1:0] memory_data;
   if (Ports == 2) begin : gen_two
     ram_2r2w #(
-        .Words,
-        .Width,
-        .LaneW,
-        .Trace
+        .Words(Words),
+        .Width(Width),
+        .LaneW(LaneW),
+        .Trace(Trace)
     ) u_memory (
         .clk_i,
         .read_i,
@@ -89,10 +89,10 @@ module ram #(
     );
   end else begin : gen_one
     ram_1rw #(
-        .Words,
-        .Width,
-        .LaneW,
-        .Trace
+        .Words(Words),
+        .Width(Width),
+        .LaneW(LaneW),
+        .Trace(Trace)
     ) u_memory (
         .clk_i,
         .enable_i (read_i[0] || write[0]),
