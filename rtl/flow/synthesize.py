@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""From SystemVerilog to cells: area by module, and mapped netlists.
+
+    rtl/flow/tools.sh python rtl/flow/synthesize.py [NAME...]
+
+Yosys reads with slang. Memories are outside (memory.py); clock gates become the library's cell where it has one. There are two
+netlists of each design, because abc trades one for the other, and each has its own area and frequency:
+
+* `small`: area before all, carry chains by Brent-Kung, which abc's optimisation for area makes shorter and slower;
+* `fast`: carry chains by Kogge-Stone, sums of products balanced for delay, then area recovered where TARGET_NS allows it. The
+  frequency may be above or below that target. TARGET_NS=0.001 shows what the script can do at most.
+
+Both end with buffers for fan-out and the choice of sizes, against a driving cell and a load. `small` is made once more with its
+modules kept, for the table of areas by module.
+
+The JSON goes to $RTL_OUT (target/rtl-flow)/NAME.json, the netlists beside it.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import designs
+import memory
+import yosys
+from liberty import Library
+
+OUT = Path(os.environ.get("RTL_OUT") or designs.ROOT / "target/rtl-flow").resolve()
+# The delay that `fast` aims at in the slowest corner: 200 MHz with a fifth of the period left for wires.
+TARGET_NS = float(os.environ.get("TARGET_NS") or 4.0)
+
+ABC = {
+    "small": "strash; &get -n; &fraig -x; &put; scorr; dc2; strash; &get -n; &dch -f; &nf; &put; topo; buffer -N 24; upsize {D}; dnsize {D}; stime -p",
+    "fast": "strash; if -g -K 6 -C 16; strash; if -g -K 6; strash; dch -f; map -B 0.9 {D}; topo; buffer -c; upsize {D}; dnsize {D}; stime -p",
+}
+TARGET_SMALL_NS = 1000
+
+
+def synthesize(design, library, kind, flatten, folder, trace=False):
+    """Writes KIND.v and KIND.json (Yosys' netlist) to `folder`. Returns the shapes of memories, as of memory.py."""
+    folder.mkdir(parents=True, exist_ok=True)
+    corner = library.slow
+    buffers = corner.buffers()
+    constraints = folder / "abc.constr"
+    constraints.write_text(f"set_driving_cell {buffers[min(1, len(buffers) - 1)].name}\nset_load {4 * buffers[0].input_capacitance:.2f}\n")
+    target = TARGET_NS if kind == "fast" else TARGET_SMALL_NS
+    script = folder / f"{kind}.abc"
+    script.write_text(ABC[kind].replace("{D}", f"-D {max(1, round(target * 1000))}").replace("; ", "\n") + "\n")
+
+    boxes, memories = folder / f"{kind}.boxes.v", folder / f"{kind}.memories.json"
+
+    def work(run, yosys_design):
+        run(f"read_slang {design.slang()}")
+        found = memory.shapes(yosys_design, (*design.memories, "clock_gate"))
+        text, record = {}, []
+        for shape in found:
+            if shape.kind == "clock_gate":
+                text |= clock_gate(shape, corner)
+                continue
+            fit = shape.macro(library.macros_at(corner))
+            if fit:
+                text |= {fit[0].name: memory.macro_black_box(fit[0]), shape.name: shape.of_macros(*fit)}
+            else:
+                text[shape.name] = shape.black_box()
+                (folder / f"{shape.name}.lib").write_text(shape.liberty())
+            macro = {"cell": fit[0].name, "count": fit[1], "area_um2": fit[0].area * fit[1]} if fit else None
+            record.append({"name": shape.name, "kind": shape.kind, "bits": shape.bits, "count": shape.count, "macro": macro})
+        memories.write_text(json.dumps(record))
+        boxes.write_text("".join(text.values()))
+        if found:
+            run(f"read_verilog {boxes}")
+        run(f"hierarchy -check -top {design.top}")
+        run(f"synth {'-flatten ' if flatten else ''}-top {design.top} -run coarse:fine")
+        run("opt -fast -full; memory_map; opt -full")
+        run(f"techmap -map +/techmap.v{' -map +/choices/kogge-stone.v' if kind == 'fast' else ''}")
+        run("opt -fast; opt -full; opt_clean -purge")
+        run(f"dfflibmap -liberty {corner.path}")
+        run("opt; simplemap")
+        run(f"abc -liberty {corner.path} -constr {constraints} -script {script}")
+        run("opt_clean -purge")
+        ties = [corner.tie(1), corner.tie(0)]
+        if all(ties):
+            run(f"hilomap -singleton -hicell {ties[0][0]} {ties[0][1]} -locell {ties[1][0]} {ties[1][1]}")
+        run("delete t:$scopeinfo; clean")
+        # Yosys knows the directions of the cells' pins only now, so that registers can be named after what they drive.
+        run(f"read_liberty -lib -overwrite -ignore_miss_func {corner.path}")
+        run("rename -wire")
+        run("check -mapped -assert")
+        run(f"write_verilog -noattr -noexpr -nohex -simple-lhs {folder / kind}.v")
+        run(f"write_json {folder / kind}.json")
+
+    yosys.in_child(folder / f"{kind}.log", work)
+    return json.loads(memories.read_text())
+
+
+def clock_gate(shape, corner):
+    """The modules of a clock gate, by name: the library's cell, or a latch and an AND."""
+    cell = corner.clock_gate()
+    if cell is None:
+        return {shape.name: shape.head(False) + " reg e; always @* if (!clk_i) e = enable_i; assign clk_o = clk_i & e; endmodule\n"}
+    clock, enable = sorted(cell.inputs, key=lambda pin: "CLK" not in pin.upper() and pin.upper() not in ("CK", "CP"))
+    out = cell.outputs[0]
+    pins = f".{clock}(clk_i), .{enable}(enable_i), .{out}(clk_o)"
+    box = f"(* blackbox *) module {cell.name}(input {clock}, input {enable}, output {out}); endmodule\n"
+    return {cell.name: box, shape.name: shape.head(False) + f" {cell.name} u_gate({pins}); endmodule\n"}
+
+
+class Count:
+    """Cells of a module or a netlist."""
+
+    def __init__(self):
+        self.area, self.cells, self.flip_flops, self.latches = 0.0, 0, 0, 0
+
+    def add(self, cell, times=1):
+        self.area += cell.area * times
+        self.cells += times
+        self.flip_flops += cell.flip_flops * times
+        self.latches += cell.latches * times
+
+    def json(self, gate_equivalent):
+        return {"area_um2": round(self.area, 1), "kge": round(self.area / gate_equivalent / 1000, 3), "cells": self.cells,
+                "flip_flops": self.flip_flops, "latches": self.latches}  # fmt: skip
+
+
+def counts(path, top, library):
+    """The whole netlist, and each module by its name in the source with all its instances, without what lies in it."""
+    cells = library.slow.cells
+    modules = json.loads(Path(path).read_text())["modules"]
+    total, by_module, unknown = Count(), {}, Counter()
+
+    def walk(name):
+        entry = by_module.setdefault(name.split("$")[0], [Count(), 0])
+        entry[1] += 1
+        count = entry[0]
+        for cell in modules[name]["cells"].values():
+            kind = cell["type"]
+            if kind in cells:
+                count.add(cells[kind])
+                total.add(cells[kind])
+            elif kind in modules and not modules[kind]["attributes"].get("blackbox"):
+                walk(kind)
+            elif kind.startswith("$") and kind != "$scopeinfo":
+                unknown[kind] += 1
+
+    walk(top)
+    if unknown:
+        sys.exit(f"rtl: {path} has cells that the library lacks: {dict(unknown)}")
+    ge = library.slow.gate_equivalent
+    table = [{"module": name, "instances": instances, **count.json(ge)} for name, (count, instances) in by_module.items()]
+    return total.json(ge), sorted(table, key=lambda row: -row["area_um2"])
+
+
+def save(name, section, value):
+    """Puts a section of a design's figures into its JSON."""
+    path = OUT / f"{name}.json"
+    whole = json.loads(path.read_text()) if path.exists() else {"name": name}
+    inner = whole
+    for key in section[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[section[-1]] = value
+    OUT.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def measure(design, library):
+    """All netlists of a design. Prints a line, and saves the areas."""
+    folder = OUT / design.name / library.name
+    memories = synthesize(design, library, "small", False, folder / "modules")
+    _, table = counts(folder / "modules/small.json", design.top, library)
+    areas = {"modules": table, "memories": memories, "memory_bits": sum(m["bits"] * m["count"] for m in memories)}
+    areas["macro_area_um2"] = round(sum(m["count"] * m["macro"]["area_um2"] for m in memories if m["macro"]), 1)
+    for kind in ABC:
+        synthesize(design, library, kind, True, folder)
+        areas[kind], _ = counts(folder / f"{kind}.json", design.top, library)
+    save(design.name, ["area", library.name], areas)
+    print(f"{design.name:24s} " + ", ".join(f"{kind} {areas[kind]['kge']:.2f} kGE" for kind in ABC) +
+          f", {areas['small']['flip_flops']} flip-flops, {areas['memory_bits']} bits of memory", flush=True)  # fmt: skip
+    return areas
+
+
+def main(names):
+    library = Library()
+    status = 0
+    for design in designs.chosen(designs.units() + designs.cores(), names):
+        try:
+            measure(design, library)
+        except yosys.Failed as error:
+            print(f"rtl: {design.name}: {error}", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
