@@ -34,11 +34,11 @@ class Design:
         return " ".join(words + [str(file) for file in self.files])
 
 
-def units(trace=0):
-    """The units that are synthesised. `trace`: with the ports of the lockstep."""
+def units(trace=0, all_of_them=False):
+    """The units that are synthesised. `trace`: with the ports of the lockstep. `all_of_them`: also those that are for tests only."""
     found = []
     for unit in tomllib.loads((RTL / "units.toml").read_text())["unit"]:
-        if not unit.get("flow", True):
+        if not (unit.get("flow", True) or all_of_them) or unit["top"].endswith("_layout"):
             continue
         folder = RTL / unit["folder"]
         files = [RTL / "common/pac_pkg.sv", *(RTL / package for package in unit["packages"]), folder / f"{unit['top']}.sv"]

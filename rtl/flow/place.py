@@ -13,6 +13,7 @@ level, and is never the longest path.
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -56,6 +57,11 @@ def harness(design, ports):
     return "\n".join(lines + [f"assign q = {name}[0];", "endmodule", ""])
 
 
+def plain(name):
+    """A name of the RTL, without what Yosys puts behind it."""
+    return re.sub(r"_(LUT4|TRELLIS_FF|PFUMX|L6MUX21|CCU2C|DP16KD).*", "", re.sub(r"^u_unit\.", "", name))
+
+
 def measure(design):
     folder = OUT / design.name / "ecp5"
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +94,8 @@ def measure(design):
     data = json.loads(report.read_text())
     clock = max(data["fmax"].values(), key=lambda one: -one["achieved"])
     path = max(data["critical_paths"], key=lambda p: sum(s["delay"] for s in p["path"]) if p["from"].split()[-1] == p["to"].split()[-1] else 0)
-    ends = [path["path"][0]["from"]["cell"], path["path"][-1]["to"]["cell"]]
+    nets = [step["net"] for step in path["path"] if "net" in step]
+    ends = [plain(nets[0] if nets else path["path"][0]["from"]["cell"]), plain(path["path"][-1]["to"]["cell"])]
     used = {name: value["used"] for name, value in data["utilization"].items() if value["used"] and name in ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")}
     result = {"device": "LFE5U-85F-8", "frequency_mhz": round(clock["achieved"], 1), "seed": SEED, "from": ends[0], "to": ends[1], "used": used}
     save(design.name, ["fpga"], result)

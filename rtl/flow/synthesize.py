@@ -38,8 +38,11 @@ ABC = {
 TARGET_SMALL_NS = 1000
 
 
-def synthesize(design, library, kind, flatten, folder, trace=False):
-    """Writes KIND.v and KIND.json (Yosys' netlist) to `folder`. Returns the shapes of memories, as of memory.py."""
+def synthesize(design, library, kind, flatten, folder, boxes=False):
+    """Writes KIND.v and KIND.json (Yosys' netlist) to `folder`. Returns the memories.
+
+    `boxes`: memories and clock gates stay black boxes, for simulation with the RTL's own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     corner = library.slow
     buffers = corner.buffers()
@@ -49,7 +52,7 @@ def synthesize(design, library, kind, flatten, folder, trace=False):
     script = folder / f"{kind}.abc"
     script.write_text(ABC[kind].replace("{D}", f"-D {max(1, round(target * 1000))}").replace("; ", "\n") + "\n")
 
-    boxes, memories = folder / f"{kind}.boxes.v", folder / f"{kind}.memories.json"
+    outside, memories = folder / f"{kind}.boxes.v", folder / f"{kind}.memories.json"
 
     def work(run, yosys_design):
         run(f"read_slang {design.slang()}")
@@ -57,29 +60,30 @@ def synthesize(design, library, kind, flatten, folder, trace=False):
         text, record = {}, []
         for shape in found:
             if shape.kind == "clock_gate":
-                text |= clock_gate(shape, corner)
+                text |= {shape.name: shape.black_box()} if boxes else clock_gate(shape, corner)
                 continue
-            fit = shape.macro(library.macros_at(corner))
+            fit = None if boxes else shape.macro(library.macros_at(corner))
             if fit:
                 text |= {fit[0].name: memory.macro_black_box(fit[0]), shape.name: shape.of_macros(*fit)}
             else:
                 text[shape.name] = shape.black_box()
                 (folder / f"{shape.name}.lib").write_text(shape.liberty())
             macro = {"cell": fit[0].name, "count": fit[1], "area_um2": fit[0].area * fit[1]} if fit else None
-            record.append({"name": shape.name, "kind": shape.kind, "bits": shape.bits, "count": shape.count, "macro": macro})
+            record.append({"name": shape.name, "kind": shape.kind, "parameters": shape.parameters, "ports": shape.ports, "bits": shape.bits, "count": shape.count, "macro": macro})
         memories.write_text(json.dumps(record))
-        boxes.write_text("".join(text.values()))
+        outside.write_text("".join(text.values()))
         if found:
-            run(f"read_verilog {boxes}")
+            run(f"read_verilog {outside}")
         run(f"hierarchy -check -top {design.top}")
         run(f"synth {'-flatten ' if flatten else ''}-top {design.top} -run coarse:fine")
         run("opt -fast -full; memory_map; opt -full")
         run(f"techmap -map +/techmap.v{' -map +/choices/kogge-stone.v' if kind == 'fast' else ''}")
-        run("opt -fast; opt -full; opt_clean -purge")
+        run("opt -fast; opt -full; opt_clean")
         run(f"dfflibmap -liberty {corner.path}")
-        run("opt; simplemap")
+        run("opt; simplemap; opt_clean")
+        name_inverted(run, folder / f"{kind}.inverted.json", corner)
         run(f"abc -liberty {corner.path} -constr {constraints} -script {script}")
-        run("opt_clean -purge")
+        run("opt_clean")
         ties = [corner.tie(1), corner.tie(0)]
         if all(ties):
             run(f"hilomap -singleton -hicell {ties[0][0]} {ties[0][1]} -locell {ties[1][0]} {ties[1][1]}")
@@ -93,6 +97,26 @@ def synthesize(design, library, kind, flatten, folder, trace=False):
 
     yosys.in_child(folder / f"{kind}.log", work)
     return json.loads(memories.read_text())
+
+
+def name_inverted(run, path, corner):
+    """Names the registers that hold the inverse of a register of the RTL, because the library has no cell for its reset value.
+
+    They are called `NAME~`. abc drops the inverter, and with it the register's name.
+    """
+    run(f"write_json {path}")
+    for module, content in json.loads(path.read_text())["modules"].items():
+        cells = content["cells"].values()
+        bits = {bit: name for name, net in content["netnames"].items() if net["hide_name"] and len(net["bits"]) == 1 for bit in net["bits"]}
+        held = {bit for c in cells if c["type"] in corner.cells and corner.cells[c["type"]].flip_flops for q in corner.cells[c["type"]].outputs
+                for bit in c["connections"].get(q, [])}  # fmt: skip
+        names = {}
+        for name, net in content["netnames"].items():
+            for place, bit in enumerate([] if net["hide_name"] else net["bits"]):
+                names.setdefault(bit, name if len(net["bits"]) == 1 else f"{name}[{place + net.get('offset', 0)}]")
+        for cell in cells:
+            if cell["type"] == "$_NOT_" and (a := cell["connections"]["A"][0]) in held and a in bits and (y := cell["connections"]["Y"][0]) in names:
+                run(f"cd {module}; rename {bits.pop(a)} {names[y]}~; cd ..")
 
 
 def clock_gate(shape, corner):

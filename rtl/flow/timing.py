@@ -8,7 +8,8 @@ from inputs, to outputs) is a period. Ports have no delay of their own. Memories
 clock to data and their setup count), else they have no delay.
 
 1. Wires have no resistance and no capacitance: there is no layout. Clocks have no skew.
-2. `frequency_mhz` is of paths between registers and memories; `with_ports_mhz` counts inputs and outputs, too.
+2. `frequency_mhz` is of paths between registers and memories; `with_ports_mhz` counts inputs and outputs, too; `cells_alone_mhz`
+   leaves out what a memory needs, and counts the logic before it.
 3. A path is named by the registers at its ends, which Yosys keeps as names of cells.
 """
 
@@ -86,12 +87,17 @@ def time(design, library, kind, corner):
     for name, period, text in re.findall(r"^class (\w+) ([\d.]+)\n(.*?)^end$", log, flags=re.M | re.S):
         ends = re.findall(r"^(?:Startpoint|Endpoint): (\S+)", text, flags=re.M)
         gates = len(re.findall(r"^\s+-?[\d.]+\s+-?[\d.]+ [v^] \S+ \(", text, flags=re.M))
-        found[name] = {"period_ns": round(float(period), 3), "from": register(ends[0], corner.cells), "to": register(ends[1], corner.cells), "pins": gates}
+        arrival = float(re.search(r"([\d.]+)\s+data arrival time", text)[1])
+        found[name] = {"period_ns": round(float(period), 3), "arrival_ns": round(arrival, 3), "from": register(ends[0], corner.cells),
+                       "to": register(ends[1], corner.cells), "pins": gates}  # fmt: skip
     if not found or re.search(r"^Error", log, flags=re.M):
         sys.exit(f"rtl: OpenSTA found no path in {design.name}; see {script.with_suffix('.log')}")
     inside = max((found[name]["period_ns"] for name in INSIDE if name in found), default=None)
+    alone = [found["register_register"]["period_ns"]] if "register_register" in found else []
+    alone += [found["register_memory"]["arrival_ns"]] if "register_memory" in found else []
     return {
         "frequency_mhz": round(1000 / inside, 1) if inside else None,
+        "cells_alone_mhz": round(1000 / max(alone), 1) if alone else None,
         "with_ports_mhz": round(1000 / max(path["period_ns"] for path in found.values()), 1),
         "voltage": corner.voltage,
         "temperature": corner.temperature,
@@ -108,7 +114,7 @@ def measure(design, library):
             worst = max((p for n, p in result["paths"].items() if n in INSIDE), key=lambda path: path["period_ns"], default=None)
             path = f"{worst['from']} -> {worst['to']}" if worst else "no path between registers"
             print(f"{design.name:24s} {kind:5s} {corner.voltage:.2f} V {corner.temperature:.0f} C: {result['frequency_mhz']} MHz, "
-                  f"with ports {result['with_ports_mhz']} MHz; {path}", flush=True)  # fmt: skip
+                  f"cells alone {result['cells_alone_mhz']}, with ports {result['with_ports_mhz']} MHz; {path}", flush=True)  # fmt: skip
 
 
 def main(names):

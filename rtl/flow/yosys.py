@@ -33,10 +33,11 @@ def in_child(log, work, seconds=None):
             design = ys.Design()
             work(lambda line: ys.run_pass(line, design), design)
             status = 0
-        except BaseException:
+        except BaseException as error:
             import traceback
 
             traceback.print_exc()
+            print(f"ERROR: {error}")
         finally:
             sys.stdout.flush()
             os._exit(status)
