@@ -5,6 +5,7 @@
 #   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
+#   make rtl       lints, simulates and proves the engine in SystemVerilog;  make rtl-report: its figures, in docs/rtl
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
 #   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
@@ -57,7 +58,7 @@ RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(S
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
-.PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
+.PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
 build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
@@ -196,6 +197,18 @@ registers-html:
 # The generated files are current, and errors in the description leave them alone. What cannot be had is skipped with a word.
 check-registers:
 	@registers/test.sh
+
+# The engine in SystemVerilog: lint, the units in lockstep with nic, bounded proofs. A missing tool is named with its package.
+# RTL_PROOF_SECONDS bounds the proofs together.
+RTL_PROOF_SECONDS := 300
+rtl:
+	@rtl/lint.sh || [ $$? = 77 ]
+	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
+	@FORMAL_SECONDS=$(RTL_PROOF_SECONDS) rtl/formal/run.sh || [ $$? = 77 ]
+
+# Area, frequency, FPGA, equivalence: docs/rtl. It takes about an hour.
+rtl-report:
+	@rtl/flow/report.sh
 
 # Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h and other files from the table of OpenSHMEM functions.

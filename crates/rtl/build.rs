@@ -2,10 +2,13 @@
 //! Builds the units of `rtl/units.toml` with Verilator, and the shim that drives them.
 //!
 //! Each unit is put into a harness that registers its inputs. Else Verilator would evaluate all logic behind them with each half of
-//! the clock; so it evaluates it once a cycle. Verilator writes a C++ class for each unit into Cargo's output folder; the C++ compiler builds them with the shim. Where
-//! Verilator is missing, the crate builds without the units, and its tests say which package they need.
+//! the clock; so it evaluates it once a cycle. Verilator writes a C++ class for each unit into Cargo's output folder; the C++
+//! compiler builds them with the shim. Where Verilator is missing, the crate builds without the units, and its tests say which
+//! package they need.
 //!
-//! `SELVEDGE_RTL_DEFINES` names macros that Verilator defines (`MUTANT_12`), separated by spaces.
+//! `SELVEDGE_RTL_NETLISTS` names a folder of gate netlists (rtl/flow/gates.py): a unit that has one there is built from it, with the
+//! cells of `cells.v` and the memories of the RTL. `SELVEDGE_RTL_DEFINES` names macros that Verilator defines in the sources
+//! (`MUTANT_12`), separated by spaces.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,6 +39,10 @@ fn main() {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_DEFINES");
+    println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_NETLISTS");
+    if let Some(netlists) = netlists() {
+        println!("cargo:rerun-if-changed={}", netlists.display());
+    }
     println!("cargo:rustc-check-cfg=cfg(verilated)");
 
     let text = fs::read_to_string(rtl.join("units.toml")).expect("rtl/units.toml is readable");
@@ -77,6 +84,11 @@ fn verilator_root() -> Option<PathBuf> {
     said.status.success().then(|| PathBuf::from(root.trim()))
 }
 
+/// The folder of gate netlists, if one is wanted.
+fn netlists() -> Option<PathBuf> {
+    env::var_os("SELVEDGE_RTL_NETLISTS").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
 fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     let _ = fs::remove_dir_all(folder);
     let mut command = Command::new("verilator");
@@ -98,16 +110,27 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     }
     command.arg(rtl.join("common/pac_pkg.sv")).args(unit.packages.iter().map(|package| rtl.join(package)));
     let top = rtl.join(&unit.folder).join(format!("{}.sv", unit.top));
-    let harness = folder.with_extension("sv");
     let text = fs::read_to_string(&top).expect("the unit's top is readable");
-    fs::write(&harness, harness_of(unit, &text)).expect("the output folder is writable");
-    command.arg(top).arg(harness);
+    let parameters = match netlists().map(|netlists| (netlists.join(format!("{}.v", unit.name)), netlists.join("cells.v"))) {
+        // A netlist is made for its parameters.
+        Some((netlist, cells)) if netlist.exists() => {
+            command.arg(cells).arg(netlist);
+            BTreeMap::new()
+        }
+        _ => {
+            command.arg(top);
+            unit.parameters.clone()
+        }
+    };
+    let harness = folder.with_extension("sv");
+    fs::write(&harness, harness_of(unit, &parameters, &text)).expect("the output folder is writable");
+    command.arg(harness);
     let said = command.output().expect("Verilator starts");
     assert!(said.status.success(), "Verilator on {}:\n{}", unit.name, String::from_utf8_lossy(&said.stderr));
 }
 
 /// A module with the unit's ports, whose inputs are those of the cycle that the next rising edge begins.
-fn harness_of(unit: &Unit, top: &str) -> String {
+fn harness_of(unit: &Unit, parameters: &BTreeMap<String, toml::Value>, top: &str) -> String {
     // The type of a port, if the unit has it.
     let port = |direction: &str, name: &str| {
         let mut words = top.lines().filter_map(|line| line.split("//").next()).map(|line| line.replace(',', " "));
@@ -118,7 +141,7 @@ fn harness_of(unit: &Unit, top: &str) -> String {
         })
     };
     let packages: String = unit.packages.iter().map(|package| format!("  import {}::*;\n", stem(package))).collect();
-    let parameters: Vec<String> = unit.parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
+    let parameters: Vec<String> = parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
     let (outside_in, outside_out) = (port("input", "outside_i"), port("output", "outside_o"));
     let [command, answer, trace] = [("input", "command_i"), ("output", "answer_o"), ("output", "trace_o")]
         .map(|(direction, name)| port(direction, name).unwrap_or_else(|| panic!("{} has no port {name}", unit.top)));
