@@ -169,8 +169,9 @@ def partner(names, gate):
         bit = gate.bit_of.get(name)
         if bit in gate.registers or bit in ("0", "1"):
             return bit, False
-        if gate.bit_of.get(f"{name}~") in gate.registers:
-            return gate.bit_of[f"{name}~"], True
+        for inverse in (f"{name}~", f"{name}~[0]"):
+            if gate.bit_of.get(inverse) in gate.registers:
+                return gate.bit_of[inverse], True
     return None, False
 
 

@@ -81,7 +81,7 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         run("opt -fast; opt -full; opt_clean")
         run(f"dfflibmap -liberty {corner.path}")
         run("opt; simplemap; opt_clean")
-        name_inverted(run, folder / f"{kind}.inverted.json", corner)
+        name_inverted(yosys_design, corner)
         run(f"abc -liberty {corner.path} -constr {constraints} -script {script}")
         run("opt_clean")
         ties = [corner.tie(1), corner.tie(0)]
@@ -92,6 +92,8 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         run(f"read_liberty -lib -overwrite -ignore_miss_func {corner.path}")
         run("rename -wire")
         run("check -mapped -assert")
+        if boxes:
+            run("splitnets")  # Verilator schedules whole nets, and bits of one may depend on each other
         run(f"write_verilog -noattr -noexpr -nohex -simple-lhs {folder / kind}.v")
         run(f"write_json {folder / kind}.json")
 
@@ -99,24 +101,32 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
     return json.loads(memories.read_text())
 
 
-def name_inverted(run, path, corner):
+def name_inverted(yosys_design, corner):
     """Names the registers that hold the inverse of a register of the RTL, because the library has no cell for its reset value.
 
     They are called `NAME~`. abc drops the inverter, and with it the register's name.
     """
-    run(f"write_json {path}")
-    for module, content in json.loads(path.read_text())["modules"].items():
-        cells = content["cells"].values()
-        bits = {bit: name for name, net in content["netnames"].items() if net["hide_name"] and len(net["bits"]) == 1 for bit in net["bits"]}
-        held = {bit for c in cells if c["type"] in corner.cells and corner.cells[c["type"]].flip_flops for q in corner.cells[c["type"]].outputs
-                for bit in c["connections"].get(q, [])}  # fmt: skip
-        names = {}
-        for name, net in content["netnames"].items():
-            for place, bit in enumerate([] if net["hide_name"] else net["bits"]):
-                names.setdefault(bit, name if len(net["bits"]) == 1 else f"{name}[{place + net.get('offset', 0)}]")
-        for cell in cells:
-            if cell["type"] == "$_NOT_" and (a := cell["connections"]["A"][0]) in held and a in bits and (y := cell["connections"]["Y"][0]) in names:
-                run(f"cd {module}; rename {bits.pop(a)} {names[y]}~; cd ..")
+    from pyosys import libyosys as ys
+
+    def port(cell, pin):
+        name = ys.IdString("\\" + pin)
+        return cell.getPort(name) if cell.hasPort(name) else None
+
+    for module in yosys_design.modules_.values():
+        held = {}
+        for cell in module.cells_.values():
+            kind = corner.cells.get(str(cell.type)[1:])
+            for pin in kind.outputs if kind and kind.flip_flops else []:
+                signal = port(cell, pin)
+                if signal is not None and signal.is_wire() and not signal.as_wire().name.isPublic():
+                    held[str(signal.as_wire().name)] = signal.as_wire()
+        for cell in list(module.cells_.values()):
+            if str(cell.type) != "$_NOT_" or not port(cell, "A").is_wire() or not port(cell, "Y").is_chunk():
+                continue
+            wire, out = held.pop(str(port(cell, "A").as_wire().name), None), port(cell, "Y").as_chunk()
+            if wire is not None and out.wire.name.isPublic():
+                place = "" if out.wire.width == 1 else f"[{out.offset + out.wire.start_offset}]"
+                module.rename(wire, ys.IdString(f"{out.wire.name}{place}~"))
 
 
 def clock_gate(shape, corner):
