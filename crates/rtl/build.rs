@@ -8,7 +8,8 @@
 //!
 //! `SELVEDGE_RTL_NETLISTS` names a folder of gate netlists (rtl/flow/gates.py): a unit that has one there is built from it, with the
 //! cells of `cells.v` and the memories of the RTL. `SELVEDGE_RTL_DEFINES` names macros that Verilator defines in the sources
-//! (`MUTANT_12`), separated by spaces.
+//! (`MUTANT_12`), separated by spaces. `SELVEDGE_RTL_FOLDERS` names the folders of `rtl/` whose units are built; without it, all
+//! are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,10 +44,14 @@ fn main() {
     if let Some(netlists) = netlists() {
         println!("cargo:rerun-if-changed={}", netlists.display());
     }
+    println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_FOLDERS");
     println!("cargo:rustc-check-cfg=cfg(verilated)");
 
     let text = fs::read_to_string(rtl.join("units.toml")).expect("rtl/units.toml is readable");
-    let units: Units = toml::from_str(&text).expect("rtl/units.toml is right");
+    let mut units: Units = toml::from_str(&text).expect("rtl/units.toml is right");
+    if let Ok(folders) = env::var("SELVEDGE_RTL_FOLDERS") {
+        units.unit.retain(|unit| folders.split_whitespace().any(|folder| folder == unit.folder));
+    }
     let names = units.unit.iter().map(|unit| format!("{:?}", unit.name)).collect::<Vec<_>>().join(", ");
     fs::write(out.join("units.rs"), format!("&[{names}]")).expect("the output folder is writable");
 
@@ -65,12 +70,7 @@ fn main() {
         let folder = out.join(&unit.name);
         verilate(&rtl, &folder, unit);
         compile.include(&folder);
-        for entry in fs::read_dir(&folder).expect("Verilator made it") {
-            let path = entry.expect("readable").path();
-            if path.extension().is_some_and(|extension| extension == "cpp") {
-                compile.file(path);
-            }
-        }
+        compile.file(all_of(&folder));
     }
     let table = out.join("units.cpp");
     fs::write(&table, table_of(&units.unit)).expect("the output folder is writable");
@@ -173,6 +173,17 @@ fn harness_of(unit: &Unit, parameters: &BTreeMap<String, toml::Value>, top: &str
 /// The name of a file without folder and extension: that of its package.
 fn stem(path: &str) -> &str {
     Path::new(path).file_stem().and_then(|stem| stem.to_str()).expect("a path of UTF-8")
+}
+
+/// A C++ file that includes all of a unit's. Verilator writes many small ones, and each would read the same headers again.
+fn all_of(folder: &Path) -> PathBuf {
+    let paths = fs::read_dir(folder).expect("Verilator made it").map(|entry| entry.expect("readable").path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cpp"));
+    let mut lines: Vec<String> = sources.map(|path| format!("#include {path:?}\n")).collect();
+    lines.sort_unstable();
+    let all = folder.join("all.cpp");
+    fs::write(&all, lines.concat()).expect("the output folder is writable");
+    all
 }
 
 /// The C++ file that names all units.
