@@ -12,7 +12,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-# Number, tests of crates/rtl (a part of their names), what is wrong.
+# Number, folder of rtl/ whose units are built, tests of crates/rtl (a part of their names), what is wrong.
 mutants='
 1 lists lists:: the bank of chains has no bypass
 2 lists lists:: the bypass holds the writes of one cycle only
@@ -29,8 +29,8 @@ mutants='
 13 lists lists:: the local offset moves by the requested length
 14 lists lists:: min_free is one too large
 15 lists lists:: the length is compared without the offset
-18 allocator:: buddies merge although one is allocated
-19 allocator:: the node of a word above is not updated when the word below changes
+18 allocator allocator:: buddies merge although one is allocated
+19 allocator allocator:: the node of a word above is not updated when the word below changes
 '
 
 if ! command -v verilator >/dev/null; then
@@ -43,19 +43,20 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/mutants"
 export PROPTEST_DISABLE_FAILURE_PERSISTENCE=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-run() {
-    SELVEDGE_RTL_DEFINES=$1 cargo test --locked --profile checked -p selvedge-rtl --test rtl -- "$2" >"$log" 2>&1
+run() { # macro folder tests
+    SELVEDGE_RTL_DEFINES=$1 SELVEDGE_RTL_FOLDERS=$2 \
+        cargo test --locked --profile checked -p selvedge-rtl --test rtl -- "$3" >"$log" 2>&1
 }
 
 missed=0
 checked=' '
-while read -r number tests about; do
+while read -r number folder tests about; do
     [ -n "$number" ] || continue
     case " $* " in '  ' | *" $number "*) ;; *) continue ;; esac
     case "$checked" in
     *" $tests "*) ;;
     *)
-        if ! run '' "$tests" || grep -q ' 0 passed' "$log"; then
+        if ! run '' "$folder" "$tests" || grep -q ' 0 passed' "$log"; then
             cat "$log"
             echo "mutants.sh: the tests $tests do not pass without a mutant" >&2
             exit 1
@@ -63,7 +64,7 @@ while read -r number tests about; do
         checked="$checked$tests "
         ;;
     esac
-    if run "MUTANT_$number" "$tests"; then
+    if run "MUTANT_$number" "$folder" "$tests"; then
         echo "$number MISSED: $about"
         missed=1
     elif found=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log") && [ -n "$found" ]; then
