@@ -220,6 +220,7 @@ module allocator_proof
       assert (!answer_valid || (pending_q && answer.tag == command_q.tag && int'(age_q) <= LatencyMax));
       assert (!pending_q || int'(age_q) <= LatencyMax);
       assert (!idle || !pending_q);
+      assert (idle || starting || int'(age_q) <= LatencyMax + Groups);
       // 5.
       assert (!u_allocator.write || starting || ok_q);
     end
