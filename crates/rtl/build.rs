@@ -9,7 +9,7 @@
 //! `SELVEDGE_RTL_NETLISTS` names a folder of gate netlists (rtl/flow/gates.py): a unit that has one there is built from it, with the
 //! cells of `cells.v` and the memories of the RTL. `SELVEDGE_RTL_DEFINES` names macros that Verilator defines in the sources
 //! (`MUTANT_12`), separated by spaces. `SELVEDGE_RTL_FOLDERS` names the folders of `rtl/` whose units are built; without it, all
-//! are.
+//! are. `SELVEDGE_RTL_LARGE` builds also the units that tests do not need (`large` in units.toml).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,6 +29,8 @@ struct Unit {
     top: String,
     folder: String,
     packages: Vec<String>,
+    #[serde(default)]
+    large: bool,
     #[serde(default)]
     parameters: BTreeMap<String, toml::Value>,
 }
@@ -52,6 +54,7 @@ fn main() {
     if let Ok(folders) = env::var("SELVEDGE_RTL_FOLDERS") {
         units.unit.retain(|unit| folders.split_whitespace().any(|folder| folder == unit.folder));
     }
+    units.unit.retain(|unit| !unit.large || env::var_os("SELVEDGE_RTL_LARGE").is_some());
     let names = units.unit.iter().map(|unit| format!("{:?}", unit.name)).collect::<Vec<_>>().join(", ");
     fs::write(out.join("units.rs"), format!("&[{names}]")).expect("the output folder is writable");
 
@@ -111,17 +114,18 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     command.arg(rtl.join("common/pac_pkg.sv")).args(unit.packages.iter().map(|package| rtl.join(package)));
     let top = rtl.join(&unit.folder).join(format!("{}.sv", unit.top));
     let text = fs::read_to_string(&top).expect("the unit's top is readable");
-    let parameters = match netlists().map(|netlists| (netlists.join(format!("{}.v", unit.name)), netlists.join("cells.v"))) {
-        // A netlist is made for its parameters.
-        Some((netlist, cells)) if netlist.exists() => {
-            command.arg(cells).arg(netlist);
-            BTreeMap::new()
-        }
-        _ => {
-            command.arg(top);
-            unit.parameters.clone()
-        }
-    };
+    let parameters =
+        match netlists().map(|netlists| (netlists.join(format!("{}.v", unit.name)), netlists.join("cells.v"))) {
+            // A netlist is made for its parameters.
+            Some((netlist, cells)) if netlist.exists() => {
+                command.arg(cells).arg(netlist);
+                BTreeMap::new()
+            }
+            _ => {
+                command.arg(top);
+                unit.parameters.clone()
+            }
+        };
     let harness = folder.with_extension("sv");
     fs::write(&harness, harness_of(unit, &parameters, &text)).expect("the output folder is writable");
     command.arg(harness);
