@@ -9,6 +9,7 @@ pub mod allocator;
 pub mod bits;
 pub mod home;
 pub mod lists;
+pub mod refinement;
 pub mod shadow;
 pub mod unit;
 

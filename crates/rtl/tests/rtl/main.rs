@@ -5,3 +5,4 @@ mod allocator;
 mod common;
 mod free_list;
 mod lists;
+mod refinement;
