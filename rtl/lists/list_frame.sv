@@ -127,9 +127,12 @@ module list_frame
   bucket_stage_t stage1_q, stage2_q;
   record_stage_t stage3_q, stage4_q;
 
-  assign issue         = message_accept || classes_left_q != '0;
-  assign issue_from    = message_accept ? active_i : classes_left_q;
-  assign issue_message = message_accept ? command_i : message_q;
+  // What is chosen depends on registers alone; whether the message is accepted is known late.
+  logic continues;
+  assign continues     = classes_left_q != '0;
+  assign issue         = message_accept || continues;
+  assign issue_from    = continues ? classes_left_q : active_i;
+  assign issue_message = continues ? message_q : command_i;
   always_comb begin
     issue_class = '0;
     for (int number = int'(Classes); number >= 0; number--) if (issue_from[number]) issue_class = class_t'(number);
@@ -411,7 +414,8 @@ module list_frame
 
   always_comb begin
     access_o = '0;
-    access_o.entry_chain  = '{valid: issue, address: index_t'(issue_bucket)};
+    // Reads of a chain for a message or an append that is not accepted do no harm.
+    access_o.entry_chain  = '{valid: command_valid_i || continues, address: index_t'(issue_bucket)};
     access_o.records      = '{valid: stage2_q.valid && chain_i.head != '0, address: head};
     access_o.header_chain = '{valid: append_accept || replay, address: index_t'(append_header_bucket)};
     append_chain_o  = '{valid: append_accept || replay, address: index_t'(append_bucket)};

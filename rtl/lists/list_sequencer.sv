@@ -805,7 +805,7 @@ module list_sequencer
     found_q          <= found_d;
     owner_q          <= owner_d;
     if (state_q == Decide) header_start_q <= entry_a.start + 64'(effect_d.offset);
-    if (reads) header_bucket_q <= header_bucket;
+    if (!wait_q && (state_q == Own || state_q == SearchHeaders || state_q == Drop)) header_bucket_q <= header_bucket;
   end
 
   assign busy_o = state_q != Idle;
