@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 #   make demo      installs missing packages, builds, and shows what communication costs on this machine
-#   make test      installs missing packages, builds, and runs every test
+#   make test      installs missing packages, builds, and runs every test but those of make rtl
 #   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
@@ -142,12 +142,15 @@ demo: setup build
 # A suite whose processes mostly wait runs beside the others. It is chosen by its name in the whole workspace, so that nothing is built again.
 BESIDE := death
 
+# The engine in SystemVerilog has a target of its own: make rtl.
+RTL := selvedge-rtl
+
 test: setup check-registers
-	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --no-run & tests=$$!; \
+	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) --no-run & tests=$$!; \
 	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
 	@$(MAKE) --no-print-directory check-examples
-	@beside=$$(mktemp); $(CARGO) test --locked --profile $(TEST_PROFILE) --workspace $(BESIDE:%=--test %) >$$beside 2>&1 & tests=$$!; \
-	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace $(BESIDE:%=--exclude selvedge-%) || { kill $$tests; rm $$beside; exit 1; }; \
+	@beside=$$(mktemp); $(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--test %) >$$beside 2>&1 & tests=$$!; \
+	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--exclude selvedge-%) || { kill $$tests; rm $$beside; exit 1; }; \
 	status=0; wait $$tests || status=$$?; cat $$beside; rm $$beside; exit $$status
 
 test-long: setup build
@@ -202,6 +205,7 @@ check-registers:
 # RTL_PROOF_SECONDS bounds the proofs together.
 RTL_PROOF_SECONDS := 300
 rtl:
+	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
 	@rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py || [ $$? = 77 ]

@@ -11,6 +11,12 @@
 #   Rust (cargo), as new as Cargo.toml says       everything else
 #   iproute2, util-linux                         test hosts (tests/hosts), which only root can make
 #
+# `setup.sh rtl`, with which `make rtl` begins, also makes sure of
+#
+#   verilator                                     lint and simulation of the SystemVerilog
+#   python3 with venv                             the tools of rtl/flow/requirements.txt, which rtl/flow/tools.sh installs
+#   opensta, qflow-tech-osu018                    timing, and the cells that are there without a library of one's own
+#
 # It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
 # message. Where that is not possible, it prints what to install and fails.
 #
@@ -102,6 +108,12 @@ clang_works || packages="$packages libclang-dev"
 if [ "$(id -u)" -eq 0 ]; then
     command -v ip >/dev/null 2>&1 || packages="$packages iproute2"
     { command -v unshare && command -v nsenter && command -v setpriv; } >/dev/null 2>&1 || packages="$packages util-linux"
+fi
+if [ "${1:-}" = rtl ]; then
+    command -v verilator >/dev/null 2>&1 || packages="$packages verilator"
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || packages="$packages python3 python3-venv"
+    command -v sta >/dev/null 2>&1 || packages="$packages opensta"
+    [ -e /usr/share/qflow/tech/osu018/osu018_stdcells.lib ] || packages="$packages qflow-tech-osu018"
 fi
 # shellcheck disable=SC2086  # one word is one package
 [ -z "$packages" ] || install_packages $packages
