@@ -48,6 +48,7 @@ module list_frame
     output read_t    append_chain_o,   // second read port of the entry chains
     output read_t    append_record_o,  // second read port of A
     input  key_t     key_i,
+    input  logic     accepts_i,  // the entry that K and A show accepts the message, but for list and portal table entry
     input  entry_a_t a_i,
     input  entry_b_t b_i,
     input  chain_t   chain_i,
@@ -169,16 +170,9 @@ module list_frame
   index_t best_index;
   logic [BucketW-1:0] best_bucket;
   answer_e admitted;
-  view_t view;
-  message_t message;
-  assign view = '{match_bits: key_i.match_bits, ignore_bits: a_i.ignore_bits, source: key_i.source,
-                  source_ignore: a_i.source_ignore, no_truncate: key_i.options[NoTruncate],
-                  manage_local: key_i.options[ManageLocal], length: key_i.length, local_offset: a_i.local_offset};
-  assign message = '{match_bits: message_q.match_bits, source: message_q.source, length: message_q.length,
-                     remote_offset: message_q.remote_offset};
   always_comb begin
     decide = stage4_q.valid && stage4_q.last;
-    hit = stage4_q.present && key_i.portal == message_q.portal && accepts(view, message);
+    hit = stage4_q.present && key_i.portal == message_q.portal && accepts_i;
 `ifndef MUTANT_5
     hit &= key_i.status == Priority;
 `endif
@@ -350,7 +344,7 @@ module list_frame
 
   index_t commit_index_q, free_index_q;
   logic [BucketW-1:0] commit_bucket_q;
-  length_t commit_length_q, commit_offset_q;
+  effect_t effect_q;  // what the message does to its entry
   tag_t commit_tag_q;
   always_ff @(posedge clk_i) begin
     if (message_accept) message_q <= command_i;
@@ -374,15 +368,13 @@ module list_frame
     if (decide) begin
       commit_index_q  <= best_index;
       commit_bucket_q <= best_bucket;
-      commit_length_q <= message_q.length;
-      commit_offset_q <= message_q.remote_offset;
+      effect_q        <= effect(key_i, a_i.local_offset, b_i.min_free, message_q.length, message_q.remote_offset, 1'b0);
       commit_tag_q    <= message_q.tag;
     end
   end
 
   // ---- Reads and writes.
 
-  effect_t effect_;
   logic frees, inserts, takes_over, same_chain, alone, is_first;
   index_t new_index, tail, next_head;
   key_t freed_key, new_key;
@@ -422,8 +414,7 @@ module list_frame
     append_record_o = '{valid: append_accept || replay, address: append_index};
 
     // ---- Writes, in the cycle behind the decision.
-    effect_ = effect(key_i, a_i.local_offset, b_i.min_free, commit_length_q, commit_offset_q, 1'b0);
-    frees = commit_message_q && effect_.unlinks;
+    frees = commit_message_q && effect_q.unlinks;
     inserts = commit_append_q && (frees || free_valid_q);
     takes_over = frees && inserts;
     new_index = takes_over ? commit_index_q : free_index_q;
@@ -437,7 +428,7 @@ module list_frame
     freed_key.status = Free;  // lists.sv writes the link
     freed_a = a_i;
     freed_a.generation = next_generation(a_i.generation);
-    if (!frees) freed_a.local_offset = a_i.local_offset + effect_.mlength;
+    if (!frees) freed_a.local_offset = a_i.local_offset + effect_q.mlength;
     new_key = '{sequence_number: sequence_i, length: other_q.length, prev: tail, next: None, options: other_q.options,
                 portal: other_q.portal, status: other_q.overflow ? Overflow : Priority, class_number: append_class_q,
                 source: other_q.source, match_bits: other_q.match_bits};
@@ -497,8 +488,8 @@ module list_frame
     end
     plan_o = '0;
     if (commit_message_q) begin
-      plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_.offset, mlength: effect_.mlength,
-                 unlinks: effect_.unlinks, freed: frees, kept: 1'b0, header: '0};
+      plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_q.offset, mlength: effect_q.mlength,
+                 unlinks: effect_q.unlinks, freed: frees, kept: 1'b0, header: '0};
     end
   end
 

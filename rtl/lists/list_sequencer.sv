@@ -5,9 +5,9 @@
 //
 // A state issues reads and names the state that uses them, two cycles later. The records' banks show the record `index_q`.
 //
-//   Deliver   Class > Head > Compare .. > Chosen > Decide > Unchain > Own > Keep > Finish
-//   Append    Headers > HeaderHead > HeaderCompare .. > Drop .. > Spend, or the frame inserts the entry
-//   Search    Headers > HeaderHead > HeaderCompare .. > Drop ..
+//   Deliver   Class > Head > Compare > Judge .. > Chosen > Decide > Unchain > Own > Keep > Finish
+//   Append    Headers > HeaderHead > HeaderCompare > HeaderJudge .. > Drop .. > Spend, or the frame inserts the entry
+//   Search    Headers > HeaderHead > HeaderCompare > HeaderJudge .. > Drop ..
 //   Unlink    Unlinking > Unchain > Own > Finish
 //
 // 1. Unexpected headers are on the list of their portal table entry in order of arrival (K), and on the chain of their key under
@@ -44,6 +44,7 @@ module list_sequencer
 
     output access_t  access_o,
     input  key_t     key_i,
+    input  logic     accepts_i,  // the entry that K and A show accepts the message, but for list and portal table entry
     input  logic [255:0] a_i,
     input  logic [255:0] b_i,
     input  chain_t   chain_i,
@@ -87,6 +88,7 @@ module list_sequencer
     Class,
     Head,
     Compare,
+    Judge,
     Chosen,
     Decide,
     Unlinking,
@@ -97,6 +99,7 @@ module list_sequencer
     SearchHeaders,
     HeaderHead,
     HeaderCompare,
+    HeaderJudge,
     HeaderFound,
     Drop,
     DropLinks,
@@ -149,6 +152,10 @@ module list_sequencer
   index_t reserved_index_q, reserved_index_d;
   length_t offset_q, offset_d;
   logic found_q, found_d;
+  // Of the record that was compared in the cycle before: whether it is a match, older than the best, followed by another.
+  logic hit_q, older_q, follows_q, follows_d;
+  index_t judged_q;
+  logic [63:0] judged_sequence_q;
   index_t owner_q, owner_d;
   logic [63:0] header_start_q;
 
@@ -235,27 +242,18 @@ module list_sequencer
 
   view_t view;
   message_t message;
-  logic hit;
+  logic hit, header_hit;
   always_comb begin
-    if (state_q == HeaderCompare) begin
-      view = '{match_bits: other_i.match_bits, ignore_bits: other_i.ignore_bits, source: other_i.source,
-               source_ignore: other_i.source_ignore, no_truncate: other_i.options[NoTruncate],
-               manage_local: other_i.options[ManageLocal], length: other_i.length, local_offset: offset_q};
-      message = '{match_bits: key_i.match_bits, source: key_i.source, length: key_i.length,
-                  remote_offset: header_a.remote_offset};
-      hit = key_i.status == Live && key_i.portal == other_i.portal;
-    end else begin
-      view = '{match_bits: key_i.match_bits, ignore_bits: entry_a.ignore_bits, source: key_i.source,
-               source_ignore: entry_a.source_ignore, no_truncate: key_i.options[NoTruncate],
-               manage_local: key_i.options[ManageLocal], length: key_i.length, local_offset: entry_a.local_offset};
-      message = '{match_bits: message_i.match_bits, source: message_i.source, length: message_i.length,
-                  remote_offset: message_i.remote_offset};
-      hit = key_i.portal == message_i.portal;
+    hit = key_i.portal == message_i.portal && accepts_i;
 `ifndef MUTANT_5
-      hit &= key_i.status == (overflow_q ? Overflow : Priority);
+    hit &= key_i.status == (overflow_q ? Overflow : Priority);
 `endif
-    end
-    hit &= accepts(view, message);
+    view = '{match_bits: other_i.match_bits, ignore_bits: other_i.ignore_bits, source: other_i.source,
+             source_ignore: other_i.source_ignore, no_truncate: other_i.options[NoTruncate],
+             manage_local: other_i.options[ManageLocal], length: other_i.length, local_offset: offset_q};
+    message = '{match_bits: key_i.match_bits, source: key_i.source, length: key_i.length,
+                remote_offset: header_a.remote_offset};
+    header_hit = key_i.status == Live && key_i.portal == other_i.portal && accepts(view, message);
   end
 
   answer_e admitted;
@@ -326,6 +324,7 @@ module list_sequencer
     offset_d         = offset_q;
     found_d          = found_q;
     owner_d          = owner_q;
+    follows_d        = 1'b0;
 
     access_o            = '0;
     free_take_o         = 1'b0;
@@ -476,19 +475,27 @@ module list_sequencer
           end
         end
 
+        // The record behind is read before it is known whether this one is the match, which shortens the path.
         Compare: begin
-          if (hit) begin
-            if (!best_valid_q || key_i.sequence_number < best_sequence_q) begin
+          state_d = Judge;
+          follows_d = is_entry(key_i.next);
+          if (follows_d) begin
+            index_d = key_i.next;
+            access_o.records = '{valid: 1'b1, address: key_i.next};
+          end
+        end
+
+        Judge: begin
+          if (hit_q) begin
+            if (older_q) begin
               best_valid_d    = 1'b1;
-              best_sequence_d = key_i.sequence_number;
-              best_index_d    = index_q;
+              best_sequence_d = judged_sequence_q;
+              best_index_d    = judged_q;
               best_bucket_d   = bucket_q;
             end
             state_d = left_q == '0 ? Chosen : Class;
-          end else if (is_entry(key_i.next)) begin
-            index_d = key_i.next;
-            reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: key_i.next};
+          end else if (follows_q) begin
+            state_d = Compare;
           end else begin
             state_d = left_q == '0 ? Chosen : Class;
           end
@@ -637,13 +644,16 @@ module list_sequencer
           end
         end
 
-        HeaderCompare: begin
-          if (hit) begin
+        HeaderCompare: state_d = HeaderJudge;
+
+        HeaderJudge: begin
+          if (hit_q) begin
             state_d = HeaderFound;
           end else if (is_header(walk_next)) begin
             index_d = walk_next;
             reads   = 1'b1;
             access_o.records = '{valid: 1'b1, address: walk_next};
+            state_d = HeaderCompare;
           end else begin
             state_d = NotFound;
           end
@@ -804,6 +814,15 @@ module list_sequencer
     offset_q         <= offset_d;
     found_q          <= found_d;
     owner_q          <= owner_d;
+    follows_q        <= follows_d;
+    hit_q            <= state_q == HeaderCompare ? header_hit : hit;
+`ifdef MUTANT_8
+    older_q          <= !best_valid_q || key_i.sequence_number > best_sequence_q;
+`else
+    older_q          <= !best_valid_q || key_i.sequence_number < best_sequence_q;
+`endif
+    judged_q          <= index_q;
+    judged_sequence_q <= key_i.sequence_number;
     if (state_q == Decide) header_start_q <= entry_a.start + 64'(effect_d.offset);
     if (!wait_q && (state_q == Own || state_q == SearchHeaders || state_q == Drop)) header_bucket_q <= header_bucket;
   end

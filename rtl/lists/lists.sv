@@ -102,6 +102,19 @@ module lists
     end
   end
 
+  // The one comparison of an entry with the message in hand.
+  view_t view;
+  message_t message_key;
+  logic entry_accepts;
+  entry_a_t entry_a;
+  assign entry_a = a;
+  assign view = '{match_bits: key.match_bits, ignore_bits: entry_a.ignore_bits, source: key.source,
+                  source_ignore: entry_a.source_ignore, no_truncate: key.options[NoTruncate],
+                  manage_local: key.options[ManageLocal], length: key.length, local_offset: entry_a.local_offset};
+  assign message_key = '{match_bits: message.match_bits, source: message.source, length: message.length,
+                         remote_offset: message.remote_offset};
+  assign entry_accepts = accepts(view, message_key);
+
   list_frame #(
       .Entries(Entries),
       .Buckets(Buckets),
@@ -123,6 +136,7 @@ module lists
       .append_chain_o(append_chain),
       .append_record_o(append_record),
       .key_i(key),
+      .accepts_i(entry_accepts),
       .a_i(a),
       .b_i(b),
       .chain_i(entry_chains[0]),
@@ -182,6 +196,7 @@ module lists
       .retire_tag_o(sequencer_retire_tag),
       .access_o(sequencer_access),
       .key_i(key),
+      .accepts_i(entry_accepts),
       .a_i(a),
       .b_i(b),
       .chain_i(entry_chains[0]),

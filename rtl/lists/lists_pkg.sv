@@ -178,21 +178,37 @@ package lists_pkg;
     logic    unlinks;
   } effect_t;
 
-  // `Plan` of crates/nic/src/portals/deliver.rs.
+  // Whether a + b + c > limit: two rows of full adders, then one carry chain.
+  function automatic logic exceeds(length_t a, length_t b, length_t c, length_t limit);
+    logic [LengthW+2:0] wide_a, wide_b, wide_c, below, sum, carry, total;
+    wide_a = (LengthW + 3)'(a);
+    wide_b = (LengthW + 3)'(b);
+    wide_c = (LengthW + 3)'(c);
+    below  = ~(LengthW + 3)'(limit);  // -limit - 1
+    sum    = wide_a ^ wide_b ^ wide_c;
+    carry  = ((wide_a & wide_b) | (wide_a & wide_c) | (wide_b & wide_c)) << 1;
+    total  = (sum ^ carry ^ below) + (((sum & carry) | (sum & below) | (carry & below)) << 1);
+    return !total[LengthW+2];
+  endfunction
+
+  // `Plan` of crates/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
+  // offset + length + min_free exceeds its length, also where the message is cut.
   function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
                                      length_t remote_offset, logic no_payload);
     effect_t result;
-    length_t room;
     logic local_;
+    length_t taken;
     local_ = entry.options[ManageLocal];
     result.offset = local_ ? local_offset : remote_offset;
-    room = entry.length > result.offset ? entry.length - result.offset : '0;
-    if (no_payload) result.mlength = '0;
-    else result.mlength = length < room ? length : room;
+    taken = no_payload ? '0 : length;
+    if (!exceeds(result.offset, taken, '0, entry.length)) result.mlength = taken;
+    else result.mlength = entry.length > result.offset ? entry.length - result.offset : '0;
 `ifdef MUTANT_14
-    result.unlinks = entry.options[UseOnce] || (local_ && min_free != '0 && room - result.mlength <= min_free);
+    result.unlinks = entry.options[UseOnce] ||
+        (local_ && min_free != '0 && exceeds(local_offset, taken, min_free + 1'b1, entry.length));
 `else
-    result.unlinks = entry.options[UseOnce] || (local_ && min_free != '0 && room - result.mlength < min_free);
+    result.unlinks = entry.options[UseOnce] ||
+        (local_ && min_free != '0 && exceeds(local_offset, taken, min_free, entry.length));
 `endif
     return result;
   endfunction
