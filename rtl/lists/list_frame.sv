@@ -428,7 +428,7 @@ module list_frame
     freed_key.status = Free;  // lists.sv writes the link
     freed_a = a_i;
     freed_a.generation = next_generation(a_i.generation);
-    if (!frees) freed_a.local_offset = a_i.local_offset + effect_q.mlength;
+    if (!frees) freed_a.local_offset = a_i.local_offset + mlength_of(effect_q);
     new_key = '{sequence_number: sequence_i, length: other_q.length, prev: tail, next: None, options: other_q.options,
                 portal: other_q.portal, status: other_q.overflow ? Overflow : Priority, class_number: append_class_q,
                 source: other_q.source, match_bits: other_q.match_bits};
@@ -488,7 +488,7 @@ module list_frame
     end
     plan_o = '0;
     if (commit_message_q) begin
-      plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_q.offset, mlength: effect_q.mlength,
+      plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_q.offset, mlength: mlength_of(effect_q),
                  unlinks: effect_q.unlinks, freed: frees, kept: 1'b0, header: '0};
     end
   end

@@ -5,7 +5,7 @@
 //
 // A state issues reads and names the state that uses them, two cycles later. The records' banks show the record `index_q`.
 //
-//   Deliver   Class > Head > Compare > Judge .. > Chosen > Decide > Unchain > Own > Keep > Finish
+//   Deliver   Class > Head > Compare > Judge .. > Chosen > Weigh > Decide > Unchain > Own > Keep > Finish
 //   Append    Headers > HeaderHead > HeaderCompare > HeaderJudge .. > Drop .. > Spend, or the frame inserts the entry
 //   Search    Headers > HeaderHead > HeaderCompare > HeaderJudge .. > Drop ..
 //   Unlink    Unlinking > Unchain > Own > Finish
@@ -90,6 +90,7 @@ module list_sequencer
     Compare,
     Judge,
     Chosen,
+    Weigh,
     Decide,
     Unlinking,
     Unchain,
@@ -158,6 +159,7 @@ module list_sequencer
   logic [63:0] judged_sequence_q;
   index_t owner_q, owner_d;
   logic [63:0] header_start_q;
+  logic no_payload_q;
 
   entry_a_t  entry_a;
   entry_b_t  entry_b;
@@ -234,9 +236,12 @@ module list_sequencer
       .bucket_o    (header_bucket)
   );
 
-  logic by_class;
-  assign by_class = other_i.ignore_bits == header_pattern_i.ignore_bits &&
-      other_i.source_ignore == header_pattern_i.source_ignore;
+  // Whether the headers' chains are those of the pattern that is searched. It is known in the second cycle of a command, and kept.
+  logic by_class_q;
+  always_ff @(posedge clk_i) begin
+    by_class_q <= other_i.ignore_bits == header_pattern_i.ignore_bits &&
+        other_i.source_ignore == header_pattern_i.source_ignore;
+  end
 
   // ---- Comparison.
 
@@ -345,8 +350,8 @@ module list_sequencer
                  entry_reference: reference_of(index_q, entry_a.generation), key: key_i, a: a_i, b: b_i};
     plan_o = '0;
 
-    effect_d = state_q == Decide ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
-                                          message_i.remote_offset, overflow_q && message_i.token != '0) : effect_q;
+    effect_d = state_q == Weigh ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
+                                          message_i.remote_offset, no_payload_q) : effect_q;
 
     // The entry behind a message or an unlink.
     freed_d = state_q == Own ? !delivers || (effect_q.unlinks && (!overflow_q || (!keeps_q && entry_b.headers == '0)))
@@ -358,7 +363,7 @@ module list_sequencer
 `ifdef MUTANT_13
     own_a.local_offset = entry_a.local_offset + message_i.length;
 `else
-    own_a.local_offset = entry_a.local_offset + effect_q.mlength;
+    own_a.local_offset = entry_a.local_offset + mlength_of(effect_q);
 `endif
     own_b = entry_b;
     own_b.headers = state_q == DropOwner ? entry_b.headers - 1'b1 : entry_b.headers + 1'b1;
@@ -368,7 +373,7 @@ module list_sequencer
                 portal: message_i.portal, status: Live, class_number: '0, source: message_i.source,
                 match_bits: message_i.match_bits};
     new_a = '{spare: '0, generation: header_a.generation, reserved: '0, operation: message_i.operation, entry: owner_q,
-              start: header_start_q, mlength: effect_q.mlength, remote_offset: message_i.remote_offset,
+              start: header_start_q, mlength: mlength_of(effect_q), remote_offset: message_i.remote_offset,
               header_data: message_i.header_data};
     new_b = '{spare: '0, class_prev: ~header_chain_i.tail, class_next: None, token: message_i.token, uid: message_i.uid};
     header_free_key = key_i;
@@ -381,7 +386,7 @@ module list_sequencer
     head_of_header_chain = ~header_chain_i.head == index_q;
     has_next             = state_q == Unchain ? is_entry(key_i.next) : is_header(key_i.next);
     has_class_next       = is_header(header_b.class_next);
-    walk_next            = by_class ? header_b.class_next : key_i.next;
+    walk_next            = by_class_q ? header_b.class_next : key_i.next;
     offset_after         = offset_q + key_i.length;
     if (offset_after < offset_q) offset_after = '1;
 
@@ -417,7 +422,7 @@ module list_sequencer
               best_bucket_d = bucket_q;
               reads         = 1'b1;
               access_o.records = '{valid: 1'b1, address: start_index_q};
-              state_d = Decide;
+              state_d = Weigh;
             end
             default: begin
               unique case (other_i.kind)
@@ -503,7 +508,7 @@ module list_sequencer
 
         Chosen: begin
           if (best_valid_q) begin
-            state_d = Decide;
+            state_d = Weigh;
             if (index_q != best_index_q) begin
               index_d = best_index_q;
               reads   = 1'b1;
@@ -519,6 +524,8 @@ module list_sequencer
             state_d         = Finish;
           end
         end
+
+        Weigh: state_d = Decide;
 
         Decide: begin
           keeps_d = overflow_q && !key_i.options[UnexpectedHeaderDisable];
@@ -540,7 +547,7 @@ module list_sequencer
             answer_valid_o = 1'b1;
             found_d        = 1'b1;
             state_d        = Own;
-            if (effect_d.unlinks) begin
+            if (effect_q.unlinks) begin
               reads    = 1'b1;
               bucket_d = best_bucket_q;
               access_o.entry_chain = '{valid: 1'b1, address: index_t'(best_bucket_q)};
@@ -615,7 +622,7 @@ module list_sequencer
 
         Finish: begin
           if (delivers && found_q) begin
-            plan_o = '{valid: 1'b1, tag: tag, offset: effect_q.offset, mlength: effect_q.mlength,
+            plan_o = '{valid: 1'b1, tag: tag, offset: effect_q.offset, mlength: mlength_of(effect_q),
                        unlinks: effect_q.unlinks, freed: freed_q, kept: keeps_q, header: kept_q};
           end
           retire_valid_o = 1'b1;
@@ -627,14 +634,14 @@ module list_sequencer
             state_d = NotFound;
           end else begin
             reads = 1'b1;
-            access_o.header_chain = '{valid: by_class, address: index_t'(header_bucket)};
-            access_o.arrival      = '{valid: !by_class, address: index_t'(other_i.portal)};
+            access_o.header_chain = '{valid: by_class_q, address: index_t'(header_bucket)};
+            access_o.arrival      = '{valid: !by_class_q, address: index_t'(other_i.portal)};
             state_d = HeaderHead;
           end
         end
 
         HeaderHead: begin
-          index_d = by_class ? ~header_chain_i.head : ~arrival_i.head;
+          index_d = by_class_q ? ~header_chain_i.head : ~arrival_i.head;
           if (is_header(index_d)) begin
             reads   = 1'b1;
             access_o.records = '{valid: 1'b1, address: index_d};
@@ -823,7 +830,8 @@ module list_sequencer
 `endif
     judged_q          <= index_q;
     judged_sequence_q <= key_i.sequence_number;
-    if (state_q == Decide) header_start_q <= entry_a.start + 64'(effect_d.offset);
+    if (state_q == Own) header_start_q <= entry_a.start + 64'(effect_q.offset);
+    no_payload_q <= overflow_q && message_i.token != '0;
     if (!wait_q && (state_q == Own || state_q == SearchHeaders || state_q == Drop)) header_bucket_q <= header_bucket;
   end
 

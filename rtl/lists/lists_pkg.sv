@@ -171,10 +171,12 @@ package lists_pkg;
     chain_write_t        arrival_write;
   } access_t;
 
-  // What the message in hand would do to an entry.
+  // What the message in hand would do to an entry, before the last choice.
   typedef struct packed {
     length_t offset;
-    length_t mlength;
+    length_t taken;   // the message's payload
+    length_t rest;    // room for it, if it does not fit
+    logic    fits;
     logic    unlinks;
   } effect_t;
 
@@ -197,20 +199,23 @@ package lists_pkg;
                                      length_t remote_offset, logic no_payload);
     effect_t result;
     logic local_;
-    length_t taken;
     local_ = entry.options[ManageLocal];
     result.offset = local_ ? local_offset : remote_offset;
-    taken = no_payload ? '0 : length;
-    if (!exceeds(result.offset, taken, '0, entry.length)) result.mlength = taken;
-    else result.mlength = entry.length > result.offset ? entry.length - result.offset : '0;
+    result.taken = no_payload ? '0 : length;
+    result.fits = no_payload || !exceeds(result.offset, length, '0, entry.length);
+    result.rest = entry.length > result.offset ? entry.length - result.offset : '0;
 `ifdef MUTANT_14
     result.unlinks = entry.options[UseOnce] ||
-        (local_ && min_free != '0 && exceeds(local_offset, taken, min_free + 1'b1, entry.length));
+        (local_ && min_free != '0 && exceeds(local_offset, result.taken, min_free + 1'b1, entry.length));
 `else
     result.unlinks = entry.options[UseOnce] ||
-        (local_ && min_free != '0 && exceeds(local_offset, taken, min_free, entry.length));
+        (local_ && min_free != '0 && exceeds(local_offset, result.taken, min_free, entry.length));
 `endif
     return result;
+  endfunction
+
+  function automatic length_t mlength_of(effect_t effect_);
+    return effect_.fits ? effect_.taken : effect_.rest;
   endfunction
 
   // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
