@@ -7,8 +7,10 @@
 
 pub mod allocator;
 pub mod bits;
+pub mod descriptors;
 pub mod home;
 pub mod lists;
+pub mod records;
 pub mod refinement;
 pub mod shadow;
 pub mod unit;

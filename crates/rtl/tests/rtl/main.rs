@@ -3,6 +3,8 @@
 
 mod allocator;
 mod common;
+mod descriptors;
 mod free_list;
+mod layout;
 mod lists;
 mod refinement;
