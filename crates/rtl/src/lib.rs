@@ -7,6 +7,7 @@
 
 pub mod allocator;
 pub mod bits;
+pub mod counters;
 pub mod descriptors;
 pub mod home;
 pub mod lists;

@@ -3,6 +3,8 @@
 
 mod allocator;
 mod common;
+mod counters;
+mod counters_cycles;
 mod descriptors;
 mod free_list;
 mod layout;
