@@ -25,12 +25,16 @@ mutants='
 9 lists lists:: the sequencer begins while the frame makes its writes
 10 lists lists:: an append does not wait for the message before it
 11 lists lists:: the generation of a freed entry stays
+11 counters counters a counter that is freed keeps its generation
 12 common free_list:: a record that is given back goes to the end of the top of the free list
 13 lists lists:: the local offset moves by the requested length
 14 lists lists:: min_free is one too large
 15 lists lists:: the length is compared without the offset
+16 counters counters of equal thresholds the later arm fires first
+17 counters counters the next operation is not compared with the count
 18 allocator allocator:: buddies merge although one is allocated
 19 allocator allocator:: the node of a word above is not updated when the word below changes
+20 counters counters a get waits for the put port
 '
 
 if ! command -v verilator >/dev/null; then
