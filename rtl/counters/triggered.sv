@@ -9,12 +9,12 @@
 // 3. Operations on counters run in the order of the fire queue. Those that become due by them go behind it.
 // 4. While operations fire, no command moves: `run_o` is 0. So a command has the effects that it has alone.
 // 5. An operation whose port is not ready waits in the port's list and stops nothing else (fire_port.sv).
-// 6. In Run and with nothing in the pipeline, each record of T is free, in one counter's list, or in one port's list.
+// 6. In state Run, with nothing in the pipeline, each record of T is free, in one counter's list, or in one port's list.
 // 7. A state uses each bank of T once, so that banks with one port do as well.
 //
 // Cycles from the cycle 2 of an update that is due (F0): F0 T0, T1, T2 R at the head; F1 words into the registers of the banks; F2 into
 // the port's register, T0 W free; F3 it stands at the port; T0, T1, T2 R at the next; F5 as F2. So one leaves every 3 cycles.
-// Arm: 4, and 2 more for each operation passed but the head. Cancel: 2 + 3 for each operation behind the first.
+// Arm: 4, and 2 more for each operation passed but the head. Cancel: 2 if nothing waits, else 4, and 3 more for each behind the first.
 
 module triggered
   import pac_pkg::*;
@@ -26,8 +26,8 @@ module triggered
     parameter int unsigned Ports     = 2,    // of the banks: 2 (two read and two write ports), 1 (one port for both)
     parameter bit          Trace     = 1     // 1: writes are shown
 ) (
-    input logic clk_i,
-    input logic rst_ni,
+    input  logic clk_i,
+    input  logic rst_ni,
     output logic ready_o,  // the banks are cleared
 
     // The pipeline of counters.
