@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Reduces operands into results: `Node::reduce_in_order` of crates/nic/src/aggregation/operations.rs.
+//
+// A pass is the words of one operand: each is read with the result so far, goes through the lanes, and is written to the result. The
+// first child's pass copies.
+//
+// 1. Passes of a record are in the order of its children. The next one starts when the first word of the last one can be read; words
+//    keep their distance, so all others can.
+// 2. A pass issues a word a cycle. It waits a cycle for a result that is read at its port; the two words of a pair never part.
+// 3. Short and long pipelines share the port that writes: a short pass waits until no long word would come out beside it.
+//
+// Cycles of a word issued in c: read in c, at the lanes in c + 2, written in c + ShortDepth or c + LongDepth.
+
+module aggregate_engine
+  import arithmetic_pkg::*;
+#(
+    parameter int unsigned Records  = 4,
+    parameter int unsigned Children = 8,
+    parameter int unsigned MaxBytes = 256,
+    parameter int unsigned DataW    = 64,
+    localparam int unsigned RecordW = Records < 2 ? 1 : $clog2(Records),
+    localparam int unsigned ChildW = Children < 2 ? 1 : $clog2(Children),
+    localparam int unsigned WordW = MaxBytes * 8 < 2 * DataW ? 1 : $clog2(MaxBytes * 8 / DataW)
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    // From aggregate_records, and back.
+    input  logic       [Records-1:0]             eligible_i,
+    input  logic       [Records-1:0][ChildW-1:0] child_i,
+    input  reduction_t [Records-1:0]             reduction_i,
+    input  logic       [Records-1:0][ WordW-1:0] last_word_i,
+    output logic                                 start_o,
+    output logic       [RecordW-1:0]             start_record_o,
+    output logic                                 done_o,
+    output logic       [RecordW-1:0]             done_record_o,
+
+    input  logic can_read_i,       // 0: a result is read in this cycle, so no word is issued
+    output logic between_pairs_o,  // a result may be read in this cycle
+
+    // Both banks are read.
+    output logic               read_o,
+    output logic [RecordW-1:0] read_record_o,
+    output logic [ ChildW-1:0] read_child_o,
+    output logic [  WordW-1:0] read_word_o,
+
+    // To the lanes, with the operands.
+    output plan_t plan_o,
+    output logic  is_copy_o,
+    output logic  is_odd_o,
+    output logic  float_o,
+
+    // Which word comes from the lanes, to be registered.
+    output logic take_short_o,
+    output logic take_long_o,
+
+    // The result is written.
+    output logic               write_o,
+    output logic [RecordW-1:0] write_record_o,
+    output logic [ ChildW-1:0] write_child_o,
+    output logic [  WordW-1:0] write_word_o
+);
+
+  localparam int unsigned Gap = LongDepth - ShortDepth;
+  localparam int unsigned GapW = $clog2(Gap + 1);
+
+  typedef struct packed {
+    logic [RecordW-1:0] record;
+    logic [ChildW-1:0]  child;
+    logic [WordW-1:0]   last_word;
+    reduction_t         reduction;
+  } pass_t;
+
+  // A word on its way.
+  typedef struct packed {
+    logic               valid;
+    logic               is_long;
+    logic [RecordW-1:0] record;
+    logic [ChildW-1:0]  child;
+    logic [WordW-1:0]   word;
+    logic               is_last;
+  } word_t;
+
+  // Choice of the next pass: the records take turns.
+
+  logic next_valid_q, next_valid_d;
+  pass_t next_q, next_d;
+  logic [RecordW-1:0] turn_q, turn_d, chosen;
+  logic [Records-1:0] wait_q, wait_d;  // a pass whose first word is not written
+  logic [Records-1:0] ready;
+  logic take_next;
+
+  assign ready = eligible_i & ~wait_q;
+  always_comb begin
+    chosen = '0;
+    for (int number = int'(Records) - 1; number >= 0; number--) if (ready[number]) chosen = RecordW'(number);
+    for (int number = int'(Records) - 1; number >= 0; number--) begin
+      if (ready[number] && RecordW'(number) > turn_q) chosen = RecordW'(number);
+    end
+  end
+  assign start_o = !next_valid_q && ready != 0;
+  assign start_record_o = chosen;
+
+  always_comb begin
+    next_valid_d = next_valid_q && !take_next;
+    next_d = next_q;
+    turn_d = turn_q;
+    if (start_o) begin
+      next_valid_d = 1'b1;
+      next_d = '{record: chosen, child: child_i[chosen], last_word: last_word_i[chosen], reduction: reduction_i[chosen]};
+      turn_d = chosen;
+    end
+  end
+
+  // The pass whose words are issued.
+
+  logic active_q, active_d, is_copy_q, is_copy_d;
+  logic [RecordW-1:0] record_q, record_d;
+  logic [ChildW-1:0] child_q, child_d;
+  logic [WordW-1:0] word_q, word_d, last_word_q, last_word_d;
+  plan_t plan_q, plan_d;
+  logic [GapW-1:0] gap_q, gap_d;
+  logic is_long, issue, is_last;
+
+  assign is_long = plan_q.is_long && !is_copy_q;
+  assign issue = active_q && can_read_i && (is_long || gap_q == 0);
+  assign is_last = word_q == last_word_q;
+  assign take_next = next_valid_q && (!active_q || (issue && is_last));
+  assign between_pairs_o = !(active_q && DataW == 64 && plan_q.layout == PairOver && word_q[0]);
+
+  decoded_t decoded;
+  assign decoded = decode(next_q.reduction);
+  logic unused;
+  assign unused = ^{decoded.status, decoded.size};
+
+  always_comb begin
+    active_d = active_q && !(issue && is_last);
+    record_d = record_q;
+    child_d = child_q;
+    word_d = word_q;
+    last_word_d = last_word_q;
+    is_copy_d = is_copy_q;
+    plan_d = plan_q;
+    if (issue) word_d = word_q + 1'b1;
+    if (take_next) begin
+      active_d = 1'b1;
+      record_d = next_q.record;
+      child_d = next_q.child;
+      word_d = '0;
+      last_word_d = next_q.last_word;
+      is_copy_d = next_q.child == 0;
+      plan_d = decoded.plan;
+    end
+    gap_d = gap_q != 0 ? gap_q - 1'b1 : '0;
+    if (issue && is_long) gap_d = GapW'(Gap);
+  end
+
+  assign read_o = issue;
+  assign read_record_o = record_q;
+  assign read_child_o = child_q;
+  assign read_word_o = word_q;
+
+  // Words on their way. `word_at[n]`: issued n cycles ago. A short word leaves before stage ShortDepth.
+
+  word_t word_at_q[1:LongDepth];
+  plan_t plan1_q, plan2_q;
+  logic is_copy1_q, is_copy2_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      for (int stage = 1; stage <= int'(LongDepth); stage++) word_at_q[stage] <= '0;
+    end else begin
+      word_at_q[1] <= '{valid: issue, is_long: is_long, record: record_q, child: child_q, word: word_q, is_last: is_last};
+      for (int stage = 2; stage < int'(LongDepth); stage++) begin
+        word_at_q[stage] <= word_at_q[stage-1];
+        if (stage == int'(ShortDepth)) word_at_q[stage].valid <= word_at_q[stage-1].valid && word_at_q[stage-1].is_long;
+      end
+      // The last stage is that of both pipelines: the cycle of the write.
+      word_at_q[LongDepth] <= take_short_o ? word_at_q[ShortDepth-1] : word_at_q[LongDepth-1];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    plan1_q    <= plan_q;
+    plan2_q    <= plan1_q;
+    is_copy1_q <= is_copy_q;
+    is_copy2_q <= is_copy1_q;
+  end
+
+  assign plan_o    = plan2_q;
+  assign is_copy_o = is_copy2_q;
+  assign is_odd_o  = word_at_q[2].word[0];
+
+  always_comb begin
+    float_o = 1'b0;
+    for (int stage = 2; stage < int'(LongDepth) - 1; stage++) float_o |= word_at_q[stage].valid && word_at_q[stage].is_long;
+  end
+
+  assign take_short_o   = word_at_q[ShortDepth-1].valid && !word_at_q[ShortDepth-1].is_long;
+  assign take_long_o    = word_at_q[LongDepth-1].valid;
+  assign write_o        = word_at_q[LongDepth].valid;
+  assign write_record_o = word_at_q[LongDepth].record;
+  assign write_child_o  = word_at_q[LongDepth].child;
+  assign write_word_o   = word_at_q[LongDepth].word;
+
+  // A choice made a cycle before the first word's write reads it behind the write: the pass is issued two cycles later.
+  always_comb begin
+    wait_d = wait_q;
+    for (int stage = 1; stage <= int'(LongDepth); stage++) begin
+      // Which pipeline is two stages from its write here. Up to there, a long word's stages hold short ones, too.
+      logic is_due;
+      is_due = stage == int'(ShortDepth) - 2 ? !word_at_q[stage].is_long : stage == int'(LongDepth) - 2;
+      if (word_at_q[stage].valid && is_due && word_at_q[stage].word == 0) wait_d[word_at_q[stage].record] = 1'b0;
+    end
+    if (start_o) wait_d[chosen] = 1'b1;
+  end
+
+  // An operand is done when its last word can be read.
+  logic done_q;
+  logic [RecordW-1:0] done_record_q;
+  assign done_o = done_q;
+  assign done_record_o = done_record_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      next_valid_q  <= 1'b0;
+      next_q        <= '0;
+      turn_q        <= '0;
+      wait_q        <= '0;
+      active_q      <= 1'b0;
+      record_q      <= '0;
+      child_q       <= '0;
+      word_q        <= '0;
+      last_word_q   <= '0;
+      is_copy_q     <= 1'b0;
+      plan_q        <= '0;
+      gap_q         <= '0;
+      done_q        <= 1'b0;
+      done_record_q <= '0;
+    end else begin
+      next_valid_q  <= next_valid_d;
+      next_q        <= next_d;
+      turn_q        <= turn_d;
+      wait_q        <= wait_d;
+      active_q      <= active_d;
+      record_q      <= record_d;
+      child_q       <= child_d;
+      word_q        <= word_d;
+      last_word_q   <= last_word_d;
+      is_copy_q     <= is_copy_d;
+      plan_q        <= plan_d;
+      gap_q         <= gap_d;
+      done_q        <= word_at_q[LongDepth].valid && word_at_q[LongDepth].is_last;
+      done_record_q <= word_at_q[LongDepth].record;
+    end
+  end
+
+endmodule
