@@ -19,8 +19,8 @@
 //
 // Cycles of an operand whose last word is accepted in cycle 0, if nothing is before it: its first word is issued in cycle 4, and
 // written in 8 (integers, minima, maxima, pairs, the first operand) or in 12 (floating-point sums); the others follow, a word a cycle. A
-// Result that is accepted a cycle behind the last write has it. Passes of one record start 7 (11) cycles apart at least, those of
-// several records without a gap, but 4 cycles from a long pass to a short one.
+// Result that is accepted a cycle behind the last write has it. A pass of a record starts 5 (9) cycles behind the last one at the
+// earliest, one of another record without a gap, but 4 cycles from a long pass to a short one.
 //
 // Banks: operands, Records x Children x words; results, Records x words. Each needs a port to read and one to write.
 

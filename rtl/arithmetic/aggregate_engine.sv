@@ -5,9 +5,10 @@
 // A pass is the words of one operand: each is read with the result so far, goes through the lanes, and is written to the result. The
 // first child's pass copies.
 //
-// 1. Passes of a record are in the order of its children. The next one starts when the first word of the last one can be read; words
-//    keep their distance, so all others can.
-// 2. A pass issues a word a cycle. It waits a cycle for a result that is read at its port; the two words of a pair never part.
+// 1. Passes of a record are in the order of its children. A word is not issued while the same word of the last pass is on its way. The
+//    next pass is chosen when the first word is nearly written, so that it keeps no other record from its turn.
+// 2. A pass issues a word a cycle. It waits a cycle for a result that is read at its port. The two words of a pair never part: a
+//    result is not read between them, and the second one is written directly behind the first.
 // 3. Short and long pipelines share the port that writes: a short pass waits until no long word would come out beside it.
 //
 // Cycles of a word issued in c: read in c, at the lanes in c + 2, written in c + ShortDepth or c + LongDepth.
@@ -121,10 +122,10 @@ module aggregate_engine
   logic [WordW-1:0] word_q, word_d, last_word_q, last_word_d;
   plan_t plan_q, plan_d;
   logic [GapW-1:0] gap_q, gap_d;
-  logic is_long, issue, is_last;
+  logic is_long, is_pending, issue, is_last;
 
   assign is_long = plan_q.is_long && !is_copy_q;
-  assign issue = active_q && can_read_i && (is_long || gap_q == 0);
+  assign issue = active_q && can_read_i && !is_pending && (is_long || gap_q == 0);
   assign is_last = word_q == last_word_q;
   assign take_next = next_valid_q && (!active_q || (issue && is_last));
   assign between_pairs_o = !(active_q && DataW == 64 && plan_q.layout == PairOver && word_q[0]);
@@ -178,6 +179,14 @@ module aggregate_engine
       end
       // The last stage is that of both pipelines: the cycle of the write.
       word_at_q[LongDepth] <= take_short_o ? word_at_q[ShortDepth-1] : word_at_q[LongDepth-1];
+    end
+  end
+
+  // A result that is written in this cycle cannot be read, either.
+  always_comb begin
+    is_pending = 1'b0;
+    for (int stage = 1; stage <= int'(LongDepth); stage++) begin
+      is_pending |= word_at_q[stage].valid && word_at_q[stage].record == record_q && word_at_q[stage].word == word_q;
     end
   end
 

@@ -6,6 +6,7 @@
 //! (docs/design/rtl-lockstep.md).
 
 pub mod allocator;
+pub mod arithmetic;
 pub mod bits;
 pub mod counters;
 pub mod descriptors;

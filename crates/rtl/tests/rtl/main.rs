@@ -2,6 +2,7 @@
 //! Tests of the units of the RTL, in one program. Without Verilator they say so and pass.
 
 mod allocator;
+mod arithmetic;
 mod common;
 mod counters;
 mod counters_cycles;
