@@ -17,8 +17,8 @@
 // 3. A word may be accepted in every cycle, and an operand's words are reduced at one a cycle at the same time, in integers and in
 //    floating point alike.
 //
-// Cycles of an operand whose last word is accepted in cycle 0, if nothing is before it: its first word is issued in cycle 4, and
-// written in 8 (integers, minima, maxima, pairs, the first operand) or in 12 (floating-point sums); the others follow, a word a cycle. A
+// Cycles of an operand whose last word is accepted in cycle 0, if nothing is before it: its first word is issued in cycle 5, and
+// written in 9 (integers, minima, maxima, pairs, the first operand) or in 13 (floating-point sums); the others follow, a word a cycle. A
 // Result that is accepted a cycle behind the last write has it. A pass of a record starts 5 (9) cycles behind the last one at the
 // earliest, one of another record without a gap, but 4 cycles from a long pass to a short one.
 //
@@ -66,31 +66,36 @@ module aggregate
 
   // A command in its cycle 1, and its answer in cycle 2.
 
-  logic operands_ready, results_ready, between_pairs, accept, read_result;
+  logic operands_ready, results_ready, ready_q, between_pairs, accept, read_result;
   logic command_valid_q, answer_valid_q;
-  command_t command_q;
+  logic [DataW-1:0] data_q;
   status_e status, status_q;
-  tag_t tag_q;
+  tag_t command_tag_q, tag_q;
   logic [DataW-1:0] result_data;
 
-  assign command_ready_o = operands_ready && results_ready && (command_i.kind != Result || between_pairs);
+  assign command_ready_o = ready_q && (command_i.kind != Result || between_pairs);
   assign accept = command_valid_i && command_ready_o;
   assign read_result = accept && command_i.kind == Result;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      ready_q         <= 1'b0;
       command_valid_q <= 1'b0;
       answer_valid_q  <= 1'b0;
     end else begin
+      ready_q         <= operands_ready && results_ready;
       command_valid_q <= accept;
       answer_valid_q  <= command_valid_q;
     end
   end
   always_ff @(posedge clk_i) begin
-    if (accept) command_q <= command_i;
+    if (accept) begin
+      data_q        <= command_i.data[DataW-1:0];
+      command_tag_q <= command_i.tag;
+    end
     if (command_valid_q) begin
       status_q <= status;
-      tag_q    <= command_q.tag;
+      tag_q    <= command_tag_q;
     end
   end
 
@@ -118,8 +123,8 @@ module aggregate
   ) u_records (
       .clk_i,
       .rst_ni,
-      .command_valid_i(command_valid_q),
-      .command_i      (command_q),
+      .command_valid_i(accept),
+      .command_i,
       .status_o       (status),
       .write_o        (write_operand),
       .write_record_o (operand_record),
@@ -136,7 +141,7 @@ module aggregate
       .done_record_i  (done_record)
   );
 
-  logic issue, is_copy, is_odd, float, take_short, take_long, write_result;
+  logic issue, is_copy, is_odd, float, write_result, write_long;
   logic [RecordW-1:0] issue_record, result_record;
   logic [ChildW-1:0] issue_child, result_child;
   logic [WordW-1:0] issue_word, result_word;
@@ -168,9 +173,8 @@ module aggregate
       .is_copy_o      (is_copy),
       .is_odd_o       (is_odd),
       .float_o        (float),
-      .take_short_o   (take_short),
-      .take_long_o    (take_long),
       .write_o        (write_result),
+      .write_long_o   (write_long),
       .write_record_o (result_record),
       .write_child_o  (result_child),
       .write_word_o   (result_word)
@@ -178,9 +182,10 @@ module aggregate
 
   // Banks and lanes.
 
-  logic [DataW-1:0] operand_data, short_data, long_data, written_q, unused_operand, unused_result;
+  logic [DataW-1:0] operand_data, short_data, long_data, written, unused_operand, unused_result;
   logic [1:0][DataW-1:0] operand_before, operand_after, result_before, result_after;
   logic [ResultW-1:0] result_read_address;
+  assign written = write_long ? long_data : short_data;
   assign result_read_address = read_result ? {RecordW'(command_i.record), WordW'(command_i.word)} : {issue_record, issue_word};
 
   ram #(
@@ -199,7 +204,7 @@ module aggregate
       .write_i        ({1'b0, write_operand}),
       .write_address_i({OperandW'(0), operand_record, operand_child, operand_word}),
       .write_lanes_i  ({1'b0, write_operand}),
-      .write_data_i   ({DataW'(0), command_q.data[DataW-1:0]}),
+      .write_data_i   ({DataW'(0), data_q}),
       .old_data_o     (operand_before),
       .new_data_o     (operand_after)
   );
@@ -220,7 +225,7 @@ module aggregate
       .write_i        ({1'b0, write_result}),
       .write_address_i({ResultW'(0), result_record, result_word}),
       .write_lanes_i  ({1'b0, write_result}),
-      .write_data_i   ({DataW'(0), written_q}),
+      .write_data_i   ({DataW'(0), written}),
       .old_data_o     (result_before),
       .new_data_o     (result_after)
   );
@@ -239,17 +244,14 @@ module aggregate
       .long_o   (long_data)
   );
 
-  always_ff @(posedge clk_i) begin
-    if (take_short || take_long) written_q <= take_short ? short_data : long_data;
-  end
 
   logic unused;
-  assign unused = ^{unused_operand, unused_result, command_q.data, operand_before, operand_after, result_before, result_after};
+  assign unused = ^{unused_operand, unused_result, operand_before, operand_after, result_before, result_after};
 
   if (Trace) begin : gen_trace
     tag_t [Records-1:0][Children-1:0] arrival_q;
     always_ff @(posedge clk_i) begin
-      if (arrives) arrival_q[operand_record][operand_child] <= command_q.tag;
+      if (arrives) arrival_q[operand_record][operand_child] <= command_tag_q;
     end
     always_comb begin
       trace_o = '0;
@@ -257,7 +259,7 @@ module aggregate
       trace_o.retire_tag = answer_valid_q ? tag_q : '0;
       if (write_operand) begin
         trace_o.write[0] = '{valid: 1'b1, bank: 4'd0, address: index_t'({operand_record, operand_child, operand_word}),
-                             tag: command_q.tag, old_known: 1'b1, old_word: data_t'(operand_before[0]),
+                             tag: command_tag_q, old_known: 1'b1, old_word: data_t'(operand_before[0]),
                              new_word: data_t'(operand_after[0])};
       end
       if (write_result) begin

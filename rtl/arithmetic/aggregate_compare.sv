@@ -7,8 +7,8 @@
 // 2. Pairs compare as MPI's MINLOC and MAXLOC do: -0 equals +0, of equal values the lower index goes before, of two NaNs the target
 //    stays whatever its index.
 //
-// A number becomes a key of the same size, and the keys compare as unsigned integers: a signed number has its highest bit inverted, a
-// negative floating-point number all of its bits. The bytes are compared first, then joined to elements of 2, 4 and 8 bytes.
+// The bits compare as unsigned integers, first the bytes, which are then joined to elements of 2, 4 and 8 bytes. Signs turn the order
+// at the end: the negative one of two numbers is less, and of two negative floating-point numbers the greater bits.
 
 module aggregate_compare
   import arithmetic_pkg::*;
@@ -30,22 +30,6 @@ module aggregate_compare
   // For each byte, the type of its element.
   element_t [7:0] own;
   assign own = {{4{high_i}}, {4{low_i}}};
-
-  function automatic logic [63:0] key(logic [63:0] word);
-    logic [63:0] result;
-    for (int place = 0; place < 8; place++) begin
-      logic sign, is_top;
-      unique case (own[place].size)
-        2'd0: {is_top, sign} = {1'b1, word[8*place+7]};
-        2'd1: {is_top, sign} = {place % 2 == 1, word[8*(place/2*2)+15]};
-        2'd2: {is_top, sign} = {place % 4 == 3, word[8*(place/4*4)+31]};
-        2'd3: {is_top, sign} = {place == 7, word[63]};
-      endcase
-      result[8*place+:8] = word[8*place+:8] ^ {8{own[place].is_float && sign}};
-      if (is_top) result[8*place+7] = word[8*place+7] ^ (own[place].is_float || own[place].is_signed);
-    end
-    return result;
-  endfunction
 
   // For each byte, whether its element is a NaN.
   function automatic logic [7:0] nan(logic [63:0] word);
@@ -80,11 +64,8 @@ module aggregate_compare
     endcase
   endfunction
 
-  logic [63:0] target_key, operand_key;
   logic [7:0] target_nan, operand_nan;
   always_comb begin
-    target_key  = key(target_i);
-    operand_key = key(operand_i);
     target_nan  = nan(target_i);
     operand_nan = nan(operand_i);
   end
@@ -96,8 +77,8 @@ module aggregate_compare
   logic less8, equal8;
   always_comb begin
     for (int place = 0; place < 8; place++) begin
-      less1[place]  = operand_key[8*place+:8] < target_key[8*place+:8];
-      equal1[place] = operand_key[8*place+:8] == target_key[8*place+:8];
+      less1[place]  = operand_i[8*place+:8] < target_i[8*place+:8];
+      equal1[place] = operand_i[8*place+:8] == target_i[8*place+:8];
     end
     for (int place = 0; place < 4; place++) begin
       less2[place]  = less1[2*place+1] || (equal1[2*place+1] && less1[2*place]);
@@ -111,16 +92,37 @@ module aggregate_compare
     equal8 = equal4[1] && equal4[0];
   end
 
-  // For each byte, of its element.
+  // The order of the bits, turned by the signs.
+  function automatic logic is_less(logic is_float, logic is_signed, logic target_sign, logic operand_sign, logic less_bits,
+                                   logic equal_bits);
+    if ((is_signed || is_float) && target_sign != operand_sign) return operand_sign;
+    return is_float && target_sign ? !less_bits && !equal_bits : less_bits;
+  endfunction
+
+  // For each byte, of its element. The sign is in the element's highest byte.
   logic [7:0] less, equal;
   always_comb begin
     for (int place = 0; place < 8; place++) begin
+      logic target_sign, operand_sign, less_bits;
       unique case (own[place].size)
-        2'd0: {less[place], equal[place]} = {less1[place], equal1[place]};
-        2'd1: {less[place], equal[place]} = {less2[place/2], equal2[place/2]};
-        2'd2: {less[place], equal[place]} = {less4[place/4], equal4[place/4]};
-        2'd3: {less[place], equal[place]} = {less8, equal8};
+        2'd0: begin
+          {target_sign, operand_sign} = {target_i[8*place+7], operand_i[8*place+7]};
+          {less_bits, equal[place]} = {less1[place], equal1[place]};
+        end
+        2'd1: begin
+          {target_sign, operand_sign} = {target_i[8*(place|1)+7], operand_i[8*(place|1)+7]};
+          {less_bits, equal[place]} = {less2[place/2], equal2[place/2]};
+        end
+        2'd2: begin
+          {target_sign, operand_sign} = {target_i[8*(place|3)+7], operand_i[8*(place|3)+7]};
+          {less_bits, equal[place]} = {less4[place/4], equal4[place/4]};
+        end
+        2'd3: begin
+          {target_sign, operand_sign} = {target_i[63], operand_i[63]};
+          {less_bits, equal[place]} = {less8, equal8};
+        end
       endcase
+      less[place] = is_less(own[place].is_float, own[place].is_signed, target_sign, operand_sign, less_bits, equal[place]);
     end
   end
 
@@ -133,7 +135,11 @@ module aggregate_compare
   assign is_better_o = takes_o[0] && !both_zero;
   assign is_equal_o  = (equal[0] || both_zero) && !target_nan[0] && !operand_nan[0];
 
-  assign is_before_o      = less[0];
-  assign high_is_before_o = less4[1];
+  // Indices are integers of 4 or 8 bytes.
+  always_comb begin
+    is_before_o = low_i.size == 2'd3 ? is_less(1'b0, low_i.is_signed, target_i[63], operand_i[63], less8, 1'b0) :
+        is_less(1'b0, low_i.is_signed, target_i[31], operand_i[31], less4[0], 1'b0);
+    high_is_before_o = is_less(1'b0, high_i.is_signed, target_i[63], operand_i[63], less4[1], 1'b0);
+  end
 
 endmodule

@@ -46,18 +46,15 @@ module aggregate_engine
     output logic [ ChildW-1:0] read_child_o,
     output logic [  WordW-1:0] read_word_o,
 
-    // To the lanes, with the operands.
+    // To the lanes, a cycle before the operands.
     output plan_t plan_o,
     output logic  is_copy_o,
     output logic  is_odd_o,
     output logic  float_o,
 
-    // Which word comes from the lanes, to be registered.
-    output logic take_short_o,
-    output logic take_long_o,
-
-    // The result is written.
+    // A word comes from the lanes, and is written.
     output logic               write_o,
+    output logic               write_long_o,  // from the long pipeline
     output logic [RecordW-1:0] write_record_o,
     output logic [ ChildW-1:0] write_child_o,
     output logic [  WordW-1:0] write_word_o
@@ -132,9 +129,6 @@ module aggregate_engine
 
   decoded_t decoded;
   assign decoded = decode(next_q.reduction);
-  logic unused;
-  assign unused = ^{decoded.status, decoded.size};
-
   always_comb begin
     active_d = active_q && !(issue && is_last);
     record_d = record_q;
@@ -162,23 +156,21 @@ module aggregate_engine
   assign read_child_o = child_q;
   assign read_word_o = word_q;
 
-  // Words on their way. `word_at[n]`: issued n cycles ago. A short word leaves before stage ShortDepth.
+  // Words on their way. `word_at_q[n]`: issued n cycles ago. A short word leaves at ShortDepth.
 
   word_t word_at_q[1:LongDepth];
-  plan_t plan1_q, plan2_q;
-  logic is_copy1_q, is_copy2_q;
+  plan_t plan1_q;
+  logic is_copy1_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       for (int stage = 1; stage <= int'(LongDepth); stage++) word_at_q[stage] <= '0;
     end else begin
       word_at_q[1] <= '{valid: issue, is_long: is_long, record: record_q, child: child_q, word: word_q, is_last: is_last};
-      for (int stage = 2; stage < int'(LongDepth); stage++) begin
+      for (int stage = 2; stage <= int'(LongDepth); stage++) begin
         word_at_q[stage] <= word_at_q[stage-1];
-        if (stage == int'(ShortDepth)) word_at_q[stage].valid <= word_at_q[stage-1].valid && word_at_q[stage-1].is_long;
+        if (stage == int'(ShortDepth) + 1) word_at_q[stage].valid <= word_at_q[ShortDepth].valid && word_at_q[ShortDepth].is_long;
       end
-      // The last stage is that of both pipelines: the cycle of the write.
-      word_at_q[LongDepth] <= take_short_o ? word_at_q[ShortDepth-1] : word_at_q[LongDepth-1];
     end
   end
 
@@ -192,26 +184,25 @@ module aggregate_engine
 
   always_ff @(posedge clk_i) begin
     plan1_q    <= plan_q;
-    plan2_q    <= plan1_q;
     is_copy1_q <= is_copy_q;
-    is_copy2_q <= is_copy1_q;
   end
 
-  assign plan_o    = plan2_q;
-  assign is_copy_o = is_copy2_q;
-  assign is_odd_o  = word_at_q[2].word[0];
+  assign plan_o    = plan1_q;
+  assign is_copy_o = is_copy1_q;
+  assign is_odd_o  = word_at_q[1].word[0];
 
   always_comb begin
     float_o = 1'b0;
-    for (int stage = 2; stage < int'(LongDepth) - 1; stage++) float_o |= word_at_q[stage].valid && word_at_q[stage].is_long;
+    for (int stage = 1; stage < int'(LongDepth); stage++) float_o |= word_at_q[stage].valid && word_at_q[stage].is_long;
   end
 
-  assign take_short_o   = word_at_q[ShortDepth-1].valid && !word_at_q[ShortDepth-1].is_long;
-  assign take_long_o    = word_at_q[LongDepth-1].valid;
-  assign write_o        = word_at_q[LongDepth].valid;
-  assign write_record_o = word_at_q[LongDepth].record;
-  assign write_child_o  = word_at_q[LongDepth].child;
-  assign write_word_o   = word_at_q[LongDepth].word;
+  word_t written;
+  assign write_long_o   = word_at_q[LongDepth].valid;
+  assign written        = write_long_o ? word_at_q[LongDepth] : word_at_q[ShortDepth];
+  assign write_o        = write_long_o || (word_at_q[ShortDepth].valid && !word_at_q[ShortDepth].is_long);
+  assign write_record_o = written.record;
+  assign write_child_o  = written.child;
+  assign write_word_o   = written.word;
 
   // A choice made a cycle before the first word's write reads it behind the write: the pass is issued two cycles later.
   always_comb begin
@@ -224,6 +215,9 @@ module aggregate_engine
     end
     if (start_o) wait_d[chosen] = 1'b1;
   end
+
+  logic unused;
+  assign unused = ^{decoded.status, decoded.size, written.valid, written.is_long};
 
   // An operand is done when its last word can be read.
   logic done_q;
@@ -260,8 +254,8 @@ module aggregate_engine
       is_copy_q     <= is_copy_d;
       plan_q        <= plan_d;
       gap_q         <= gap_d;
-      done_q        <= word_at_q[LongDepth].valid && word_at_q[LongDepth].is_last;
-      done_record_q <= word_at_q[LongDepth].record;
+      done_q        <= write_o && written.is_last;
+      done_record_q <= written.record;
     end
   end
 

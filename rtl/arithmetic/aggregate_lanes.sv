@@ -2,7 +2,7 @@
 //
 // All lanes of a word, and what passes between the halves of a pair of 16 bytes.
 //
-// Operands in cycle t, `short_o` in t + 1, `long_o` in t + 5. With one lane, a pair's value and index come in two cycles that follow
+// The plan in cycle t - 1, operands in t, `short_o` in t + 2, `long_o` in t + 6. With one lane, a pair's value and index come in two cycles that follow
 // on each other; with two, they come in one.
 
 module aggregate_lanes
@@ -11,7 +11,7 @@ module aggregate_lanes
     parameter int unsigned DataW = 64  // bits of a word: 64 or 128
 ) (
     input logic clk_i,
-    input logic float_i,  // a floating-point sum is taken in this cycle, or is in F2 to F5
+    input logic float_i,  // a floating-point sum is in F0 to F6
 
     input plan_t            plan_i,
     input logic             is_copy_i,

@@ -3,14 +3,11 @@
 // The operations under way at an aggregation node, and the message that is coming in: `Node::request` of
 // crates/nic/src/aggregation/operations.rs, from the operand's header to the reduction's order.
 //
-// 1. The first operand says what the reduction is. One that disagrees makes the operation fail, and so does one that cannot be
-//    reduced. The first failure stays; the operands of a failed operation are counted and dropped.
-// 2. A child sends once. Its operand counts when its last word is there: a message that another header cuts off was never sent.
-// 3. Operands are started in the order of the children: `started_q` is the next one, whatever has arrived behind it.
-// 4. `done <= started <= children`. A record is not opened again while they differ.
-// 5. A command that is refused changes nothing, but that a header ends the message before it and says what its words are answered.
+// 1. What an operation is, and in which order its operands are reduced, says aggregate_record.sv.
+// 2. An operand counts when its last word is there: a message that another header cuts off was never sent.
+// 3. A command that is refused changes nothing, but that a header ends the message before it and says what its words are answered.
 //
-// Registers for each record: 38 bits of operation, Children bits of arrivals, four counts of children.
+// A command is decoded in its cycle 0, and has its effects and its status in cycle 1.
 
 module aggregate_records
   import arithmetic_pkg::*;
@@ -29,9 +26,9 @@ module aggregate_records
 
     input  logic     command_valid_i,
     input  command_t command_i,
-    output status_e  status_o,         // in the cycle of the command
+    output status_e  status_o,         // in the cycle behind the command's
 
-    output logic               write_o,         // the word of the command goes into the bank of operands
+    output logic               write_o,         // in the same cycle: the command's word goes into the bank of operands
     output logic [RecordW-1:0] write_record_o,
     output logic [ ChildW-1:0] write_child_o,
     output logic [  WordW-1:0] write_word_o,
@@ -48,22 +45,29 @@ module aggregate_records
     input logic [RecordW-1:0] done_record_i
 );
 
-  localparam int unsigned ByteW = $clog2(MaxBytes) + 1;
+  localparam int unsigned ByteW = $clog2(MaxBytes);
   localparam int unsigned WordBytes = DataW / 8;
 
   typedef logic [ChildW:0] count_t;
 
+  // A command, decoded.
   typedef struct packed {
-    logic                open;
-    status_e             failure;
-    reduction_t          reduction;
-    logic [ByteW-1:0]    bytes;
-    count_t              children;
-    count_t              left;       // children that have not sent
-    count_t              started;
-    count_t              done;
-    logic [Children-1:0] arrived;
-  } record_t;
+    logic [Records-1:0] at;           // which record's it is; none: there is no such record
+    logic               is_open;
+    logic               is_header;
+    logic               is_word;
+    logic [RecordW-1:0] record;
+    logic               is_child;     // some record could have such a child
+    logic [ChildW-1:0]  child;
+    logic               is_children;  // a record can have so many children
+    count_t             children;
+    reduction_t         reduction;
+    status_e            refusal;      // of the first operand
+    logic               is_long;
+    logic               is_empty;
+    logic [ByteW-1:0]   last_byte;
+    logic [7:0]         word;
+  } request_t;
 
   typedef enum logic [1:0] {
     Idle,
@@ -81,54 +85,77 @@ module aggregate_records
     status_e            status;     // Dropping: what its words are answered
   } message_t;
 
-  record_t [Records-1:0] record_q, record_d;
+  request_t request_q, request_d;
   message_t message_q, message_d;
 
-  function automatic logic [WordW-1:0] last_word(logic [ByteW-1:0] bytes);
-    logic [ByteW-1:0] last_byte;
-    last_byte = bytes - 1'b1;
-    return WordW'(last_byte / ByteW'(WordBytes));
-  endfunction
+  // Cycle 0.
 
-  // The command's record, child and reduction.
-
-  logic [RecordW-1:0] index;
-  logic [ChildW-1:0] child;
-  logic is_record, is_child, is_first, is_complete;
-  record_t own;
-  reduction_t reduction;
-  status_e failure;
-
-  assign index = RecordW'(command_i.record);
-  assign child = ChildW'(command_i.child);
-  assign is_record = command_i.record < 8'(Records);
-  assign own = record_q[index];
-  assign is_child = command_i.child < 8'(own.children);
-  assign is_first = own.left == own.children;
-  assign is_complete = own.left == 0 && (own.failure != Ok || own.bytes == 0 || own.done == own.children);
-  assign reduction = '{operation: command_i.operation, datatype: command_i.datatype, index: command_i.index};
-
-  // Why the operation fails with this operand.
   decoded_t decoded;
-  logic is_whole;
   always_comb begin
-    decoded  = decode(reduction);
+    logic is_whole;
+    for (int unsigned number = 0; number < Records; number++) request_d.at[number] = command_i.record == 8'(number);
+    request_d.is_open     = command_valid_i && command_i.kind == Open;
+    request_d.is_header   = command_valid_i && command_i.kind == Header;
+    request_d.is_word     = command_valid_i && command_i.kind == Word;
+    request_d.record      = RecordW'(command_i.record);
+    request_d.is_child    = command_i.child < 8'(Children);
+    request_d.child       = ChildW'(command_i.child);
+    request_d.is_children = command_i.children != 0 && command_i.children <= 8'(Children);
+    request_d.children    = count_t'(command_i.children);
+    request_d.reduction   = '{operation: command_i.operation, datatype: command_i.datatype, index: command_i.index};
+    request_d.is_long     = command_i.bytes > 32'(MaxBytes);
+    request_d.is_empty    = command_i.bytes == 0;
+    request_d.last_byte   = command_i.bytes[ByteW-1:0] - 1'b1;
+    request_d.word        = command_i.word;
+    decoded  = decode(request_d.reduction);
     is_whole = (command_i.bytes[4:0] & ~(5'h1f << decoded.size)) == 0;
-    failure  = Ok;
-    if (!is_first) begin
-      if (own.failure != Ok) failure = own.failure;
-      else if (reduction != own.reduction || command_i.bytes != 32'(own.bytes)) failure = OperationMismatch;
-    end else if (command_i.bytes != 0) begin
-      if (decoded.status == NoSuchOperation || !is_whole) failure = NoSuchOperation;
-      else if (command_i.bytes > 32'(MaxBytes)) failure = TooLong;
-      else failure = decoded.status;
-    end
+    if (request_d.is_empty) request_d.refusal = Ok;
+    else if (decoded.status == NoSuchOperation || !is_whole) request_d.refusal = NoSuchOperation;
+    else if (request_d.is_long) request_d.refusal = TooLong;
+    else request_d.refusal = decoded.status;
+  end
+
+  // Cycle 1: the records.
+
+  status_e [Records-1:0] open_status, header_status, result_status;
+
+  for (genvar number = 0; number < int'(Records); number++) begin : gen_record
+    aggregate_record #(
+        .Children(Children),
+        .MaxBytes(MaxBytes),
+        .DataW   (DataW)
+    ) u_record (
+        .clk_i,
+        .rst_ni,
+        .open_i         (request_q.is_open && request_q.at[number] && request_q.is_children),
+        .children_i     (request_q.children),
+        .header_i       (request_q.is_header && request_q.at[number]),
+        .is_child_i     (request_q.is_child),
+        .child_i        (request_q.child),
+        .reduction_i    (request_q.reduction),
+        .refusal_i      (request_q.refusal),
+        .is_long_i      (request_q.is_long),
+        .is_empty_i     (request_q.is_empty),
+        .last_byte_i    (request_q.last_byte),
+        .word_i         (request_q.word),
+        .open_status_o  (open_status[number]),
+        .header_status_o(header_status[number]),
+        .result_status_o(result_status[number]),
+        .arrives_i      (arrives_o && message_q.record == RecordW'(number)),
+        .arrives_child_i(message_q.child),
+        .eligible_o     (eligible_o[number]),
+        .child_o        (child_o[number]),
+        .reduction_o    (reduction_o[number]),
+        .last_word_o    (last_word_o[number]),
+        .start_i        (start_i && start_record_i == RecordW'(number)),
+        .done_i         (done_i && done_record_i == RecordW'(number))
+    );
   end
 
   // A word of the message.
 
   logic takes_word, is_last_word;
-  assign takes_word     = command_valid_i && command_i.kind == Word && message_q.state == Taking;
+  assign takes_word     = request_q.is_word && message_q.state == Taking;
   assign is_last_word   = message_q.word == message_q.last_word;
   assign write_o        = takes_word;
   assign write_record_o = message_q.record;
@@ -136,102 +163,48 @@ module aggregate_records
   assign write_word_o   = message_q.word;
   assign arrives_o      = takes_word && is_last_word;
 
-  // What the command does.
+  // The status, and the message.
 
   always_comb begin
-    logic arrives;
-    logic [RecordW-1:0] arrives_record;
-    logic [ChildW-1:0] arrives_child;
-    record_d = record_q;
-    message_d = message_q;
-    status_o = Ok;
-    arrives = arrives_o;
-    arrives_record = message_q.record;
-    arrives_child = message_q.child;
-
-    unique case (command_i.kind)
-      Open: begin
-        if (!is_record || command_i.children == 0 || command_i.children > 8'(Children)) status_o = NoRoom;
-        else if (own.started != own.done) status_o = Busy;
-        else if (command_valid_i) begin
-          record_d[index].open     = 1'b1;
-          record_d[index].failure  = Ok;
-          record_d[index].children = count_t'(command_i.children);
-          record_d[index].left     = count_t'(command_i.children);
-          record_d[index].started  = '0;
-          record_d[index].done     = '0;
-          record_d[index].arrived  = '0;
-          if (message_q.state == Taking && message_q.record == index) begin
-            message_d.state  = Dropping;
-            message_d.status = NoGroup;
-          end
-        end
+    status_e open_own, header_own, result_own, word_own;
+    open_own   = NoRoom;
+    header_own = NoGroup;
+    result_own = NoGroup;
+    for (int unsigned number = 0; number < Records; number++) begin
+      if (request_q.at[number]) begin
+        if (request_q.is_children) open_own = open_status[number];
+        header_own = header_status[number];
+        result_own = result_status[number];
       end
-      Header: begin
-        if (!is_record || !own.open || !is_child) status_o = NoGroup;
-        else if (own.arrived[child]) status_o = Credit;
-        else status_o = failure;
-        if (command_valid_i) begin
-          message_d.state  = Dropping;
-          message_d.status = status_o;
-          if (is_record && own.open && is_child && !own.arrived[child]) begin
-            record_d[index].failure = failure;
-            if (is_first) begin
-              record_d[index].reduction = reduction;
-              record_d[index].bytes     = ByteW'(command_i.bytes);
-            end
-            if (failure == Ok) message_d.state = command_i.bytes == 0 ? Idle : Taking;
-            message_d.record    = index;
-            message_d.child     = child;
-            message_d.word      = '0;
-            message_d.last_word = last_word(ByteW'(command_i.bytes));
-            if (failure != Ok || command_i.bytes == 0) begin
-              arrives = 1'b1;
-              arrives_record = index;
-              arrives_child = child;
-            end
-          end
-        end
-      end
-      Word: begin
-        unique case (message_q.state)
-          Taking:   status_o = Ok;
-          Dropping: status_o = message_q.status;
-          default:  status_o = NoMessage;
-        endcase
-        if (takes_word) begin
-          message_d.word = message_q.word + 1'b1;
-          if (is_last_word) message_d.state = Idle;
-        end
-      end
-      Result: begin
-        if (!is_record || !own.open) status_o = NoGroup;
-        else if (!is_complete) status_o = Busy;
-        else if (own.failure != Ok) status_o = own.failure;
-        else if (own.bytes == 0 || command_i.word > 8'(last_word(own.bytes))) status_o = TooLong;
-      end
+    end
+    unique case (message_q.state)
+      Taking:   word_own = Ok;
+      Dropping: word_own = message_q.status;
+      default:  word_own = NoMessage;
     endcase
 
-    if (arrives) begin
-      record_d[arrives_record].arrived[arrives_child] = 1'b1;
-      record_d[arrives_record].left = record_q[arrives_record].left - 1'b1;
+    message_d = message_q;
+    status_o  = result_own;
+    if (request_q.is_open) begin
+      status_o = open_own;
+      if (open_own == Ok && message_q.state == Taking && message_q.record == request_q.record) begin
+        message_d.state  = Dropping;
+        message_d.status = NoGroup;
+      end
     end
-    if (start_i) record_d[start_record_i].started = record_q[start_record_i].started + 1'b1;
-    if (done_i) record_d[done_record_i].done = record_q[done_record_i].done + 1'b1;
-  end
-
-  // What is to be reduced next. A record that is being opened again has nothing.
-
-  always_comb begin
-    for (int unsigned number = 0; number < Records; number++) begin
-      logic is_opened, has_arrived;
-      is_opened = command_valid_i && command_i.kind == Open && index == RecordW'(number);
-      child_o[number] = record_q[number].started[ChildW-1:0];
-      has_arrived = record_q[number].arrived[record_q[number].started[ChildW-1:0]];
-      eligible_o[number] = has_arrived && record_q[number].started != record_q[number].children &&
-          record_q[number].failure == Ok && record_q[number].bytes != 0 && !is_opened;
-      reduction_o[number] = record_q[number].reduction;
-      last_word_o[number] = last_word(record_q[number].bytes);
+    if (request_q.is_header) begin
+      status_o            = header_own;
+      message_d.state     = header_own != Ok ? Dropping : request_q.is_empty ? Idle : Taking;
+      message_d.status    = header_own;
+      message_d.record    = request_q.record;
+      message_d.child     = request_q.child;
+      message_d.word      = '0;
+      message_d.last_word = WordW'(request_q.last_byte / ByteW'(WordBytes));
+    end
+    if (request_q.is_word) status_o = word_own;
+    if (takes_word) begin
+      message_d.word = message_q.word + 1'b1;
+      if (is_last_word) message_d.state = Idle;
     end
   end
 
@@ -240,11 +213,11 @@ module aggregate_records
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      record_q  <= '0;
       message_q <= '0;
+      request_q <= '0;
     end else begin
-      record_q  <= record_d;
       message_q <= message_d;
+      request_q <= request_d;
     end
   end
 

@@ -8,9 +8,10 @@
 //    own last place. So all formats share the datapath, and none is rounded twice: a sum of 16 bits that nic computes in binary32 is
 //    the correctly rounded one, too (crates/nic/src/arithmetic/half.rs).
 //
-// Six stages; a sum a cycle. `a_i` and `b_i` are taken in cycle t, `sum_o` is there in t + 5, to be registered by its reader:
+// Six stages of registers; a sum a cycle. The format is taken in cycle t - 1, the numbers in t, and `sum_o` is there in t + 6:
 //
-//   F1 unpack, compare, exponents' difference | F2 align | F3 add | F4 leading zeros | F5 normalise, decide rounding | F6 round, pack
+//   F0 format | F1 unpack, compare, exponents' difference | F2 align | F3 add | F4 leading zeros | F5 normalise, decide rounding | F6 round |
+//   F7 pack, in the reader's cycle
 //
 // A subnormal sum is exact, so normalising stops at the least exponent and nothing is rounded there.
 
@@ -22,7 +23,7 @@ module float_add
 ) (
     input logic clk_i,
 
-    input element_t        element_i,  // the format; its size is at most that of Bits
+    input element_t        element_i,  // the format, a cycle before the numbers; its size is at most that of Bits
     input logic [Bits-1:0] a_i,
     input logic [Bits-1:0] b_i,
 
@@ -43,12 +44,13 @@ module float_add
   typedef logic [DigitsW-1:0] digits_t;
   typedef logic [ShiftW-1:0] shift_t;
 
-  typedef enum logic [1:0] {
-    Half   = 2'd0,
-    Brain  = 2'd1,
-    Single = 2'd2,
-    Double = 2'd3
-  } format_e;
+  // One bit of four is set. Bits of formats that are wider than the datapath are 0.
+  typedef struct packed {
+    logic is_double;
+    logic is_single;
+    logic is_brain;
+    logic is_half;
+  } format_t;
 
   typedef struct packed {
     logic      sign;
@@ -59,49 +61,39 @@ module float_add
 
   // What accompanies a sum.
   typedef struct packed {
-    format_e format;
+    format_t format;
     logic    sign;
     logic    is_nan;
     logic    is_infinite;
   } context_t;
 
-  logic unused;
-  assign unused = ^element_i;
+  // F0
 
-  format_e format;
-  always_comb begin
-    if (Bits == 64 && element_i.size == 2'd3) format = Double;
-    else if (Bits >= 32 && element_i.size == 2'd2) format = Single;
-    else format = element_i.is_brain ? Brain : Half;
+  format_t format_q;
+  always_ff @(posedge clk_i) begin
+    format_q.is_double <= Bits == 64 && element_i.size == 2'd3;
+    format_q.is_single <= Bits >= 32 && element_i.size == 2'd2;
+    format_q.is_brain  <= element_i.size == 2'd1 && element_i.is_brain;
+    format_q.is_half   <= element_i.size == 2'd1 && !element_i.is_brain;
   end
+  logic [63:0] packed_wide;
+  logic unused;
+  assign unused = ^{element_i, packed_wide};
 
-  // The numbers of each format, in the datapath. A constant that is wider than the datapath belongs to a format that it lacks.
-  function automatic number_t unpack(format_e of, logic [Bits-1:0] bits);
+  // The number in the datapath.
+  function automatic number_t unpack(format_t format, logic [Bits-1:0] bits);
     number_t result;
     logic [63:0] wide;
-    logic [51:0] fraction;
-    logic [10:0] exponent;
+    logic [62:0] number;
     wide = 64'(bits);
-    unique case (of)
-      Double: begin
-        {result.sign, exponent, fraction} = wide;
-        result.is_special = &exponent;
-      end
-      Single: begin
-        {result.sign, exponent, fraction} = {wide[31], 3'b0, wide[30:0], 29'b0};
-        result.is_special = &exponent[7:0];
-      end
-      Brain: begin
-        {result.sign, exponent, fraction} = {wide[15], 3'b0, wide[14:0], 45'b0};
-        result.is_special = &exponent[7:0];
-      end
-      default: begin
-        {result.sign, exponent, fraction} = {wide[15], 6'b0, wide[14:0], 42'b0};
-        result.is_special = &exponent[4:0];
-      end
-    endcase
-    result.exponent = exponent_t'(exponent);
-    result.fraction = fraction_t'(fraction >> (52 - FractionW));
+    number = (wide[62:0] & {63{format.is_double}}) | ({3'b0, wide[30:0], 29'b0} & {63{format.is_single}}) |
+        ({3'b0, wide[14:0], 45'b0} & {63{format.is_brain}}) | ({6'b0, wide[14:0], 42'b0} & {63{format.is_half}});
+    result.sign = (wide[63] && format.is_double) || (wide[31] && format.is_single) ||
+        (wide[15] && (format.is_brain || format.is_half));
+    result.is_special = (&wide[62:52] && format.is_double) || (&wide[30:23] && format.is_single) ||
+        (&wide[14:7] && format.is_brain) || (&wide[14:10] && format.is_half);
+    result.exponent = exponent_t'(number[62:52]);
+    result.fraction = fraction_t'(number[51:0] >> (52 - FractionW));
     return result;
   endfunction
 
@@ -113,14 +105,19 @@ module float_add
   exponent_t difference;
   digits_t a_digits, b_digits;
 
-  assign a = unpack(format, a_i);
-  assign b = unpack(format, b_i);
+  assign a = unpack(format_q, a_i);
+  assign b = unpack(format_q, b_i);
   assign a_exponent = a.exponent | exponent_t'(a.exponent == 0);
   assign b_exponent = b.exponent | exponent_t'(b.exponent == 0);
   assign a_digits = {a.exponent != 0, a.fraction};
   assign b_digits = {b.exponent != 0, b.fraction};
-  assign a_is_less = {a.exponent, a.fraction} < {b.exponent, b.fraction};
-  assign is_equal = {a.exponent, a.fraction} == {b.exponent, b.fraction};
+  // The order of magnitudes is that of the bits below the sign, in every format.
+  logic [Bits-1:0] magnitude_mask;
+  assign magnitude_mask = Bits'({{32{format_q.is_double}} & 32'h7fff_ffff, format_q.is_double,
+                                 {15{format_q.is_double || format_q.is_single}}, format_q.is_double || format_q.is_single,
+                                 15'h7fff});
+  assign a_is_less = (a_i & magnitude_mask) < (b_i & magnitude_mask);
+  assign is_equal = (a_i & magnitude_mask) == (b_i & magnitude_mask);
   assign is_subtraction = a.sign != b.sign;
   always_comb begin
     exponent_t a_above_b, b_above_a;
@@ -129,7 +126,7 @@ module float_add
     difference = a_is_less ? b_above_a : a_above_b;
   end
 
-  context_t context1_d, context1_q, context2_q, context3_q, context4_q, context5_q;
+  context_t context1_d, context1_q, context2_q, context3_q, context4_q, context5_q, context6_q;
   exponent_t exponent1_q, exponent2_q, exponent3_q, exponent4_q;
   logic subtract1_q, subtract2_q;
   digits_t greater1_q, greater2_q, lesser1_q;
@@ -139,7 +136,7 @@ module float_add
     logic a_is_nan, b_is_nan;
     a_is_nan = a.is_special && a.fraction != 0;
     b_is_nan = b.is_special && b.fraction != 0;
-    context1_d.format = format;
+    context1_d.format = format_q;
     context1_d.sign = is_subtraction && is_equal ? 1'b0 : a_is_less ? b.sign : a.sign;
     context1_d.is_nan = a_is_nan || b_is_nan || (a.is_special && b.is_special && is_subtraction);
     context1_d.is_infinite = a.is_special || b.is_special;
@@ -191,23 +188,28 @@ module float_add
     sum3_q      <= {1'b0, greater2_q, 3'b0} + ({SumW{subtract2_q}} ^ {1'b0, aligned2_q}) + SumW'(subtract2_q);
   end
 
-  // F4: leading zeros, of which the exponent allows as many as it counts.
+  // F4: leading zeros. A mark stands where the exponent allows no more of them: it counts as a one.
 
-  shift_t zeros, shift_d, shift4_q;
+  localparam int unsigned Leaves = 1 << ShiftW;
+
+  shift_t shift_d, shift4_q;
 
   always_comb begin
-    // A tree: of each half of a node, whether it is zero, and how many zeros it begins with.
-    logic [(1<<ShiftW)-1:0] tree;
-    tree = {sum3_q, ((1 << ShiftW) - SumW)'(0)};
-    zeros = '0;
-    for (int place = int'(ShiftW) - 1; place >= 0; place--) begin
-      logic is_zero;
-      is_zero = 1'b1;
-      for (int bit_ = 0; bit_ < (1 << place); bit_++) is_zero &= !tree[(1<<ShiftW)-1-bit_];
-      zeros[place] = is_zero;
-      if (is_zero) tree = tree << (1 << place);
+    logic [Leaves-1:0] digits, any;
+    logic [Leaves-1:0][ShiftW-1:0] zeros;
+    digits = {sum3_q, (Leaves - SumW)'(0)};
+    for (int unsigned place = 0; place < Leaves; place++) begin
+      any[place]   = digits[Leaves-1-place] || exponent3_q == exponent_t'(place);
+      zeros[place] = '0;
     end
-    shift_d = exponent_t'(zeros) > exponent3_q ? shift_t'(exponent3_q) : zeros;
+    // A tree, in place: node `place` of a level has the leaves from place << level on, the first ones before the others.
+    for (int unsigned level = 0; level < ShiftW; level++) begin
+      for (int unsigned place = 0; place < Leaves >> (level + 1); place++) begin
+        zeros[place] = any[2*place] ? zeros[2*place] : zeros[2*place+1] | shift_t'(1 << level);
+        any[place]   = any[2*place] || any[2*place+1];
+      end
+    end
+    shift_d = any[0] ? zeros[0] : '1;
   end
 
   always_ff @(posedge clk_i) begin
@@ -222,17 +224,20 @@ module float_add
   logic [SumW-1:0] normal;
   exponent_t exponent5_d, exponent5_q;
   fraction_t fraction5_q;
-  logic round_up_d, round_up5_q;
+  logic round_up_d;
 
   // The last place of a format in a fraction.
-  function automatic fraction_t last_place(format_e of);
-    unique case (of)
-      Double:  return fraction_t'(1);
-      Single:  return Bits >= 32 ? fraction_t'(1) << (FractionW - 23) : '0;
-      Brain:   return fraction_t'(1) << (FractionW - 7);
-      default: return fraction_t'(1) << (FractionW - 10);
-    endcase
+  function automatic fraction_t last_place(format_t format);
+    logic [51:0] result;
+    result = '0;
+    result[0]  = format.is_double;
+    result[29] = format.is_single;
+    result[42] = format.is_half;
+    result[45] = format.is_brain;
+    return fraction_t'(result >> (52 - FractionW));
   endfunction
+
+  format_t added_q;
 
   always_comb begin
     logic [SumW-1:0] last;
@@ -247,38 +252,40 @@ module float_add
     context5_q  <= context4_q;
     exponent5_q <= exponent5_d;
     fraction5_q <= normal[SumW-2-:FractionW];
-    round_up5_q <= round_up_d;
+    added_q     <= context4_q.format & {4{round_up_d}};
   end
 
   // F6: rounding may carry into the exponent, up to infinity.
 
+  exponent_t exponent6_q;
+  fraction_t fraction6_q;
+
+  always_ff @(posedge clk_i) begin
+    context6_q <= context5_q;
+    {exponent6_q, fraction6_q} <= {exponent5_q, fraction5_q} + (ExponentW + FractionW)'(last_place(added_q));
+  end
+
+  // F7
+
   always_comb begin
-    logic [ExponentW+FractionW-1:0] rounded;
-    exponent_t exponent;
+    format_t format;
     fraction_t narrow;
     logic [51:0] fraction;
-    logic is_top, is_number;
-    logic [10:0] wide;
-    rounded = {exponent5_q, fraction5_q};
-    if (round_up5_q) rounded = rounded + (ExponentW + FractionW)'(last_place(context5_q.format));
-    exponent = rounded[FractionW+:ExponentW];
-    unique case (context5_q.format)
-      Double:        is_top = &exponent;
-      Single, Brain: is_top = &exponent[7:0];
-      default:       is_top = &exponent[4:0];
-    endcase
-    is_number = !is_top && !context5_q.is_infinite && !context5_q.is_nan;
-    wide = is_number ? 11'(exponent) : '1;
-    // What a narrower format has no place for is cut off below.
-    narrow = is_number ? rounded[FractionW-1:0] : {context5_q.is_nan, (FractionW - 1)'(0)};
+    logic is_top, is_number, sign;
+    logic [10:0] exponent;
+    format = context6_q.format;
+    is_top = (format.is_half || (&exponent6_q[7:5] && (format.is_single || format.is_brain || &exponent6_q))) && &exponent6_q[4:0];
+    is_number = !is_top && !context6_q.is_infinite && !context6_q.is_nan;
+    sign = context6_q.sign && !context6_q.is_nan;
+    exponent = is_number ? 11'(exponent6_q) : '1;
+    narrow = is_number ? fraction6_q : {context6_q.is_nan, (FractionW - 1)'(0)};
+    // What a narrower format has no place for is cut off.
     fraction = 52'(narrow) << (52 - FractionW);
-    sum_o = '0;
-    unique case (context5_q.format)
-      Double:  sum_o = Bits'({context5_q.sign && !context5_q.is_nan, wide, fraction});
-      Single:  sum_o = Bits'({context5_q.sign && !context5_q.is_nan, wide[7:0], fraction[51-:23]});
-      Brain:   sum_o = Bits'({context5_q.sign && !context5_q.is_nan, wide[7:0], fraction[51-:7]});
-      default: sum_o = Bits'({context5_q.sign && !context5_q.is_nan, wide[4:0], fraction[51-:10]});
-    endcase
+    packed_wide = {sign, exponent, fraction} & {64{format.is_double}};
+    packed_wide[31:0] |= {sign, exponent[7:0], fraction[51-:23]} & {32{format.is_single}};
+    packed_wide[15:0] |= {sign, exponent[7:0], fraction[51-:7]} & {16{format.is_brain}};
+    packed_wide[15:0] |= {sign, exponent[4:0], fraction[51-:10]} & {16{format.is_half}};
+    sum_o = Bits'(packed_wide);
   end
 
 endmodule

@@ -38,14 +38,14 @@ fn of_child(reduced: &[Reduced], record: usize, child: usize) -> Vec<u32> {
     its.map(|reduced| reduced.cycle).collect()
 }
 
-/// The first word is written 8 cycles (12 of a floating-point sum) after the last one came, the others follow, a word a cycle.
+/// The first word is written 9 cycles (13 of a floating-point sum) after the last one came, the others follow, a word a cycle.
 #[test]
 fn an_operand_takes_a_cycle_a_word() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
     let long = [Datatype::Half, Datatype::Bfloat16, Datatype::Float, Datatype::Double];
-    let kinds = long.map(|datatype| (sum(datatype), 12));
+    let kinds = long.map(|datatype| (sum(datatype), 13));
     let pairs = reduction(Operation::Max as u8, Datatype::Double as u8, 1 + Datatype::Int64 as u8, 0);
-    let short = [sum(Datatype::Int8), sum(Datatype::Uint64), pairs].map(|reduction| (reduction, 8));
+    let short = [sum(Datatype::Int8), sum(Datatype::Uint64), pairs].map(|reduction| (reduction, 9));
     for (reduction, latency) in kinds.into_iter().chain(short) {
         for words in [2, 8, 32] {
             drain(&mut lockstep);
@@ -54,9 +54,9 @@ fn an_operand_takes_a_cycle_a_word() {
             drain(&mut lockstep);
             let reduced = lockstep.take_reduced();
             let expected = |first: u32| (first..first + words as u32).collect::<Vec<_>>();
-            assert_eq!(of_child(&reduced, 0, 0), expected(last[0] + 8));
+            assert_eq!(of_child(&reduced, 0, 0), expected(last[0] + 9));
             // A word is read in the cycle behind the write of the last operand's, at the earliest.
-            let first = (last[1] + latency).max(last[0] + 8 + latency - 3);
+            let first = (last[1] + latency).max(last[0] + 9 + latency - 4);
             assert_eq!(of_child(&reduced, 0, 1), expected(first), "{reduction:?}, {words} words");
         }
     }
