@@ -131,7 +131,11 @@ module aggregate_compare
   assign takes_o  = (is_ahead | target_nan) & ~operand_nan;
 
   logic both_zero;
+`ifdef MUTANT_24
+  assign both_zero = 1'b0;
+`else
   always_comb both_zero = low_i.is_float && is_zero(target_i[62:0]) && is_zero(operand_i[62:0]);
+`endif
   assign is_better_o = takes_o[0] && !both_zero;
   assign is_equal_o  = (equal[0] || both_zero) && !target_nan[0] && !operand_nan[0];
 

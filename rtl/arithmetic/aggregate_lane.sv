@@ -94,7 +94,11 @@ module aggregate_lane
     else if (compares) begin
       unique case (plan_q.layout)
         PairIn:   if (is_better || (is_equal && high_is_before)) takes_d = bytes_of(plan_q.value.size) | 8'hf0;
+`ifdef MUTANT_25
+        PairOver: mask_d = '1;
+`else
         PairOver: mask_d = bytes_of(low_q.size);
+`endif
         default:  takes_d = takes;
       endcase
     end

@@ -167,6 +167,9 @@ module float_add
         moved = moved >> (1 << place);
       end
     end
+`ifdef MUTANT_22
+    sticky = 1'b0;
+`endif
     aligned_d = moved | AlignedW'(sticky);
   end
 
@@ -245,7 +248,11 @@ module float_add
     exponent5_d = normal[SumW-1] ? exponent4_q + 1'b1 - exponent_t'(shift4_q) : '0;
     last = {1'b0, last_place(context4_q.format), (SumW - 1 - FractionW)'(0)};
     // More than half of the last place, or half of it and the last place is odd.
+`ifdef MUTANT_23
+    round_up_d = |(normal & last >> 1);
+`else
     round_up_d = |(normal & last >> 1) && (|(normal & last) || |(normal & ((last >> 1) - 1'b1)));
+`endif
   end
 
   always_ff @(posedge clk_i) begin

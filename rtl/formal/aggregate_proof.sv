@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Properties of aggregate.sv, of one arbitrary record and one arbitrary word of its result: what holds of them holds of all. Commands
-// are arbitrary.
+// are arbitrary, but for the reductions: a sum of 64-bit integers (short), a sum of doubles (long), a minimum of pairs of 16 bytes, and
+// one that is refused; of 0, 8 or 16 bytes.
 //
 // 1. Every command is answered once, two cycles behind its acceptance, with its tag, and nothing else is.
 // 2. Every operand's word is reduced once, in the order of the children, and not before its operand is complete.
@@ -36,8 +37,21 @@ module aggregate_proof
   command_t command;
   // The lanes look at 8 bits of data.
   always_comb begin
-    command = command_i;
-    command.data = data_t'(command_i.data[7:0]);
+    command = '0;
+    command.tag      = tag_t'(command_i.tag[3:0]);
+    command.kind     = command_i.kind;
+    command.record   = 8'(command_i.record[1:0]);
+    command.child    = 8'(command_i.child[2:0]);
+    command.children = 8'(command_i.children[2:0]);
+    command.bytes    = {27'b0, command_i.bytes[4:3], 3'b0};
+    command.word     = 8'(command_i.word[1:0]);
+    command.data     = data_t'(command_i.data[7:0]);
+    unique case (command_i.operation[1:0])
+      2'd0: {command.operation, command.datatype, command.index} = {8'(Sum), 8'd8, 8'd0};
+      2'd1: {command.operation, command.datatype, command.index} = {8'(Sum), 8'd9, 8'd0};
+      2'd2: {command.operation, command.datatype, command.index} = {8'(Min), 8'd9, 8'd5};
+      2'd3: {command.operation, command.datatype, command.index} = {8'(Bor), 8'd9, 8'd0};
+    endcase
   end
   aggregate #(
       .Records (Records),
@@ -224,7 +238,7 @@ module aggregate_proof
   logic [7:0] age_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) age_q <= '0;
-    else if (!is_all || (command_valid_i && command_i.kind != Word) || completes) age_q <= '0;
+    else if (!is_all || (command_valid_i && command.kind != Word) || completes) age_q <= '0;
     else age_q <= age_q + 1'b1;
   end
   always_comb begin
