@@ -67,7 +67,11 @@ def measure(design):
     folder.mkdir(parents=True, exist_ok=True)
     netlist, ports = folder / "netlist.json", folder / "ports.json"
 
-    def read(run, _):
+    def read(run, yosys_design):
+        run(f"read_slang {design.slang()}")
+        if "\\ram_2r2w" in {str(name) for name in yosys_design.modules_}:
+            raise yosys.Failed("it has memories with two read and two write ports, which ECP5 lacks")
+        run("design -reset")
         run(f"read_slang {design.slang(memories=False)}")
         run(f"hierarchy -check -top {design.top}; flatten; opt_clean; write_json {ports}")
 

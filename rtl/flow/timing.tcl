@@ -58,10 +58,18 @@ set memory_q {}
 foreach pin $memory_clocks { lappend memory_q [get_pins $pin] }
 set memory_d {}
 foreach pin $memory_inputs { foreach one [get_pins $pin] { lappend memory_d $one } }
-set plain_q {}
-foreach pin $registers { if {[lsearch $memory_clocks [get_property $pin full_name]] < 0} { lappend plain_q $pin } }
+# The instances of memories, as OpenSTA writes them, and the pins of registers that are none.
+set memories {}
+foreach pin $memory_clocks { lappend memories [file dirname [string map {\\[ [ \\] ]} $pin]] }
+proc plain {pins} {
+    global memories
+    set found {}
+    foreach pin $pins { if {[lsearch -exact $memories [file dirname [get_property $pin full_name]]] < 0} { lappend found $pin } }
+    return $found
+}
+set plain_q [plain $registers]
 
-longest register_register "-from {$plain_q}" "-to {$data}"
+longest register_register "-from {$plain_q}" "-to {[plain $data]}"
 if {[llength $memory_q]} {
     longest memory_register "-from {$memory_q}" "-to {$data}"
     if {[llength $memory_d]} { longest register_memory "-from {$plain_q}" "-to {$memory_d}" }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Yosys by pyosys, in a process of its own: its log goes to a file, it can be stopped, and its errors are shown once."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ def in_child(log, work, seconds=None):
         status = 1
         try:
             os.setpgid(0, 0)
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with its parent
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(out, 1)
             os.dup2(out, 2)
