@@ -6,7 +6,8 @@
 #   rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
 #
 # PROOF_SECONDS (600) ends a proof, and FORMAL_SECONDS (no limit) the whole: what has no time left is named, and is no error then.
-# A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in target/rtl-formal.
+# A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in target/rtl-formal. Scripts say
+# `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
 # Exit status: 1 if a proof failed, or was ended by PROOF_SECONDS; 77 where the tools cannot be had.
 set -eu
 
