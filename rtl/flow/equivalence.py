@@ -123,30 +123,30 @@ def cut(gold, gate):
         if bit in ("0", "1"):
             constants += 1
             extra.append(("$_BUF_", bit, q))
-            outputs[0].append((name, [d]))
-            outputs[1].append((name, [bit]))
+            outputs[0].append((f"next:{name}", [d]))
+            outputs[1].append((f"next:{name}", [bit]))
             if reset and reset[2] != bit:
                 raise Different(f"{name} is constant {bit} in the netlist, but {reset[2]} after reset")
             continue
         if bit not in gate.registers:
             # Synthesis has removed it. It is a free value of the RTL, on which no output may depend.
-            inputs[0].append((name or f"register {q}", [q]))
-            inputs[1].append((name or f"register {q}", [fresh]))
+            inputs[0].append((f"value:{name or q}", [q]))
+            inputs[1].append((f"value:{name or q}", [fresh]))
             fresh, removed = fresh + 1, removed + 1
             continue
         pairs += 1
         other_d, other_reset = gate.registers[bit]
         if bit not in shared:
             shared[bit] = fresh
-            inputs[0].append((name, [fresh]))
-            inputs[1].append((name, [bit]))
+            inputs[0].append((f"value:{name}", [fresh]))
+            inputs[1].append((f"value:{name}", [bit]))
             fresh += 1
         extra.append(("$_NOT_" if invert else "$_BUF_", shared[bit], q))
         if invert:
             extra.append(("$_NOT_", d, fresh))
             d, fresh = fresh, fresh + 1
-        outputs[0].append((name, [d]))
-        outputs[1].append((name, [other_d]))
+        outputs[0].append((f"next:{name}", [d]))
+        outputs[1].append((f"next:{name}", [other_d]))
         if reset:
             value = reset[2] if not invert else {"0": "1", "1": "0"}.get(reset[2], reset[2])
             if other_reset is None or other_reset[2] != value:
@@ -198,6 +198,8 @@ def prove(folder, gold_json, gate_json, top, boxes, run, seconds):
         names = symbols(folder / "cut_gold.aig")
         differ = re.findall(r"po(\d+)", next((line for line in said.splitlines() if line.startswith("Verification failed")), ""))
         raise Different(f"{', '.join(names.get(int(one), one) for one in differ)} differ ({folder}/cec.log)")
+    if "UNDECIDED" not in said.upper():
+        raise Different(f"abc has said neither yes nor no ({folder}/cec.log)")
     return {"proved": False, **result}
 
 

@@ -24,6 +24,8 @@ Made by `make rtl-report` from the files beside this one; not to be edited. What
 
 Logic and memory are always apart. A kGE is a thousand times the area of the library's smallest NAND with two inputs. `small` and `fast`
 are two netlists of the same source: area and frequency of a row belong together. There is no layout, so wires have no delay.
+Macros stand for the memories that they fit, those with one port; other memories have no area and no delay. Areas by module are of a
+netlist that keeps its modules, and their sum is above `small`, which is optimised as a whole.
 """
 
 
