@@ -360,7 +360,7 @@ impl Lockstep {
             .collect();
         let mut seen = seen.into_iter().peekable();
         for (cycle, trace) in traces {
-            while let Some(answer) = seen.next_if(|answer| answer.cycle < cycle) {
+            if let Some(answer) = seen.next_if(|answer| answer.cycle < cycle) {
                 return Err(self.difference(answer.cycle, format!("{answer:x?} is not shown as retired")));
             }
             for write in trace.writes {

@@ -36,7 +36,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
         one,
         one + 1,
         one - 1,
-        one + (fraction + 1) / 2,
+        one + fraction.div_ceil(2),
         // As many powers of two above 1 as there are digits, and one more.
         one + (u64::from(fraction_bits) << fraction_bits),
         one + (u64::from(fraction_bits + 1) << fraction_bits).min(infinity - one - 1),
@@ -44,7 +44,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
         infinity - 1 - fraction / 2,
         infinity,
         infinity + 1,
-        infinity + (fraction + 1) / 2,
+        infinity + fraction.div_ceil(2),
         infinity + fraction,
     ];
     magnitudes.iter().flat_map(|&magnitude| [magnitude, magnitude | 1 << (bits - 1)]).collect()
