@@ -24,6 +24,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
         return vec![0, 1, 2, ones, ones - 1, top, top - 1, top + 1, 0x55, ones / 3];
     };
     let fraction = (1u64 << fraction_bits) - 1;
+    let half = 1u64 << (fraction_bits - 1);
     let infinity = ((1u64 << exponent_bits) - 1) << fraction_bits;
     let one = (infinity >> 1) & infinity;
     let magnitudes = [
@@ -36,7 +37,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
         one,
         one + 1,
         one - 1,
-        one + fraction.div_ceil(2),
+        one + half,
         // As many powers of two above 1 as there are digits, and one more.
         one + (u64::from(fraction_bits) << fraction_bits),
         one + (u64::from(fraction_bits + 1) << fraction_bits).min(infinity - one - 1),
@@ -44,7 +45,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
         infinity - 1 - fraction / 2,
         infinity,
         infinity + 1,
-        infinity + fraction.div_ceil(2),
+        infinity + half,
         infinity + fraction,
     ];
     magnitudes.iter().flat_map(|&magnitude| [magnitude, magnitude | 1 << (bits - 1)]).collect()
