@@ -82,47 +82,53 @@ module aggregate_lane
   logic compares;
   assign compares = plan_q.operation == Min || plan_q.operation == Max;
 
-  // The result is `take_q` in bytes of `takes_q`, else `keep_q`. Of a pair of 16 bytes, the bytes of `mask_q` are decided in E2.
+  // The operand is chosen in all bytes (a copy), in those of `takes_q` (values), or in those of `mask_q` if its pair wins.
   logic [63:0] keep_q, take_q;
-  logic [7:0] takes_d, takes_q, mask_d, mask_q;
-  logic is_better_q, is_equal_q, is_index2_q;
+  logic [7:0] takes_q, mask_d, mask_q;
+  logic is_better_q, is_equal_q, high_is_before_q, is_all_q, is_values_q, is_in_q, is_index2_q;
 
   always_comb begin
-    takes_d = '0;
-    mask_d  = '0;
-    if (is_copy_q) takes_d = '1;
-    else if (compares) begin
+    mask_d = '0;
+    if (compares) begin
       unique case (plan_q.layout)
-        PairIn:   if (is_better || (is_equal && high_is_before)) takes_d = bytes_of(plan_q.value.size) | 8'hf0;
+        PairIn:   mask_d = bytes_of(plan_q.value.size) | 8'hf0;
 `ifdef MUTANT_25
         PairOver: mask_d = '1;
 `else
         PairOver: mask_d = bytes_of(low_q.size);
 `endif
-        default:  takes_d = takes;
+        default:  ;
       endcase
     end
   end
 
   always_ff @(posedge clk_i) begin
-    keep_q        <= compares ? target_i : integer_result;
-    take_q        <= operand_i;
-    takes_q       <= takes_d;
-    mask_q        <= mask_d;
-    is_better_q   <= is_better;
-    is_equal_q    <= is_equal;
-    is_before_q_o <= is_before_o;
-    is_index2_q   <= is_index_q;
+    keep_q           <= compares ? target_i : integer_result;
+    take_q           <= operand_i;
+    takes_q          <= takes;
+    mask_q           <= mask_d;
+    is_better_q      <= is_better;
+    is_equal_q       <= is_equal;
+    high_is_before_q <= high_is_before;
+    is_all_q         <= is_copy_q;
+    is_values_q      <= compares && plan_q.layout == Values;
+    is_in_q          <= plan_q.layout == PairIn;
+    is_before_q_o    <= is_before_o;
+    is_index2_q      <= is_index_q;
   end
 
   // E2
 
   assign beats_o = is_better_q || (is_equal_q && partner_before_i);
 
+  logic in_beats, pair_beats;
+  assign in_beats = is_better_q || (is_equal_q && high_is_before_q);
+  assign pair_beats = is_in_q ? in_beats : is_index2_q ? partner_beats_i : beats_o;
+
   logic [7:0] chosen_q;
   logic [63:0] kept_q, taken_q;
   always_ff @(posedge clk_i) begin
-    chosen_q <= takes_q | (mask_q & {8{is_index2_q ? partner_beats_i : beats_o}});
+    chosen_q <= is_all_q ? '1 : is_values_q ? takes_q : mask_q & {8{pair_beats}};
     kept_q   <= keep_q;
     taken_q  <= take_q;
   end

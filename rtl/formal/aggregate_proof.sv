@@ -270,7 +270,7 @@ module aggregate_proof
   end
   always_comb begin
     cover (wrong_q && answer_valid && command2_q.kind == Result && is_own && answer.status == Ok && model_q.children == 8'd2 &&
-           !model_q.is_short && u_aggregate.u_engine.plan_q.is_long);
+           u_aggregate.u_engine.plan_q.is_long);
   end
 
 endmodule
