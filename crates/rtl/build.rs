@@ -104,7 +104,7 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
         "fast",
         "--x-initial",
         "unique",
-        "--noassert",
+        "--assert",
         "-Wno-fatal",
         "-Wno-lint",
     ]);

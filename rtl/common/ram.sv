@@ -68,6 +68,13 @@ module ram #(
     end
   end
 
+`ifdef VERILATOR
+  always_ff @(posedge clk_i) begin
+    if (Ports == 1 && ready_o) assert (!(read_i[0] && write[0]))
+      else $fatal(1, "ram: a read and a write meet at the one port of %m");
+  end
+`endif
+
   // The memory.
   logic [Ports-1:0][Width-1:0] memory_data;
   if (Ports == 2) begin : gen_two

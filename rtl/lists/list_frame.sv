@@ -17,6 +17,9 @@
 // 2. A message is accepted in an append's cycle 2 or later, so the bypass of the entry chains shows it the append's writes.
 // 3. An append beside a message that uses its entry up takes that entry's record, as it would behind it (the free list is a
 //    stack); the record's own writes are then the append's.
+// With banks of one port no append is beside a message: one is accepted when nothing is under way, and its writes take the cycles
+// 3 and 4. The first port's accesses of a cycle are then the only ones.
+//
 // 4. Accepted is accepted: nothing is undone. The banks' outputs keep the records that were read until the writes are made.
 
 module list_frame
@@ -27,6 +30,7 @@ module list_frame
     parameter int unsigned Buckets   = 512,
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
+    parameter int unsigned Ports     = 2,  // of the banks
     localparam int unsigned BucketW = $clog2(Buckets)
 ) (
     input logic clk_i,
@@ -84,6 +88,7 @@ module list_frame
     input  logic     sequencer_busy_i,
     output start_t   start_o,
     output logic     commit_o,         // writes of the frame are made in this cycle
+    output logic     idle_o,           // nothing is under way here
     output command_t message_o,        // while the sequencer delivers it
     output command_t other_o,          // while the sequencer carries it out
     output class_t   append_class_o,
@@ -250,18 +255,24 @@ module list_frame
   end
   // ---- What is accepted.
 
-  logic commit_message_q, commit_append_q, commit, only_class_q;
-  assign commit_o = commit;
+  logic commit_message_q, commit_append_q, commit_behind_q, commit, only_class_q;
   logic message_leaves, flight;
-  assign commit = commit_message_q || commit_append_q;
+  assign commit_o = commit;
+  assign idle_o   = !flight && !commit;
+  assign commit = commit_message_q || commit_append_q || commit_behind_q;
+  // With one port, what a message reads in its first cycles must not meet the writes of the command before: those of a message fall
+  // behind the read for one class.
+  logic one_port_free;
+  assign one_port_free = !append_valid_q && !commit && (!message_valid_q || (active_i & (active_i - 1'b1)) == '0);
   always_comb begin
     message_leaves = decide && message_done;
     flight = message_valid_q || append_valid_q || replay_q;
     message_accept = command_valid_i && ready_i && command_i.kind == Deliver && !sequencer_busy_i && !replay_q &&
-        (!message_valid_q || message_leaves) && (!append_valid_q || append_done);
+        (!message_valid_q || message_leaves) &&
+        (Ports == 2 ? !append_valid_q || append_done : one_port_free);
     append_accept = command_valid_i && ready_i && command_i.kind == Append && !sequencer_busy_i && !replay_q &&
         !append_valid_q && !commit && (free_valid_i || free_full_i) &&
-        (!message_valid_q || (stage2_q.valid && stage2_q.last));
+        (!message_valid_q || (Ports == 2 && stage2_q.valid && stage2_q.last));
     other_accept = command_valid_i && ready_i && (command_i.kind == Unlink || command_i.kind == Search) &&
         !sequencer_busy_i && !flight && !commit;
     replay = replay_q && !sequencer_busy_i && !commit && !message_valid_q &&
@@ -276,7 +287,7 @@ module list_frame
       if (!walks && best_valid) start_o.point = Known;
       else if (!walks) start_o.point = InOverflow;
       // With one class, the chain is the one whose head is shown.
-      else if (!walks_q && !best_valid && stage4_q.present && only_class_q) begin
+      else if (Ports == 2 && !walks_q && !best_valid && stage4_q.present && only_class_q) begin
         start_o.point  = Walk;
         start_o.bucket = index_t'(stage4_q.bucket);
       end
@@ -306,6 +317,7 @@ module list_frame
       searched_q       <= 1'b0;
       commit_message_q <= 1'b0;
       commit_append_q  <= 1'b0;
+      commit_behind_q  <= 1'b0;
       only_class_q     <= 1'b0;
     end else begin
       classes_left_q <= classes_left_d;
@@ -339,6 +351,7 @@ module list_frame
       if (append_accept) searched_q <= 1'b0;
       else if (append_resume_i) searched_q <= 1'b1;
       commit_append_q <= append_done;
+      commit_behind_q <= Ports == 1 && inserts;
     end
   end
 
@@ -408,6 +421,7 @@ module list_frame
     access_o = '0;
     // Reads of a chain for a message or an append that is not accepted do no harm.
     access_o.entry_chain  = '{valid: command_valid_i || continues, address: index_t'(issue_bucket)};
+    if (Ports == 1) access_o.entry_chain.valid = issue;
     access_o.records      = '{valid: stage2_q.valid && chain_i.head != '0, address: head};
     access_o.header_chain = '{valid: append_accept || replay, address: index_t'(append_header_bucket)};
     append_chain_o  = '{valid: append_accept || replay, address: index_t'(append_bucket)};
@@ -463,6 +477,25 @@ module list_frame
 `ifdef MUTANT_4
     access_o.entry_chain_write[0].valid = 1'b0;
 `endif
+
+    if (Ports == 1) begin
+      if (append_chain_o.valid) access_o.entry_chain = append_chain_o;
+      if (append_record_o.valid) access_o.records = append_record_o;
+      if (inserts) access_o.entry_chain_write[0] = access_o.entry_chain_write[1];
+      // The new record is written in the second cycle. What the first one used is still shown.
+      if (commit_behind_q) begin
+        access_o.k[0] = access_o.k[1];
+        access_o.a[0] = access_o.a[1];
+        access_o.b[0] = access_o.b[1];
+        access_o.k[0].valid = 1'b1;
+        access_o.a[0].valid = 1'b1;
+        access_o.b[0].valid = 1'b1;
+      end
+      access_o.k[1].valid = 1'b0;
+      access_o.a[1].valid = 1'b0;
+      access_o.b[1].valid = 1'b0;
+      access_o.entry_chain_write[1].valid = 1'b0;
+    end
   end
 
   assign free_take_o       = inserts && !takes_over && !reserved_q;
@@ -473,7 +506,7 @@ module list_frame
   assign discount_o       = frees || (commit_append_q && !inserts);
   assign discount_class_o = frees ? key_i.class_number : append_class_q;
   assign header_pattern_set_o = append_accept && !command_i.overflow && !has_headers_i;
-  assign sequence_next_o  = inserts;
+  assign sequence_next_o  = Ports == 1 ? commit_behind_q : inserts;
 
   // ---- Answers.
 

@@ -13,7 +13,9 @@
 // 1. Unexpected headers are on the list of their portal table entry in order of arrival (K), and on the chain of their key under
 //    one pattern, that of the last append before there were headers (B). A search by another pattern walks the arrival list.
 // 2. lists.sv writes the link of a record that is given back, in the first write to K of that cycle.
-// 3. What a command finds first decides: lowest sequence number among entries, oldest among headers.
+// 3. With banks of one port, states that make two writes to a bank, or read behind a write, take two cycles: the first port's writes,
+//    then the second's and the reads.
+// 4. What a command finds first decides: lowest sequence number among entries, oldest among headers.
 
 module list_sequencer
   import lists_pkg::*;
@@ -24,6 +26,7 @@ module list_sequencer
     parameter int unsigned Buckets   = 512,
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
+    parameter int unsigned Ports     = 2,  // of the banks
     localparam int unsigned BucketW = $clog2(Buckets)
 ) (
     input logic clk_i,
@@ -35,6 +38,7 @@ module list_sequencer
     input  command_t other_i,
     input  class_t   append_class_i,
     output logic     busy_o,
+    output logic     waits_o,  // for a free record; no record is shown that is needed
 
     output logic    answer_valid_o,
     output answer_t answer_o,
@@ -303,6 +307,16 @@ module list_sequencer
     return word;
   endfunction
 
+  // With one port a free record's link cannot be read later on, so a command that may need a record waits for it at its start.
+  logic waits;
+  assign waits = Ports == 1 &&
+      (delivers ? !header_valid_i && !header_full_i : other_i.kind == Append && !free_valid_i && !free_full_i);
+
+  // With one port: the state's second cycle.
+  logic twice, second_q;
+  assign twice = Ports == 1 &&
+      (state_q == Unchain || state_q == Own || state_q == Keep || state_q == DropLinks || state_q == DropOwn);
+
   tag_t tag;
   assign tag = delivers ? message_i.tag : other_i.tag;
 
@@ -395,9 +409,9 @@ module list_sequencer
         Idle: if (start_i.valid) state_d = Start;
 
 `ifdef MUTANT_9
-        Start: begin
+        Start: if (!waits) begin
 `else
-        Start: if (!frame_commit_i) begin
+        Start: if (!frame_commit_i && !waits) begin
 `endif
           left_d       = active_i;
           overflow_d   = point_q == InOverflow;
@@ -786,15 +800,46 @@ module list_sequencer
         default: state_d = Idle;
       endcase
     end
+
+    if (twice && !second_q) begin
+      state_d             = state_q;
+      index_d             = index_q;
+      reads               = 1'b0;
+      access_o.records.valid = 1'b0;
+      access_o.entry_chain.valid = 1'b0;
+      access_o.arrival.valid = 1'b0;
+      access_o.header_chain.valid = 1'b0;
+      access_o.k[1].valid = 1'b0;
+      access_o.a[1].valid = 1'b0;
+      access_o.b[1].valid = 1'b0;
+    end
+    if (twice && second_q) begin
+      free_give_o                         = 1'b0;
+      header_give_o                       = 1'b0;
+      header_take_o                       = 1'b0;
+      discount_o                          = 1'b0;
+      sequence_next_o                     = 1'b0;
+      access_o.k[0]                       = access_o.k[1];
+      access_o.a[0]                       = access_o.a[1];
+      access_o.b[0]                       = access_o.b[1];
+      access_o.k[1].valid                 = 1'b0;
+      access_o.a[1].valid                 = 1'b0;
+      access_o.b[1].valid                 = 1'b0;
+      access_o.entry_chain_write[0].valid = 1'b0;
+      access_o.arrival_write.valid        = 1'b0;
+      access_o.header_chain_write.valid   = 1'b0;
+    end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      state_q <= Idle;
-      wait_q  <= 1'b0;
+      state_q  <= Idle;
+      wait_q   <= 1'b0;
+      second_q <= 1'b0;
     end else begin
-      state_q <= state_d;
-      wait_q  <= reads;
+      state_q  <= state_d;
+      wait_q   <= reads;
+      second_q <= twice && !wait_q && !second_q;
     end
   end
   always_ff @(posedge clk_i) begin
@@ -836,6 +881,7 @@ module list_sequencer
   end
 
   assign busy_o = state_q != Idle;
+  assign waits_o = state_q == Start && waits;
   assign retire_tag_o = tag;
   assign append_offset_o = offset_q;
   assign append_reserved_o = reserved_q;

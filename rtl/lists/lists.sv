@@ -8,7 +8,8 @@
 //
 //   Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c
 //   Append    3 cycles, if no unexpected header can match
-//   both      a message every 4 cycles, with an append beside each
+//   both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a message and an append
+//             every 11
 //
 // Here are the banks, the free lists and the class table; list_frame.sv and list_sequencer.sv use them in turn.
 
@@ -21,6 +22,7 @@ module lists
     parameter int unsigned Buckets   = 512,  // a power of two, 2 to 65,536
     parameter bit          KeySource = 0,    // 1: the seed's hash key, the source alone
     parameter bit          HashCrc   = 0,    // 1: hash by CRC-32C instead of exclusive or
+    parameter int unsigned Ports     = 2,    // of the banks: 2 to read and 2 to write, or 1 for both
     parameter bit          Trace     = 1     // 1: `trace_o` shows what is written; for simulation only
 ) (
     input logic clk_i,
@@ -39,6 +41,7 @@ module lists
   localparam int unsigned Pool = Entries + Headers;
   if (Entries < 2 || Headers < 2 || Pool > 32768)
     $error("lists: Entries is %0d and Headers %0d: at least 2 each, and 32,768 together", Entries, Headers);
+  if (Ports != 1 && Ports != 2) $error("lists: Ports is %0d, and may be 1 or 2", Ports);
   if (SourceW != 32 || LengthW != 32) $error("lists: K, A and B have room for sources and lengths of 32 bits");
 
   localparam int unsigned PoolW = $clog2(Pool);
@@ -48,7 +51,7 @@ module lists
   // ---- The two parts that use the banks.
 
   access_t frame_access, sequencer_access;
-  logic sequencer_busy, frame_commit;
+  logic sequencer_busy, sequencer_waits, frame_commit, frame_idle;
   start_t start;
   command_t message, other;
   class_t append_class_held;
@@ -59,8 +62,9 @@ module lists
 
   key_t key;
   logic [255:0] a, b;
-  logic [1:0][255:0] a_data;
-  chain_t [1:0] entry_chains;
+  // With one port, the one is both.
+  logic [Ports-1:0][255:0] a_data;
+  chain_t [Ports-1:0] entry_chains;
   chain_t header_chain, arrival;
 
   logic frame_answer_valid, sequencer_answer_valid;
@@ -119,7 +123,8 @@ module lists
       .Entries(Entries),
       .Buckets(Buckets),
       .KeySource(KeySource),
-      .HashCrc(HashCrc)
+      .HashCrc(HashCrc),
+      .Ports(Ports)
   ) u_frame (
       .clk_i,
       .rst_ni,
@@ -140,9 +145,9 @@ module lists
       .a_i(a),
       .b_i(b),
       .chain_i(entry_chains[0]),
-      .append_chain_i(entry_chains[1]),
+      .append_chain_i(entry_chains[Ports-1]),
       .header_chain_i(header_chain),
-      .append_record_i(a_data[1]),
+      .append_record_i(a_data[Ports-1]),
       .free_valid_i(free_valid),
       .free_full_i(free_full),
       .free_index_i(free_index),
@@ -164,6 +169,7 @@ module lists
       .sequencer_busy_i(sequencer_busy),
       .start_o(start),
       .commit_o(frame_commit),
+      .idle_o(frame_idle),
       .message_o(message),
       .other_o(other),
       .append_class_o(append_class_held),
@@ -179,7 +185,8 @@ module lists
       .Headers(Headers),
       .Buckets(Buckets),
       .KeySource(KeySource),
-      .HashCrc(HashCrc)
+      .HashCrc(HashCrc),
+      .Ports(Ports)
   ) u_sequencer (
       .clk_i,
       .rst_ni,
@@ -189,6 +196,7 @@ module lists
       .other_i(other),
       .append_class_i(append_class_held),
       .busy_o(sequencer_busy),
+      .waits_o(sequencer_waits),
       .answer_valid_o(sequencer_answer_valid),
       .answer_o(sequencer_answer),
       .plan_o(sequencer_plan),
@@ -241,14 +249,26 @@ module lists
       .discount_class_i(frame_discount ? frame_discount_class : sequencer_discount_class)
   );
 
+  // ---- Reads of the part whose turn it is.
+
+  read_t records, entry_chain_read, header_chain_read, arrival_read;
+  always_comb begin
+    records           = sequencer_busy ? sequencer_access.records : frame_access.records;
+    entry_chain_read  = sequencer_busy ? sequencer_access.entry_chain : frame_access.entry_chain;
+    header_chain_read = sequencer_busy ? sequencer_access.header_chain : frame_access.header_chain;
+    arrival_read      = sequencer_access.arrival;
+  end
+
   // ---- Free records. Their links are read by the second read port of K, one at a time.
 
   logic entry_refill, header_refill, refill_header_q, refill_header_d;
   logic [1:0] refill_q;  // a read of the last cycle, and of the one before
   index_t entry_refill_address, header_refill_address;
   logic refill_free, refill_entry, refill_header;
-  key_t [1:0] k_data;
-  assign refill_free = ready && refill_q == '0;
+  key_t [Ports-1:0] k_data;
+  // With one port the read must not replace a record that is shown and needed.
+  assign refill_free = ready && refill_q == '0 &&
+      (Ports == 2 || (frame_idle && !records.valid && (!sequencer_busy || sequencer_waits)));
   assign refill_entry = refill_free && entry_refill;
   assign refill_header = refill_free && header_refill && !entry_refill;
   assign refill_header_d = refill_header;
@@ -278,7 +298,7 @@ module lists
       .refill_address_o(entry_refill_address),
       .refill_grant_i  (refill_entry),
       .refill_valid_i  (refill_q[1] && !refill_header_q),
-      .refill_link_i   (k_data[1].next)
+      .refill_link_i   (k_data[Ports-1].next)
   );
   free_list #(
       .Records(Headers)
@@ -296,18 +316,10 @@ module lists
       .refill_address_o(header_refill_address),
       .refill_grant_i  (refill_header),
       .refill_valid_i  (refill_q[1] && refill_header_q),
-      .refill_link_i   (k_data[1].next)
+      .refill_link_i   (k_data[Ports-1].next)
   );
 
   // ---- Banks.
-
-  read_t records, entry_chain_read, header_chain_read, arrival_read;
-  always_comb begin
-    records           = sequencer_busy ? sequencer_access.records : frame_access.records;
-    entry_chain_read  = sequencer_busy ? sequencer_access.entry_chain : frame_access.entry_chain;
-    header_chain_read = sequencer_busy ? sequencer_access.header_chain : frame_access.header_chain;
-    arrival_read      = sequencer_access.arrival;
-  end
 
   key_t given;
   bank_write_t [1:0] k_write, a_write, b_write;
@@ -327,8 +339,8 @@ module lists
     if (frame_give || sequencer_give || header_give) k_write[0].data = given;
   end
 
-  logic [1:0][255:0] k_old, k_new, a_old, a_new, b_old, b_new, b_data;
-  logic [1:0][31:0] entry_old, entry_new;
+  logic [Ports-1:0][255:0] k_old, k_new, a_old, a_new, b_old, b_new, b_data;
+  logic [Ports-1:0][31:0] entry_old, entry_new;
   logic [31:0] header_old, header_new, arrival_old, arrival_new;
 
   assign key = k_data[0];
@@ -338,7 +350,18 @@ module lists
   index_t refill_address;
   assign refill_address = refill_entry ? entry_refill_address : header_refill_address + index_t'(Entries);
 
+  logic [1:0] k_read;
+  logic [1:0][PoolW-1:0] k_read_address;
+  always_comb begin
+    k_read         = {refill_entry || refill_header, records.valid};
+    k_read_address = {PoolW'(refill_address), PoolW'(records.address)};
+    if (Ports == 1 && k_read[1]) begin
+      k_read[0]         = 1'b1;
+      k_read_address[0] = k_read_address[1];
+    end
+  end
   ram #(
+      .Ports(Ports),
       .Words(Pool),
       .Width(256),
       .Trace(Trace)
@@ -346,17 +369,18 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_k),
-      .read_i         ({refill_entry || refill_header, records.valid}),
-      .read_address_i ({PoolW'(refill_address), PoolW'(records.address)}),
+      .read_i         (k_read[Ports-1:0]),
+      .read_address_i (k_read_address[Ports-1:0]),
       .read_data_o    (k_data),
-      .write_i        ({k_write[1].valid, k_write[0].valid}),
-      .write_address_i({PoolW'(k_write[1].address), PoolW'(k_write[0].address)}),
-      .write_lanes_i  ({k_write[1].lanes, k_write[0].lanes}),
-      .write_data_i   ({k_write[1].data, k_write[0].data}),
+      .write_i        (Ports'({k_write[1].valid, k_write[0].valid})),
+      .write_address_i((Ports * PoolW)'({PoolW'(k_write[1].address), PoolW'(k_write[0].address)})),
+      .write_lanes_i  ((Ports * 16)'({k_write[1].lanes, k_write[0].lanes})),
+      .write_data_i   ((Ports * 256)'({k_write[1].data, k_write[0].data})),
       .old_data_o     (k_old),
       .new_data_o     (k_new)
   );
   ram #(
+      .Ports(Ports),
       .Words(Pool),
       .Width(256),
       .Trace(Trace)
@@ -364,17 +388,18 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_a),
-      .read_i         ({append_record.valid, records.valid}),
-      .read_address_i ({PoolW'(append_record.address), PoolW'(records.address)}),
+      .read_i         (Ports'({append_record.valid, records.valid})),
+      .read_address_i ((Ports * PoolW)'({PoolW'(append_record.address), PoolW'(records.address)})),
       .read_data_o    (a_data),
-      .write_i        ({a_write[1].valid, a_write[0].valid}),
-      .write_address_i({PoolW'(a_write[1].address), PoolW'(a_write[0].address)}),
-      .write_lanes_i  ({a_write[1].lanes, a_write[0].lanes}),
-      .write_data_i   ({a_write[1].data, a_write[0].data}),
+      .write_i        (Ports'({a_write[1].valid, a_write[0].valid})),
+      .write_address_i((Ports * PoolW)'({PoolW'(a_write[1].address), PoolW'(a_write[0].address)})),
+      .write_lanes_i  ((Ports * 16)'({a_write[1].lanes, a_write[0].lanes})),
+      .write_data_i   ((Ports * 256)'({a_write[1].data, a_write[0].data})),
       .old_data_o     (a_old),
       .new_data_o     (a_new)
   );
   ram #(
+      .Ports(Ports),
       .Words(Pool),
       .Width(256),
       .Trace(Trace)
@@ -382,18 +407,19 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_b),
-      .read_i         ({1'b0, records.valid}),
-      .read_address_i ({PoolW'(0), PoolW'(records.address)}),
+      .read_i         (Ports'({1'b0, records.valid})),
+      .read_address_i ((Ports * PoolW)'({PoolW'(0), PoolW'(records.address)})),
       .read_data_o    (b_data),
-      .write_i        ({b_write[1].valid, b_write[0].valid}),
-      .write_address_i({PoolW'(b_write[1].address), PoolW'(b_write[0].address)}),
-      .write_lanes_i  ({b_write[1].lanes, b_write[0].lanes}),
-      .write_data_i   ({b_write[1].data, b_write[0].data}),
+      .write_i        (Ports'({b_write[1].valid, b_write[0].valid})),
+      .write_address_i((Ports * PoolW)'({PoolW'(b_write[1].address), PoolW'(b_write[0].address)})),
+      .write_lanes_i  ((Ports * 16)'({b_write[1].lanes, b_write[0].lanes})),
+      .write_data_i   ((Ports * 256)'({b_write[1].data, b_write[0].data})),
       .old_data_o     (b_old),
       .new_data_o     (b_new)
   );
   // A message reads its chain in the cycle before, or the cycle of, the last frame's writes.
   ram #(
+      .Ports(Ports),
       .Words (Buckets),
       .Width (32),
 `ifdef MUTANT_1
@@ -406,13 +432,13 @@ module lists
       .clk_i,
       .rst_ni,
       .ready_o        (ready_entry),
-      .read_i         ({append_chain.valid, entry_chain_read.valid}),
-      .read_address_i ({BucketW'(append_chain.address), BucketW'(entry_chain_read.address)}),
+      .read_i         (Ports'({append_chain.valid, entry_chain_read.valid})),
+      .read_address_i ((Ports * BucketW)'({BucketW'(append_chain.address), BucketW'(entry_chain_read.address)})),
       .read_data_o    (entry_chains),
-      .write_i        ({entry_write[1].valid, entry_write[0].valid}),
-      .write_address_i({BucketW'(entry_write[1].address), BucketW'(entry_write[0].address)}),
-      .write_lanes_i  ({entry_write[1].lanes, entry_write[0].lanes}),
-      .write_data_i   ({entry_write[1].data, entry_write[0].data}),
+      .write_i        (Ports'({entry_write[1].valid, entry_write[0].valid})),
+      .write_address_i((Ports * BucketW)'({BucketW'(entry_write[1].address), BucketW'(entry_write[0].address)})),
+      .write_lanes_i  ((Ports * 2)'({entry_write[1].lanes, entry_write[0].lanes})),
+      .write_data_i   ((Ports * 32)'({entry_write[1].data, entry_write[0].data})),
       .old_data_o     (entry_old),
       .new_data_o     (entry_new)
   );
@@ -466,7 +492,7 @@ module lists
     if (Trace) begin
       trace_o.retire_valid = frame_retire || sequencer_retire;
       if (trace_o.retire_valid) trace_o.retire_tag = frame_retire ? frame_retire_tag : sequencer_retire_tag;
-      for (int port = 0; port < 2; port++) begin
+      for (int port = 0; port < int'(Ports); port++) begin
         if (k_write[port].valid)
           trace_o.write[port] = shown(BankK, k_write[port].address, k_write[port].tag, k_old[port], k_new[port]);
         if (a_write[port].valid)

@@ -168,8 +168,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_histories_agree(ops in proptest::collection::vec((op(), gap()), 1..60)) {
-        if let Some(mut both) = lockstep("lists_tiny", TINY, 2) {
+    fn random_histories_agree(
+        unit in proptest::sample::select(&["lists_tiny", "lists_one_port_tiny"][..]),
+        ops in proptest::collection::vec((op(), gap()), 1..60),
+    ) {
+        if let Some(mut both) = lockstep(unit, TINY, 2) {
             if let Err(difference) = run_all(&mut both, &commands(TINY, &ops)) {
                 prop_assert!(false, "{}", difference);
             }
@@ -234,6 +237,23 @@ fn a_message_and_an_append_every_four_cycles() {
     for pair in timings.chunks(2).collect::<Vec<_>>().windows(2).skip(1) {
         assert_eq!(pair[1][0].accepted - pair[0][0].accepted, 4);
         assert_eq!((pair[0][0].answered - pair[0][0].accepted, pair[0][1].answered - pair[0][1].accepted), (4, 3));
+    }
+    both.drain().unwrap();
+}
+
+/// With banks of one port, cycles between messages alone, and between pairs of a message and an append.
+#[test]
+fn banks_with_one_port_take_a_message_every_four_cycles_and_a_pair_every_eleven() {
+    let Some(mut both) = lockstep("lists_one_port", DEFAULT, 4) else { return };
+    both.run(&(0..128).map(|tag| receive(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
+    both.run(&(0..64).map(|tag| put(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
+    for pair in both.timings()[128..].windows(2) {
+        assert_eq!((pair[1].accepted - pair[0].accepted, pair[0].answered - pair[0].accepted), (4, 4));
+    }
+    let stream: Vec<Command> = (64..1000).flat_map(|tag| [put(tag, 1), receive(tag + 64, 1)]).collect();
+    both.run(&stream, 20).unwrap();
+    for pair in both.timings()[192..].chunks(2).collect::<Vec<_>>().windows(2) {
+        assert_eq!(pair[1][0].accepted - pair[0][0].accepted, 11);
     }
     both.drain().unwrap();
 }
