@@ -257,3 +257,22 @@ fn banks_with_one_port_take_a_message_every_four_cycles_and_a_pair_every_eleven(
     }
     both.drain().unwrap();
 }
+
+/// Cycles of a match that is the last of its chain; the tags differ and fall into one bucket.
+#[test]
+fn a_walk_takes_two_cycles_a_link() {
+    for (unit, behind_the_head) in [("lists", 7), ("lists_one_port", 12)] {
+        let Some(mut both) = lockstep(unit, DEFAULT, 4) else { return };
+        // Tags whose two pieces of 9 bits cancel.
+        let tags: Vec<u64> = (0..16).map(|piece| piece << 9 | piece).collect();
+        for &tag in &tags {
+            both.run(&[receive(tag, 1)], 20).unwrap();
+        }
+        for link in (1..=16).rev() {
+            both.run(&[put(tags[link - 1], 1)], 100).unwrap();
+            let expected = if link == 1 { 4 } else { behind_the_head + 2 * link as u32 };
+            assert_eq!(latencies(&both, 1), [expected], "{unit}, link {link}");
+        }
+        both.drain().unwrap();
+    }
+}
