@@ -257,6 +257,7 @@ module list_frame
 
   logic commit_message_q, commit_append_q, commit_behind_q, commit, only_class_q;
   logic message_leaves, flight;
+  logic frees, inserts;  // in the cycle of the writes: an entry is used up, one is linked
   assign commit_o = commit;
   assign idle_o   = !flight && !commit;
   assign commit = commit_message_q || commit_append_q || commit_behind_q;
@@ -388,7 +389,7 @@ module list_frame
 
   // ---- Reads and writes.
 
-  logic frees, inserts, takes_over, same_chain, alone, is_first;
+  logic takes_over, same_chain, alone, is_first;
   index_t new_index, tail, next_head;
   key_t freed_key, new_key;
   entry_a_t freed_a, new_a;
