@@ -97,17 +97,7 @@ fn netlists() -> Option<PathBuf> {
 fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     let _ = fs::remove_dir_all(folder);
     let mut command = Command::new("verilator");
-    command.args([
-        "--cc",
-        "-O3",
-        "--x-assign",
-        "fast",
-        "--x-initial",
-        "unique",
-        "--assert",
-        "-Wno-fatal",
-        "-Wno-lint",
-    ]);
+    command.args(["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert", "-Wno-fatal", "-Wno-lint"]);
     command.arg("--prefix").arg(format!("V{}", unit.name)).arg("--top-module").arg("harness").arg("--Mdir").arg(folder);
     command.arg("-y").arg(rtl.join("common")).arg("-y").arg(rtl.join(&unit.folder));
     for define in env::var("SELVEDGE_RTL_DEFINES").unwrap_or_default().split_whitespace() {

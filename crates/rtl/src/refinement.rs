@@ -5,6 +5,8 @@
 use std::fmt::Write as _;
 
 use crate::bits::Field;
+use crate::counters::words::{body, c0, c1, t0};
+use crate::descriptors::{m0, m1};
 use crate::lists::{chain, entry_a, entry_b, header_a, header_b, key};
 
 /// How a field of a record is held against the RTL.
@@ -116,14 +118,93 @@ pub const RECORDS: &[Record] = &[
             ("chains", "TAIL", "complement of the last record"),
         ],
     },
+    Record {
+        name: "CounterBook",
+        address: "its index",
+        words: &[("C0", c0::FIELDS), ("C1", c1::FIELDS)],
+        fields: &[
+            ("slot", In(&[("C1", "STATUS"), ("C1", "GENERATION")])),
+            ("next_free", Not("derived: in HEAD of a free counter")),
+            ("success", In(&[("C0", "SUCCESS")])),
+            ("failure", In(&[("C0", "FAILURE")])),
+            ("threshold_next", In(&[("C1", "THRESHOLD_NEXT")])),
+            ("armed_head", In(&[("C1", "HEAD")])),
+            ("armed_tail", In(&[("C1", "TAIL")])),
+            ("lanes_when_armed", Not("no lanes: always 0")),
+            ("lane_owners", Not("no lanes: always 0")),
+        ],
+        own: &[],
+    },
+    Record {
+        name: "Triggered",
+        address: "its index",
+        words: &[("T0", t0::FIELDS), ("T1 and T2", body::FIELDS)],
+        fields: &[
+            ("slot", In(&[("T0", "STATUS"), ("T0", "GENERATION")])),
+            ("counter", In(&[("T0", "COUNTER")])),
+            ("threshold", In(&[("T0", "THRESHOLD")])),
+            ("next", In(&[("T0", "NEXT")])),
+            ("prev", In(&[("T0", "PREV")])),
+            ("object", In(&[("T0", "OBJECT")])),
+            ("list", Not("of appends, which leave as they came")),
+            ("sequence", Not("the order among equal thresholds is the order of the list")),
+            ("executor", Not("of homes")),
+            ("success", Not("in MATCH_BITS of an operation on a counter")),
+            ("failure", Not("in HEADER_DATA of an operation on a counter")),
+            ("command", In(COMMAND)),
+            ("reserved", Not("always 0")),
+        ],
+        own: &[("T0", "SPARE", "0"), ("T0", "VARIANT", "which side it is, which list"), ("T1 and T2", "SPARE", "0")],
+    },
+    Record {
+        name: "Descriptor",
+        address: "its index",
+        words: &[("M0", m0::FIELDS), ("M1", m1::FIELDS)],
+        fields: &[
+            ("slot", In(&[("M0", "STATUS"), ("M0", "GENERATION")])),
+            ("next_free", In(&[("M1", "LINK")])),
+            ("start", In(&[("M0", "START")])),
+            ("length", In(&[("M0", "LENGTH")])),
+            ("options", In(&[("M1", "OPTIONS")])),
+            ("queue", In(&[("M1", "EVENTS")])),
+            ("counter", In(&[("M1", "COUNTER")])),
+            ("iov", Not("I/O vectors are refused")),
+            ("iov_count", Not("I/O vectors are refused")),
+            ("reserved", Not("always 0")),
+            ("reserved2", Not("always 0")),
+        ],
+        own: &[("M1", "SPARE", "0")],
+    },
+];
+
+/// Where the command of a triggered operation is.
+const COMMAND: &[(&str, &str)] = &[
+    ("T0", "KIND"),
+    ("T1 and T2", "TARGET"),
+    ("T1 and T2", "INITIATOR"),
+    ("T1 and T2", "UID"),
+    ("T1 and T2", "REMOTE_OFFSET"),
+    ("T1 and T2", "LENGTH"),
+    ("T1 and T2", "EVENTS"),
+    ("T1 and T2", "COUNTER"),
+    ("T1 and T2", "OPTIONS"),
+    ("T1 and T2", "PORTAL"),
+    ("T1 and T2", "ACK"),
+    ("T1 and T2", "OPERATION"),
+    ("T1 and T2", "DATATYPE"),
+    ("T1 and T2", "START"),
+    ("T1 and T2", "USER_PTR"),
+    ("T1 and T2", "HEADER_DATA"),
+    ("T1 and T2", "MATCH_BITS"),
 ];
 
 /// The text of `rtl/REFINEMENT.md`.
 pub fn page() -> String {
     let mut text = String::from(
         "# Refinement map\n\nMade from `crates/rtl/src/refinement.rs`. Which bits of which word of SRAM stand for which field of a \
-         record of `nic` (`crates/nic/src/tables.rs`). Those that are *equal* are compared when a command retires, of all records \
-         that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are those of `lists_pkg.sv`.\n",
+         record of `nic` (`crates/nic/src/tables.rs`, `signals.rs`). Those that are *equal* are compared when a command retires, of all records \
+         that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are those of `lists_pkg.sv`, `counters_pkg.sv` and `descriptors_pkg.sv`. \
+         The allocator's word holds nodes, each the byte of `Buddy` in 6 bits; the arithmetic has no records.\n",
     );
     for record in RECORDS {
         let _ = write!(

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use selvedge_nic::tables::{Bucket, Entry, Header};
+use selvedge_nic::signals::Descriptor;
+use selvedge_nic::tables::{Bucket, CounterBook, Entry, Header, Triggered};
 use selvedge_rtl::refinement::{Held, RECORDS, page};
 
 /// The names of all fields of a struct: one that is missing does not compile.
@@ -65,6 +66,45 @@ fn every_field_has_its_place() {
             token,
         }),
         fields_of!(Bucket { head, tail }),
+        fields_of!(CounterBook {
+            slot,
+            next_free,
+            success,
+            failure,
+            threshold_next,
+            armed_head,
+            armed_tail,
+            lanes_when_armed,
+            lane_owners,
+        }),
+        fields_of!(Triggered {
+            slot,
+            counter,
+            threshold,
+            next,
+            prev,
+            object,
+            list,
+            sequence,
+            executor,
+            success,
+            failure,
+            command,
+            reserved,
+        }),
+        fields_of!(Descriptor {
+            slot,
+            next_free,
+            start,
+            length,
+            options,
+            queue,
+            counter,
+            iov,
+            iov_count,
+            reserved,
+            reserved2,
+        }),
     ];
     assert_eq!(RECORDS.len(), all.len());
     for (record, (name, fields)) in RECORDS.iter().zip(all) {
