@@ -41,7 +41,7 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/fi_trigger.h>
 
-enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 10000, CASE_S = 30 };
+enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 10000, CASE_S = 60 };
 
 #define OUR_PROVIDER "selvedge"
 
