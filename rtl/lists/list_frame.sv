@@ -17,10 +17,9 @@
 // 2. A message is accepted in an append's cycle 2 or later, so the bypass of the entry chains shows it the append's writes.
 // 3. An append beside a message that uses its entry up takes that entry's record, as it would behind it (the free list is a
 //    stack); the record's own writes are then the append's.
-// With banks of one port no append is beside a message: one is accepted when nothing is under way, and its writes take the cycles
-// 3 and 4. The first port's accesses of a cycle are then the only ones.
-//
-// 4. Accepted is accepted: nothing is undone. The banks' outputs keep the records that were read until the writes are made.
+// 4. With banks of one port no append is beside a message: one is accepted when nothing is under way, and its writes take the cycles
+//    3 and 4. The first port's accesses of a cycle are then the only ones.
+// 5. Accepted is accepted: nothing is undone. The banks' outputs keep the records that were read until the writes are made.
 
 module list_frame
   import lists_pkg::*;
@@ -253,6 +252,7 @@ module list_frame
     append_done = append_decides && append_clear && (!message_valid_q || message_done);
 `endif
   end
+
   // ---- What is accepted.
 
   logic commit_message_q, commit_append_q, commit_behind_q, commit, only_class_q;
