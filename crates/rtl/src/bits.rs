@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packed structs of SystemVerilog as words of 32 bits.
 //!
-//! The first field of a packed struct has its highest bits. [`layout!`] declares a struct as SystemVerilog does and numbers its
+//! The first field of a packed struct has its highest bits. [`layout!`](crate::layout) declares a struct as SystemVerilog does and numbers its
 //! bits from the lowest.
 
 /// A field of a packed struct: its lowest bit, and how many bits it has (1 to 64; wider ones are taken in parts).
