@@ -3,7 +3,7 @@
 //! node at each place of the tree.
 //!
 //! A node of order `k` and number `i` covers the blocks from `i << k` on. In the bank it is in a word of row `k / 4`
-//! ([`place_of`]); in `Buddy` it is a byte. The bank has rows of four orders, so its tree may be higher than that of `Buddy`: the
+//! (`place_of`); in `Buddy` it is a byte. The bank has rows of four orders, so its tree may be higher than that of `Buddy`: the
 //! nodes above have the size of their left child.
 //!
 //! 1. After each command, the nodes that either side wrote are the same. After [`Lockstep::check_all`], all are, and the words
