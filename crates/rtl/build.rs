@@ -47,6 +47,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", netlists.display());
     }
     println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_FOLDERS");
+    println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_LARGE");
     println!("cargo:rustc-check-cfg=cfg(verilated)");
 
     let text = fs::read_to_string(rtl.join("units.toml")).expect("rtl/units.toml is readable");
