@@ -22,6 +22,37 @@ package pac_pkg;
   typedef logic [ReferenceW-1:0] reference_t;
   parameter reference_t NoReference = '1;
 
+  // Bits of the index in references to a table with so many records.
+  function automatic int unsigned index_bits(int unsigned records);
+    return records <= 1 ? 1 : unsigned'($clog2(records));
+  endfunction
+
+  // A generation as references hold it: what is above the index, of which slots keep 24 bits.
+  function automatic generation_t generation_of(reference_t reference, int unsigned records);
+    return 24'(reference >> index_bits(records));
+  endfunction
+
+  function automatic index_t index_of(reference_t reference, int unsigned records);
+    return index_t'(reference & ((27'd1 << index_bits(records)) - 27'd1));
+  endfunction
+
+  function automatic reference_t reference_to(index_t index, generation_t generation, int unsigned records);
+    return (27'(generation) << index_bits(records)) | 27'(index);
+  endfunction
+
+  // The generation that follows: the one of all ones is left out, so that no reference reads as NoReference.
+  function automatic generation_t next_generation(generation_t generation, int unsigned records);
+    int unsigned bits;
+    generation_t last;
+    bits = ReferenceW - index_bits(records);
+    last = bits >= 24 ? 24'hff_fffe : 24'((25'd1 << bits) - 25'd2);
+`ifdef MUTANT_11
+    return generation;
+`else
+    return generation >= last ? 24'd0 : generation + 24'd1;
+`endif
+  endfunction
+
   // The link of a free record is relative, so that cleared records are a free list, each linked to the one behind it.
   function automatic index_t free_link(index_t index, index_t next);
     return next - index - 1'b1;

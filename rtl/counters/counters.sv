@@ -130,11 +130,7 @@ module counters
 
   // A counter that is freed: the second command's.
   generation_t freed_generation;
-`ifdef MUTANT_11
-  assign freed_generation = c1.generation;
-`else
   assign freed_generation = next_generation(c1.generation, Counters);
-`endif
 
   // The pipeline moves, or keeps what is in it.
   always_comb begin

@@ -129,11 +129,7 @@ module descriptors
   assign live = index_of(second_q.descriptor, Descriptors) < index_t'(Descriptors) && m0.status == Live &&
                 m0.generation == generation_of(second_q.descriptor, Descriptors);
   assign release_it = second_valid_q && second_q.operation == Release && live;
-`ifdef MUTANT_11
-  assign freed_generation = m0.generation;
-`else
   assign freed_generation = next_generation(m0.generation, Descriptors);
-`endif
 
   logic slot_read, slot_grant, read, m_read;
   address_t read_address;

@@ -98,9 +98,8 @@ module list_frame
     input  logic     append_over_i     // the append in hand is done
 );
 
-  localparam int unsigned IndexMax = Entries - 1;
   function automatic logic is_entry(index_t index);
-    return index <= index_t'(IndexMax);
+    return index < index_t'(Entries);
   endfunction
 
   command_t message_q, other_q;
@@ -139,14 +138,10 @@ module list_frame
   assign issue_from    = continues ? classes_left_q : active_i;
   assign issue_message = continues ? message_q : command_i;
   always_comb begin
-    issue_class = '0;
-    for (int number = int'(Classes); number >= 0; number--) if (issue_from[number]) issue_class = class_t'(number);
+    issue_class = lowest_class(issue_from);
     classes_left_d = issue_from & ~((Classes + 1)'(1) << issue_class);
     if (!issue) classes_left_d = '0;
-    issue_pattern = '1;
-    for (int number = 0; number < int'(Classes); number++) begin
-      if (issue_class == class_t'(number)) issue_pattern = pattern_i[number];
-    end
+    issue_pattern = pattern_of(pattern_i, issue_class);
   end
 
   list_hash #(
@@ -396,28 +391,6 @@ module list_frame
   entry_b_t new_b;
   assign next_head = is_entry(key_i.next) ? ~key_i.next : '0;
 
-  function automatic logic [255:0] next_word(index_t index);
-    key_t word;
-    word = '0;
-    word.next = index;
-    return word;
-  endfunction
-
-  // References of entries have the index in their low bits, and the rest of 27 bits for the generation.
-  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
-  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
-  function automatic generation_t next_generation(generation_t generation);
-`ifdef MUTANT_11
-    return generation;
-`else
-    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
-`endif
-  endfunction
-  function automatic reference_t reference_of(index_t index, generation_t generation);
-    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
-  endfunction
-
-
   always_comb begin
     access_o = '0;
     // Reads of a chain for a message or an append that is not accepted do no harm.
@@ -442,7 +415,7 @@ module list_frame
     freed_key = key_i;
     freed_key.status = Free;  // lists.sv writes the link
     freed_a = a_i;
-    freed_a.generation = next_generation(a_i.generation);
+    freed_a.generation = next_generation(a_i.generation, Entries);
     if (!frees) freed_a.local_offset = a_i.local_offset + mlength_of(effect_q);
     new_key = '{sequence_number: sequence_i, length: other_q.length, prev: tail, next: None, options: other_q.options,
                 portal: other_q.portal, status: other_q.overflow ? Overflow : Priority, class_number: append_class_q,
@@ -456,7 +429,7 @@ module list_frame
       access_o.k[0] = '{valid: 1'b1, address: commit_index_q, lanes: LanesStatus | LaneNext, data: freed_key,
                         tag: commit_tag_q};
     end else if (inserts && !is_first) begin
-      access_o.k[0] = '{valid: 1'b1, address: tail, lanes: LaneNext, data: next_word(new_index), tag: other_q.tag};
+      access_o.k[0] = '{valid: 1'b1, address: tail, lanes: LaneNext, data: word_next(new_index), tag: other_q.tag};
     end
     access_o.k[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_key, tag: other_q.tag};
     access_o.a[0] = '{valid: commit_message_q && !takes_over && (frees || key_i.options[ManageLocal]),
@@ -514,11 +487,11 @@ module list_frame
   always_comb begin
     answer_valid_o = message_done || commit_append_q;
     answer_o = '{tag: message_q.tag, status: admitted, last: 1'b1, overflow: 1'b0, index: best_index,
-                 entry_reference: reference_of(best_index, a_i.generation), key: key_i, a: a_i, b: b_i};
+                 entry_reference: reference_to(best_index, a_i.generation, Entries), key: key_i, a: a_i, b: b_i};
     if (commit_append_q) begin
       answer_o = '{tag: other_q.tag, status: inserts ? Linked : EntriesFull, last: 1'b1,
                    overflow: other_q.overflow, index: new_index,
-                   entry_reference: reference_of(new_index, new_a.generation), key: new_key, a: new_a, b: new_b};
+                   entry_reference: reference_to(new_index, new_a.generation, Entries), key: new_key, a: new_a, b: new_b};
     end
     plan_o = '0;
     if (commit_message_q) begin

@@ -123,19 +123,6 @@ module list_sequencer
     return index >= HeaderBase && index < index_t'(Entries + Headers);
   endfunction
 
-  localparam int unsigned ReferenceIndexW = Entries <= 2 ? 1 : $clog2(Entries);
-  localparam int unsigned GenerationW = ReferenceW - ReferenceIndexW > 24 ? 24 : ReferenceW - ReferenceIndexW;
-  function automatic generation_t next_generation(generation_t generation);
-`ifdef MUTANT_11
-    return generation;
-`else
-    return generation == generation_t'((1 << GenerationW) - 2) ? '0 : generation + 1'b1;
-`endif
-  endfunction
-  function automatic reference_t reference_of(index_t index, generation_t generation);
-    return reference_t'(generation) << ReferenceIndexW | reference_t'(index);
-  endfunction
-
   state_e state_q, state_d;
   logic wait_q, reads;  // a read is under way; its data are there in the next cycle
   entry_point_e point_q;
@@ -178,14 +165,8 @@ module list_sequencer
 
   class_t class_now;
   pattern_t class_pattern;
-  always_comb begin
-    class_now = '0;
-    for (int number = int'(Classes); number >= 0; number--) if (left_q[number]) class_now = class_t'(number);
-    class_pattern = '1;
-    for (int number = 0; number < int'(Classes); number++) begin
-      if (class_now == class_t'(number)) class_pattern = pattern_i[number];
-    end
-  end
+  assign class_now     = lowest_class(left_q);
+  assign class_pattern = pattern_of(pattern_i, class_now);
 
   logic [63:0] hash_bits;
   source_t hash_source;
@@ -281,32 +262,6 @@ module list_sequencer
   entry_b_t own_b;
   length_t offset_after;
 
-  // Words of which one lane counts.
-  function automatic logic [255:0] word_next(index_t index);
-    key_t word;
-    word = '0;
-    word.next = index;
-    return word;
-  endfunction
-  function automatic logic [255:0] word_prev(index_t index);
-    key_t word;
-    word = '0;
-    word.prev = index;
-    return word;
-  endfunction
-  function automatic logic [255:0] word_class_next(index_t index);
-    header_b_t word;
-    word = '0;
-    word.class_next = index;
-    return word;
-  endfunction
-  function automatic logic [255:0] word_class_prev(index_t index);
-    header_b_t word;
-    word = '0;
-    word.class_prev = index;
-    return word;
-  endfunction
-
   // With one port a free record's link cannot be read later on, so a command that may need a record waits for it at its start.
   logic waits;
   assign waits = Ports == 1 &&
@@ -334,9 +289,7 @@ module list_sequencer
     best_sequence_d  = best_sequence_q;
     best_index_d     = best_index_q;
     best_bucket_d    = best_bucket_q;
-    effect_d         = effect_q;
     keeps_d          = keeps_q;
-    freed_d          = freed_q;
     kept_d           = kept_q;
     reserved_d       = reserved_q;
     reserved_index_d = reserved_index_q;
@@ -361,7 +314,7 @@ module list_sequencer
 
     answer_valid_o = 1'b0;
     answer_o = '{tag: tag, status: Matched, last: 1'b1, overflow: overflow_q, index: index_q,
-                 entry_reference: reference_of(index_q, entry_a.generation), key: key_i, a: a_i, b: b_i};
+                 entry_reference: reference_to(index_q, entry_a.generation, Entries), key: key_i, a: a_i, b: b_i};
     plan_o = '0;
 
     effect_d = state_q == Weigh ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
@@ -373,7 +326,7 @@ module list_sequencer
     own_key = key_i;
     own_key.status = freed_d ? Free : Draining;
     own_a = entry_a;
-    own_a.generation = next_generation(entry_a.generation);
+    own_a.generation = next_generation(entry_a.generation, Entries);
 `ifdef MUTANT_13
     own_a.local_offset = entry_a.local_offset + message_i.length;
 `else
@@ -441,7 +394,7 @@ module list_sequencer
             default: begin
               unique case (other_i.kind)
                 Unlink: begin
-                  index_d = index_t'(other_i.entry_reference & reference_t'((1 << ReferenceIndexW) - 1));
+                  index_d = index_of(other_i.entry_reference, Entries);
                   if (is_entry(index_d)) begin
                     reads   = 1'b1;
                     access_o.records = '{valid: 1'b1, address: index_d};
@@ -574,7 +527,7 @@ module list_sequencer
           answer_o.status = Invalid;
           answer_valid_o  = 1'b1;
           state_d         = Finish;
-          if (reference_of(index_q, entry_a.generation) == other_i.entry_reference) begin
+          if (reference_to(index_q, entry_a.generation, Entries) == other_i.entry_reference) begin
             if (key_i.status == Draining || (key_i.status == Overflow && entry_b.headers != '0)) begin
               answer_o.status = InUse;
             end else if (key_i.status == Priority || key_i.status == Overflow) begin

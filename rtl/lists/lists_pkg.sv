@@ -297,6 +297,49 @@ package lists_pkg;
     index_t  header;    // which
   } plan_t;
 
+  // The first class of a set, and its pattern; that of ClassOther leaves nothing to compare.
+  function automatic class_t lowest_class(logic [Classes:0] classes);
+    class_t lowest;
+    lowest = '0;
+    for (int number = int'(Classes); number >= 0; number--) if (classes[number]) lowest = class_t'(number);
+    return lowest;
+  endfunction
+
+  function automatic pattern_t pattern_of(pattern_t [Classes-1:0] patterns, class_t class_number);
+    pattern_t pattern;
+    pattern = '1;
+    for (int number = 0; number < int'(Classes); number++) begin
+      if (class_number == class_t'(number)) pattern = patterns[number];
+    end
+    return pattern;
+  endfunction
+
+  // Words of which one lane counts.
+  function automatic logic [255:0] word_next(index_t index);
+    key_t word;
+    word = '0;
+    word.next = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_prev(index_t index);
+    key_t word;
+    word = '0;
+    word.prev = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_class_next(index_t index);
+    header_b_t word;
+    word = '0;
+    word.class_next = index;
+    return word;
+  endfunction
+  function automatic logic [255:0] word_class_prev(index_t index);
+    header_b_t word;
+    word = '0;
+    word.class_prev = index;
+    return word;
+  endfunction
+
   typedef struct packed {
     logic [63:0] match_bits;
     source_t     source;
