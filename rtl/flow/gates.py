@@ -92,14 +92,7 @@ def main(names):
     library = Library()
     GATES.mkdir(parents=True, exist_ok=True)
     cells(library)
-    status = 0
-    for design in designs.chosen(designs.units(trace=1, all_of_them=bool(names)), names):
-        try:
-            measure(design, library)
-        except yosys.Failed as error:
-            print(f"rtl: {design.name}: {error}", file=sys.stderr)
-            status = 1
-    return status
+    return yosys.each(designs.chosen(designs.units(trace=1, all_of_them=bool(names)), names), lambda design: measure(design, library))
 
 
 if __name__ == "__main__":

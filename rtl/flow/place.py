@@ -107,14 +107,7 @@ def measure(design):
 
 
 def main(names):
-    status = 0
-    for design in designs.chosen(designs.units(), names):
-        try:
-            measure(design)
-        except yosys.Failed as error:
-            print(f"rtl: {design.name}: {error}", file=sys.stderr)
-            status = 1
-    return status
+    return yosys.each(designs.chosen(designs.units(), names), measure)
 
 
 if __name__ == "__main__":

@@ -216,14 +216,7 @@ def measure(design, library):
 
 def main(names):
     library = Library()
-    status = 0
-    for design in designs.chosen(designs.units() + designs.cores(), names):
-        try:
-            measure(design, library)
-        except yosys.Failed as error:
-            print(f"rtl: {design.name}: {error}", file=sys.stderr)
-            status = 1
-    return status
+    return yosys.each(designs.chosen(designs.units() + designs.cores(), names), lambda design: measure(design, library))
 
 
 if __name__ == "__main__":

@@ -57,3 +57,15 @@ def in_child(log, work, seconds=None):
         lines = Path(log).read_text(errors="replace").splitlines()
         errors = [line for line in lines if "ERROR" in line or "error:" in line] or lines[-5:]
         raise Failed("\n".join(errors[:8]) + f"\n(all of it: {log})")
+
+
+def each(designs, measure):
+    """Measures all of these designs, also behind one that fails. Returns the exit status."""
+    status = 0
+    for design in designs:
+        try:
+            measure(design)
+        except Failed as error:
+            print(f"rtl: {design.name}: {error}", file=sys.stderr)
+            status = 1
+    return status
