@@ -12,30 +12,12 @@ use std::time::Instant;
 
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::portals::list;
 use selvedge_nic::tables::{Request, kind};
 use selvedge_rtl::home::{Home, NoMemory};
-use selvedge_rtl::lists::{Command, Lockstep};
+use selvedge_rtl::lists::{Command, Lockstep, receive};
 
 const SIZE: (u32, u32, usize) = (16_384, 64, 16_384);
-
-fn spec(tag: u64) -> EntrySpec {
-    EntrySpec {
-        options: options::USE_ONCE | options::OP_PUT,
-        start: 0x1000,
-        length: 64,
-        iov: NONE,
-        iov_count: 0,
-        match_bits: tag,
-        ignore_bits: 0,
-        source: 1,
-        source_ignore: 0,
-        min_free: 0,
-        user_ptr: 7,
-        counter: NONE,
-        uid: u32::MAX,
-    }
-}
 
 fn put(match_bits: u64) -> Request {
     Request { kind: kind::PUT, portal: 0, match_bits, initiator: 1, length: 8, ..Request::default() }
@@ -45,7 +27,7 @@ fn put(match_bits: u64) -> Request {
 fn cycles(unit: &str, queue: u64) -> u32 {
     let mut both = Lockstep::new(unit, SIZE, 1).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;
-    let append = |tag| Command::Append { portal: 0, which: list::PRIORITY, spec: spec(tag) };
+    let append = |tag| Command::Append { portal: 0, which: list::PRIORITY, spec: receive(tag, 1) };
     both.run(&(0..queue).map(append).collect::<Vec<_>>(), 20).unwrap_or_else(|difference| panic!("{difference}"));
     both.run(&[Command::Deliver(put(queue - 1))], 2 * queue + 100).unwrap_or_else(|difference| panic!("{difference}"));
     let timing = both.timings().last().expect("the message is answered");
@@ -61,14 +43,14 @@ fn software_ns(queue: u64) -> f64 {
     nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
     let bus = &mut NoMemory;
     for tag in 0..queue {
-        nic.append(bus, 0, list::PRIORITY, &spec(tag)).expect("there is room");
+        nic.append(bus, 0, list::PRIORITY, &receive(tag, 1)).expect("there is room");
     }
     let mut runs: Vec<f64> = (0..101)
         .map(|_| {
             let began = Instant::now();
             for _ in 0..200 {
                 black_box(nic.deliver_own(bus, &put(queue - 1)));
-                nic.append(bus, 0, list::PRIORITY, &spec(queue - 1)).expect("there is room");
+                nic.append(bus, 0, list::PRIORITY, &receive(queue - 1, 1)).expect("there is room");
             }
             began.elapsed().as_nanos() as f64 / 200.0
         })

@@ -5,29 +5,13 @@
 
 use std::time::Instant;
 
-use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::portals::list;
 use selvedge_nic::tables::{Request, kind};
 use selvedge_rtl::Unit;
-use selvedge_rtl::lists::{Command, Lockstep};
+use selvedge_rtl::lists::{Command, Lockstep, receive};
 
-fn receive(tag: u64) -> Command {
-    let spec = EntrySpec {
-        options: options::USE_ONCE | options::OP_PUT,
-        start: 0x1000,
-        length: 64,
-        iov: NONE,
-        iov_count: 0,
-        match_bits: tag,
-        ignore_bits: 0,
-        source: 1,
-        source_ignore: 0,
-        min_free: 0,
-        user_ptr: 7,
-        counter: NONE,
-        uid: u32::MAX,
-    };
-    Command::Append { portal: 3, which: list::PRIORITY, spec }
+fn append(tag: u64) -> Command {
+    Command::Append { portal: 3, which: list::PRIORITY, spec: receive(tag, 1) }
 }
 
 fn put(match_bits: u64) -> Command {
@@ -38,8 +22,8 @@ fn main() {
     let messages: u64 = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("a number of messages"));
     let mut both = Lockstep::new("lists", (256, 256, 512), 4).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;
-    both.run(&(0..64).map(receive).collect::<Vec<_>>(), 20).expect("both agree");
-    let stream: Vec<Command> = (0..messages).flat_map(|tag| [put(tag), receive(tag + 64)]).collect();
+    both.run(&(0..64).map(append).collect::<Vec<_>>(), 20).expect("both agree");
+    let stream: Vec<Command> = (0..messages).flat_map(|tag| [put(tag), append(tag + 64)]).collect();
 
     let mut unit = Unit::new("lists").expect("as above");
     let words: Vec<u32> =

@@ -11,12 +11,11 @@
 //! Not compared: links and buckets, which are derived and of another hash. A record that a younger command has already written (an
 //! append that takes over the record of the message beside it) is compared when that one retires.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use selvedge_nic::Limits;
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::portals::event_queue::Taken;
-use selvedge_nic::tables::slot;
 
 use crate::home::{Home, NoMemory};
 use crate::shadow::{Shadow, Write, WriteLayout};
@@ -39,6 +38,13 @@ struct InFlight {
     answers: Vec<Answer>,
     plan: Option<Vec<u32>>,
     writes: Vec<Write>,
+}
+
+impl InFlight {
+    /// The records that the RTL has written, each once.
+    fn records(&self) -> BTreeSet<usize> {
+        self.writes.iter().filter(|write| write.bank <= BANK_B).map(|write| write.address).collect()
+    }
 }
 
 /// The cycles of a command: from its acceptance to its last answer.
@@ -153,13 +159,6 @@ impl Lockstep {
         self.unit.cycle()
     }
 
-    /// The reference of the entry that the next append links, if it links one.
-    pub fn next_reference(&mut self) -> Option<u32> {
-        let index = self.home.control.free_entry;
-        let record = self.home.entries.get(index as usize)?;
-        Some(selvedge_nic::handle::Encoding::new(self.entries).encode(index, slot::generation(record.slot)))
-    }
-
     fn take_in(&mut self, accepted: &[Command]) -> Result<(), String> {
         for (command, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             let command = *command;
@@ -224,21 +223,14 @@ impl Lockstep {
         if rtl != model {
             return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}"));
         }
-        let mut records: Vec<usize> = match self.compare_all {
+        let written = match self.compare_all {
             true => (0..self.entries + self.home.headers.len()).collect(),
-            false => flight.writes.iter().filter(|write| write.bank <= BANK_B).map(|write| write.address).collect(),
+            false => flight.records(),
         };
-        let ahead = |record: &usize| {
-            self.in_flight
-                .values()
-                .any(|other| other.writes.iter().any(|write| write.bank <= BANK_B && write.address == *record))
-        };
-        records.retain(|record| !ahead(record));
-        records.sort_unstable();
-        records.dedup();
-        records
-            .into_iter()
-            .try_for_each(|record| self.compare_record(record))
+        let ahead: BTreeSet<usize> = self.in_flight.values().flat_map(InFlight::records).collect();
+        written
+            .difference(&ahead)
+            .try_for_each(|&record| self.compare_record(record))
             .map_err(|text| format!("after command {tag}: {text}"))
     }
 
@@ -271,11 +263,7 @@ impl Lockstep {
         let answered = flight.answers.iter().map(|answer| answer.cycle).collect::<Vec<_>>();
         let _ = writeln!(text, "accepted in cycle {}, answered in {answered:?}\n{difference}", flight.accepted);
         let _ = writeln!(text, "the commands before: {:?}", &self.timings[self.timings.len().saturating_sub(4)..]);
-        let mut records: Vec<usize> =
-            flight.writes.iter().filter(|write| write.bank <= BANK_B).map(|write| write.address).collect();
-        records.sort_unstable();
-        records.dedup();
-        for record in records {
+        for record in flight.records() {
             let _ = writeln!(text, "record {record}, RTL: {}", self.show(record));
             match self.home.entries.get(record) {
                 Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", Shown(model))),

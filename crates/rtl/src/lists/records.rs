@@ -6,9 +6,9 @@ use selvedge_nic::tables::{Entry, Header, entry, header, slot};
 use super::Lockstep;
 use super::words::{
     BANK_A, BANK_B, BANK_ENTRY_CHAINS, BANK_HEADER_CHAINS, BANK_K, chain, entry_a, entry_b, header_a, header_b, key,
-    reference,
 };
 use crate::bits::Field;
+use crate::records::{free_next, reference};
 
 impl Lockstep {
     /// A record's words, one behind the other.
@@ -21,7 +21,7 @@ impl Lockstep {
         let different = if let Some(model) = self.home.entries.get(record) {
             entry_difference(k, a, b, model)
         } else {
-            header_difference(k, a, b, &self.home.headers[record - self.entries], self.entries)
+            header_difference(k, a, b, &self.home.headers[record - self.entries])
         };
         match different {
             None => Ok(()),
@@ -65,10 +65,9 @@ impl Lockstep {
     fn check_free(&self, what: &str, free: &[usize], base: usize, records: usize) -> Result<(), String> {
         for (place, &record) in free.iter().enumerate() {
             let link = key::NEXT.get(self.shadow.word(BANK_K, base + record));
-            let next = usize::from((link as u16).wrapping_add(record as u16).wrapping_add(1));
-            let expected = free.get(place + 1).copied();
-            if expected != Some(next).filter(|&next| next < records) {
-                return Err(format!("free {what}: {record} links to {next}, in the model to {expected:?}"));
+            let (next, expected) = (free_next(record, link, records), free.get(place + 1).copied());
+            if next != expected {
+                return Err(format!("free {what}: {record} links to {next:?}, in the model to {expected:?}"));
             }
         }
         Ok(())
@@ -177,18 +176,11 @@ fn entry_difference(k: &[u32], a: &[u32], b: &[u32], model: &Entry) -> Option<(&
         ("min_free", entry_b::MIN_FREE.get(b), model.min_free),
         ("headers", entry_b::HEADERS.get(b), u64::from(model.headers)),
     ];
-    let compared = if status == slot::FREE { 0 } else { rest.len() };
-    slot.into_iter().chain(rest.into_iter().take(compared)).find(|(_, rtl, model)| rtl != model)
+    first_difference(status, slot, &rest)
 }
 
 /// The first field in which a header differs.
-fn header_difference(
-    k: &[u32],
-    a: &[u32],
-    b: &[u32],
-    model: &Header,
-    _entries: usize,
-) -> Option<(&'static str, u64, u64)> {
+fn header_difference(k: &[u32], a: &[u32], b: &[u32], model: &Header) -> Option<(&'static str, u64, u64)> {
     let status = slot::status(model.slot);
     let slot = [
         ("status", key::STATUS.get(k), u64::from(status)),
@@ -209,6 +201,15 @@ fn header_difference(
         ("uid", header_b::UID.get(b), u64::from(model.uid)),
         ("token", header_b::TOKEN.get(b), u64::from(model.token)),
     ];
+    first_difference(status, slot, &rest)
+}
+
+/// The first of these fields in which the two sides differ. Of a free record only its slot counts.
+fn first_difference(
+    status: u32,
+    slot: [(&'static str, u64, u64); 2],
+    rest: &[(&'static str, u64, u64)],
+) -> Option<(&'static str, u64, u64)> {
     let compared = if status == slot::FREE { 0 } else { rest.len() };
-    slot.into_iter().chain(rest.into_iter().take(compared)).find(|(_, rtl, model)| rtl != model)
+    slot.iter().chain(&rest[..compared]).find(|(_, rtl, model)| rtl != model).copied()
 }

@@ -3,11 +3,12 @@
 //! RTL.
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, list};
+use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::{Request, kind};
 
 use crate::bits::Field;
 use crate::layout;
+use crate::records::reference;
 
 layout! { pub mod key {
     SEQUENCE_NUMBER: 64, LENGTH: 32, PREV: 16, NEXT: 16, OPTIONS: 20, PORTAL: 6, STATUS: 3, CLASS_NUMBER: 3, SOURCE: 32, MATCH_BITS: 64,
@@ -144,7 +145,21 @@ fn set_spec(
     set(command::COUNTER, reference(spec.counter), "counter")
 }
 
-/// A reference of `nic`; NONE is all ones in the RTL's 27 bits.
-pub(super) fn reference(of_nic: u32) -> u64 {
-    if of_nic == NONE { (1 << 27) - 1 } else { of_nic.into() }
+/// A receive as a program posts it: it takes one put, of any user.
+pub fn receive(match_bits: u64, source: u64) -> EntrySpec {
+    EntrySpec {
+        options: options::USE_ONCE | options::OP_PUT,
+        start: 0x1000,
+        length: 64,
+        iov: NONE,
+        iov_count: 0,
+        match_bits,
+        ignore_bits: 0,
+        source,
+        source_ignore: 0,
+        min_free: 0,
+        user_ptr: 7,
+        counter: NONE,
+        uid: u32::MAX,
+    }
 }

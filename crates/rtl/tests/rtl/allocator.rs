@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use selvedge_nic::buddy::Buddy;
 use selvedge_rtl::Unit;
 use selvedge_rtl::allocator::{Answer, Command, Lockstep, Ran, Status, TRACE, WORD_BITS, answer, command, node};
-use selvedge_rtl::bits::Field;
 
 use crate::common::unit;
+use crate::layout;
 
 /// A unit of `rtl/units.toml` and its parameters.
 #[derive(Clone, Copy, Debug)]
@@ -77,36 +77,13 @@ impl Parameters {
 #[test]
 fn layouts_are_those_of_the_package() {
     let Some(mut unit) = unit("allocator_layout") else { return };
-    let tag = Field { at: 2 * WORD_BITS + 1, width: 32 };
-    let fields = command::FIELDS.iter().chain(answer::FIELDS).chain(node::FIELDS);
-    let mut expected: Vec<(String, usize, usize)> =
-        fields.map(|(name, at)| (name.to_string(), at.at, at.width)).collect();
-    let write = tag.at + 32 + 16 + 4 + 1;
-    expected.push(("retire_valid".into(), write + 32, 1));
-    expected.push(("retire_tag".into(), write, 32));
-    expected.push(("valid".into(), write - 1, 1));
-    expected.push(("bank".into(), write - 5, 4));
-    expected.push(("address".into(), write - 21, 16));
-    expected.push(("tag".into(), tag.at, 32));
-    expected.push(("old_known".into(), 2 * WORD_BITS, 1));
-    expected.push(("old_word".into(), WORD_BITS, WORD_BITS));
-    expected.push(("new_word".into(), 0, WORD_BITS));
-    for (number, (name, at, width)) in expected.iter().enumerate() {
-        unit.run(&[number as u32], 1);
-        let seen = unit.answers().next().expect("answers at once");
-        let ones: Vec<usize> =
-            (0..32 * seen.words.len()).filter(|bit| seen.words[bit / 32] >> (bit % 32) & 1 == 1).collect();
-        assert_eq!(ones, (*at..at + width).collect::<Vec<_>>(), "{name}");
-    }
-    unit.run(&[expected.len() as u32], 1);
-    assert!(unit.answers().all(|seen| seen.words.iter().all(|&word| word == 0)), "the package has more fields");
+    let fields = layout::compare(&mut unit, &[command::FIELDS, answer::FIELDS, node::FIELDS], WORD_BITS, 1);
     // The reader of the trace takes the same bits.
     let mut words = [0; (2 * WORD_BITS + 87_usize).div_ceil(32)];
     for (name, value) in
         [("valid", 1), ("bank", 9), ("address", 300), ("tag", 77), ("retire_valid", 1), ("retire_tag", 78)]
     {
-        let &(_, at, width) = expected.iter().rev().find(|field| field.0 == name).expect("listed");
-        Field { at, width }.set(&mut words, value);
+        fields.iter().rev().find(|field| field.0 == name).expect("listed").1.set(&mut words, value);
     }
     let trace = TRACE.trace(&words, 1);
     let write = &trace.writes[0];

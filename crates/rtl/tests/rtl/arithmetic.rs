@@ -7,9 +7,9 @@ use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::aggregation::reduction::Kernel;
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_rtl::arithmetic::{Answer, Command, Lockstep, Shape, Status, answer, command, is_here};
-use selvedge_rtl::bits::Field;
 
 use crate::common::unit;
+use crate::layout;
 
 mod cycles;
 mod values;
@@ -72,27 +72,7 @@ fn drain(lockstep: &mut Lockstep) {
 #[test]
 fn layouts_are_those_of_the_package() {
     let Some(mut unit) = unit("aggregate_layout") else { return };
-    let mut fields: Vec<Field> = command::FIELDS.iter().chain(answer::FIELDS).map(|(_, field)| *field).collect();
-    // Of the trace: retire_valid, retire_tag; then the lowest write of two.
-    let write = 1 + 4 + 16 + 32 + 1 + 2 * 128;
-    let mut at = 2 * write + 33;
-    for width in [1, 32] {
-        at -= width;
-        fields.push(Field { at, width });
-    }
-    at = write;
-    for width in [1, 4, 16, 32, 1, 128, 128] {
-        at -= width;
-        fields.push(Field { at, width });
-    }
-    let commands: Vec<u32> = (0..fields.len() as u32).collect();
-    assert_eq!(unit.run(&commands, commands.len() as u64), commands.len());
-    let seen: Vec<Vec<usize>> = unit
-        .answers()
-        .map(|seen| (0..seen.words.len() * 32).filter(|&at| seen.words[at / 32] >> (at % 32) & 1 == 1).collect())
-        .collect();
-    let expected: Vec<Vec<usize>> = fields.iter().map(|field| (field.at..field.at + field.width).collect()).collect();
-    assert_eq!(seen, expected);
+    layout::compare(&mut unit, &[command::FIELDS, answer::FIELDS], 128, 2);
 }
 
 /// Each pair of corners, for every reduction: as many elements as a message takes at a time.

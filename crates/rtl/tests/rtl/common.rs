@@ -6,8 +6,13 @@ use selvedge_rtl::unit::Missing;
 
 /// The unit, or None with a word where Verilator is missing.
 pub fn unit(name: &str) -> Option<Unit> {
-    match Unit::new(name) {
-        Ok(unit) => Some(unit),
+    built(Unit::new(name))
+}
+
+/// What stands on a unit, or None with a word where Verilator is missing.
+pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
         Err(Missing::Verilator) => {
             eprintln!("skipped: {}", Missing::Verilator);
             None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters and triggered operations in lockstep with `nic`: layouts, histories, and what is left to one command by itself.
+//! Counters and triggered operations in lockstep with `nic`: layouts, random histories, and tests of single commands.
 
 use std::path::Path;
 use std::process;

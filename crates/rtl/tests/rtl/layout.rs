@@ -5,23 +5,28 @@ use selvedge_rtl::Unit;
 use selvedge_rtl::bits::Field;
 
 /// Compares the fields of these structs, then those of a trace whose words have so many bits, with what the unit shows: a word in which
-/// exactly one field is all ones.
-pub fn compare(unit: &mut Unit, structs: &[&[(&str, Field)]], word_bits: usize, writes: usize) {
+/// exactly one field is all ones. Returns all of them, the trace's last.
+pub fn compare<'a>(
+    unit: &mut Unit,
+    structs: &[&[(&'a str, Field)]],
+    word_bits: usize,
+    writes: usize,
+) -> Vec<(&'a str, Field)> {
     let fields = structs.iter().flat_map(|fields| fields.iter());
-    let mut expected: Vec<(&str, usize, usize)> = fields.map(|&(name, field)| (name, field.at, field.width)).collect();
+    let mut expected: Vec<(&str, Field)> = fields.copied().collect();
     let write = 1 + 4 + 16 + 32 + 1 + 2 * word_bits;
     expected.extend([
-        ("retire_valid", writes * write + 32, 1),
-        ("retire_tag", writes * write, 32),
-        ("valid", write - 1, 1),
-        ("bank", write - 5, 4),
-        ("address", write - 21, 16),
-        ("tag", write - 53, 32),
-        ("old_known", 2 * word_bits, 1),
-        ("old_word", word_bits, word_bits),
-        ("new_word", 0, word_bits),
+        ("retire_valid", Field { at: writes * write + 32, width: 1 }),
+        ("retire_tag", Field { at: writes * write, width: 32 }),
+        ("valid", Field { at: write - 1, width: 1 }),
+        ("bank", Field { at: write - 5, width: 4 }),
+        ("address", Field { at: write - 21, width: 16 }),
+        ("tag", Field { at: write - 53, width: 32 }),
+        ("old_known", Field { at: 2 * word_bits, width: 1 }),
+        ("old_word", Field { at: word_bits, width: word_bits }),
+        ("new_word", Field { at: 0, width: word_bits }),
     ]);
-    for (number, &(name, at, width)) in expected.iter().enumerate() {
+    for (number, &(name, Field { at, width })) in expected.iter().enumerate() {
         unit.run(&[number as u32], 1);
         let seen = unit.answers().next().expect("answers at once");
         let ones: Vec<usize> =
@@ -30,4 +35,5 @@ pub fn compare(unit: &mut Unit, structs: &[&[(&str, Field)]], word_bits: usize, 
     }
     unit.run(&[expected.len() as u32], 1);
     assert!(unit.answers().all(|seen| seen.words.iter().all(|&word| word == 0)), "the package has more fields");
+    expected
 }

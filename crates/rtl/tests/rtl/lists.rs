@@ -5,8 +5,12 @@ use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::{Request, kind};
-use selvedge_rtl::lists::{Command, Lockstep};
-use selvedge_rtl::unit::Missing;
+use selvedge_rtl::lists::{
+    Command, Lockstep, answer, chain, command, entry_a, entry_b, header_a, header_b, key, plan, receive,
+};
+
+use crate::common::{built, unit};
+use crate::layout;
 
 /// `lists_tiny` of rtl/units.toml.
 const TINY: (u32, u32, usize) = (8, 4, 4);
@@ -14,14 +18,24 @@ const TINY: (u32, u32, usize) = (8, 4, 4);
 const DEFAULT: (u32, u32, usize) = (256, 256, 512);
 
 fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<Lockstep> {
-    match Lockstep::new(unit, size, portals) {
-        Ok(both) => Some(both),
-        Err(Missing::Verilator) => {
-            eprintln!("skipped: {}", Missing::Verilator);
-            None
-        }
-        Err(missing) => panic!("{missing}"),
-    }
+    built(Lockstep::new(unit, size, portals))
+}
+
+#[test]
+fn layouts_are_those_of_the_package() {
+    let Some(mut unit) = unit("lists_layout") else { return };
+    let structs = [
+        command::FIELDS,
+        answer::FIELDS,
+        plan::FIELDS,
+        key::FIELDS,
+        entry_a::FIELDS,
+        header_a::FIELDS,
+        entry_b::FIELDS,
+        header_b::FIELDS,
+        chain::FIELDS,
+    ];
+    layout::compare(&mut unit, &structs, 256, 10);
 }
 
 /// A command of a history. An unlink names an append by its number among those before it; so the reference is known when the history
@@ -180,24 +194,8 @@ proptest! {
     }
 }
 
-fn receive(match_bits: u64, source: u64) -> Command {
-    let options = options::USE_ONCE | options::OP_PUT;
-    let spec = EntrySpec {
-        options,
-        start: 0x1000,
-        length: 64,
-        iov: NONE,
-        iov_count: 0,
-        match_bits,
-        ignore_bits: 0,
-        source,
-        source_ignore: 0,
-        min_free: 0,
-        user_ptr: 7,
-        counter: NONE,
-        uid: u32::MAX,
-    };
-    Command::Append { portal: 3, which: list::PRIORITY, spec }
+fn append(match_bits: u64, source: u64) -> Command {
+    Command::Append { portal: 3, which: list::PRIORITY, spec: receive(match_bits, source) }
 }
 
 fn put(match_bits: u64, initiator: u64) -> Command {
@@ -216,7 +214,7 @@ fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
     // 16 tags and 12 sources have buckets of their own among 512.
     let keys: Vec<(u64, u64)> = (0..16).flat_map(|tag| (0..12).map(move |source| (tag, source))).collect();
     for &(tag, source) in &keys {
-        both.run(&[receive(tag, source)], 20).unwrap();
+        both.run(&[append(tag, source)], 20).unwrap();
         assert_eq!(latencies(&both, 1), [3]);
     }
     for &(tag, source) in keys.iter().rev() {
@@ -229,9 +227,9 @@ fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
 #[test]
 fn a_message_and_an_append_every_four_cycles() {
     let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
-    both.run(&(0..64).map(|tag| receive(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
+    both.run(&(0..64).map(|tag| append(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
     // Each message uses the receive up that was posted 64 before it.
-    let stream: Vec<Command> = (0..1000).flat_map(|tag| [put(tag, 1), receive(tag + 64, 1)]).collect();
+    let stream: Vec<Command> = (0..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
     both.run(&stream, 20).unwrap();
     let timings = &both.timings()[64..];
     for pair in timings.chunks(2).collect::<Vec<_>>().windows(2).skip(1) {
@@ -245,12 +243,12 @@ fn a_message_and_an_append_every_four_cycles() {
 #[test]
 fn banks_with_one_port_take_a_message_every_four_cycles_and_a_pair_every_eleven() {
     let Some(mut both) = lockstep("lists_one_port", DEFAULT, 4) else { return };
-    both.run(&(0..128).map(|tag| receive(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
+    both.run(&(0..128).map(|tag| append(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
     both.run(&(0..64).map(|tag| put(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
     for pair in both.timings()[128..].windows(2) {
         assert_eq!((pair[1].accepted - pair[0].accepted, pair[0].answered - pair[0].accepted), (4, 4));
     }
-    let stream: Vec<Command> = (64..1000).flat_map(|tag| [put(tag, 1), receive(tag + 64, 1)]).collect();
+    let stream: Vec<Command> = (64..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
     both.run(&stream, 20).unwrap();
     for pair in both.timings()[192..].chunks(2).collect::<Vec<_>>().windows(2) {
         assert_eq!(pair[1][0].accepted - pair[0][0].accepted, 11);
@@ -266,7 +264,7 @@ fn a_walk_takes_two_cycles_a_link() {
         // Tags whose two pieces of 9 bits cancel.
         let tags: Vec<u64> = (0..16).map(|piece| piece << 9 | piece).collect();
         for &tag in &tags {
-            both.run(&[receive(tag, 1)], 20).unwrap();
+            both.run(&[append(tag, 1)], 20).unwrap();
         }
         for link in (1..=16).rev() {
             both.run(&[put(tags[link - 1], 1)], 100).unwrap();
