@@ -35,7 +35,7 @@ mutants='
 18 allocator allocator:: buddies merge although one is allocated
 19 allocator allocator:: the node of a word above is not updated when the word below changes
 20 counters counters a get waits for the put port
-21 arithmetic arithmetic:: an operand's word does not wait for the last operand's
+21 arithmetic arithmetic:: a word of an operand does not wait for that of the operand before
 22 arithmetic arithmetic:: a sum loses what falls off the end of the lesser number
 23 arithmetic arithmetic:: a tie is always rounded up
 24 arithmetic arithmetic:: -0 is less than +0 in pairs
