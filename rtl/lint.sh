@@ -12,12 +12,13 @@ command -v verilator >/dev/null || {
 }
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
-# One line a unit: name, top, folder, packages, parameters as NAME=VALUE.
+# One line a unit: name, top, folder, then Verilator's arguments: other folders, packages, parameters.
 units=$(python3 -c '
 import sys, tomllib
 for unit in tomllib.load(open("units.toml", "rb"))["unit"]:
     parameters = [f"-G{name}={value}" for name, value in unit.get("parameters", {}).items()]
-    print(unit["name"], unit["top"], unit["folder"], *unit["packages"], *parameters)')
+    folders = [f"-y {folder}" for folder in unit.get("uses", [])]
+    print(unit["name"], unit["top"], unit["folder"], *folders, *unit["packages"], *parameters)')
 status=0
 while read -r name top folder rest; do
     case $top in

@@ -28,6 +28,8 @@ struct Unit {
     name: String,
     top: String,
     folder: String,
+    #[serde(default)]
+    uses: Vec<String>,
     packages: Vec<String>,
     #[serde(default)]
     large: bool,
@@ -100,7 +102,9 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     let mut command = Command::new("verilator");
     command.args(["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert", "-Wno-fatal", "-Wno-lint"]);
     command.arg("--prefix").arg(format!("V{}", unit.name)).arg("--top-module").arg("harness").arg("--Mdir").arg(folder);
-    command.arg("-y").arg(rtl.join("common")).arg("-y").arg(rtl.join(&unit.folder));
+    for folder in ["common", &unit.folder].into_iter().chain(unit.uses.iter().map(String::as_str)) {
+        command.arg("-y").arg(rtl.join(folder));
+    }
     for define in env::var("SELVEDGE_RTL_DEFINES").unwrap_or_default().split_whitespace() {
         command.arg(format!("+define+{define}"));
     }

@@ -43,7 +43,7 @@ def units(trace=0, all_of_them=False):
         folder = RTL / unit["folder"]
         files = [RTL / "common/pac_pkg.sv", *(RTL / package for package in unit["packages"]), folder / f"{unit['top']}.sv"]
         parameters = {**unit.get("parameters", {}), "Trace": trace}
-        found.append(Design(unit["name"], unit["top"], files, [RTL / "common", folder], parameters))
+        found.append(Design(unit["name"], unit["top"], files, [RTL / "common", folder, *(RTL / used for used in unit.get("uses", []))], parameters))
     return found
 
 

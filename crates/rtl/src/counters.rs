@@ -12,24 +12,26 @@
 //! 4. Not compared: lanes (always 0), `executor`, `sequence` (order in the list says it), `prev` of the head of a list, links of
 //!    operations that wait for a port (each port has its list here, `nic` has none).
 
+mod records;
 pub mod words;
+
+pub use records::{Records, fired, left_port};
 
 use std::collections::VecDeque;
 
 use crate::Unit;
 use crate::home::Home;
-use crate::records::{NO_REFERENCE, Output, Status, free_next, link, reference, same};
+use crate::records::{NO_REFERENCE, Output, Status, same};
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
 use selvedge_nic::portals::triggered::Armed;
-use selvedge_nic::tables::{counter, kind, slot, triggered};
+use selvedge_nic::tables::{kind, slot};
 use selvedge_nic::{Limits, NoMemory};
-use words::{Body, Command, answer, body_of, body_of_record, c0, c1, command, outside_in, outside_out, t0};
+use words::{Body, Command, answer, body_of, command, outside_in, outside_out};
 
 /// How the trace shows writes, and how many write ports it has.
 pub const TRACE: (WriteLayout, usize) = (WriteLayout::new(256), 5);
 /// Cycles that a unit needs behind its last command to hand over all that can leave: a refill of each port for each operation.
 const IDLE: u64 = 64;
-const BANK_T0: usize = 2;
 
 /// An answer, with the cycles from the command's acceptance to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +139,7 @@ impl Pair {
         for (cycle, trace) in &output.traces {
             for write in &trace.writes {
                 self.shadow.apply(write)?;
-                if let Some(index) = left_port(write) {
+                if let Some(index) = left_port(write, 0) {
                     self.home.nic().finish_fired(index);
                 }
                 changed.push(write.clone());
@@ -152,14 +154,18 @@ impl Pair {
             let answer = self.answer(command, words).map_err(context)?;
             self.fire(&changed).map_err(context)?;
             for write in changed.drain(..) {
-                self.compare(write.bank, write.address).map_err(context)?;
+                self.records().compare(write.bank, write.address).map_err(context)?;
             }
             let accepted = output.accepted[number];
             answers.push(Answer { accepted, latency: at - accepted, ..answer });
         }
-        self.compare_all()?;
+        self.records().compare_all()?;
         self.compare_ports(ready)?;
         Ok(answers)
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records { shadow: &self.shadow, home: &self.home, first_bank: 0 }
     }
 
     /// Runs the command on `nic`, and compares what both answer.
@@ -226,7 +232,7 @@ impl Pair {
 
     /// Runs on `nic` what the command has made due, and compares with what the RTL's writes say.
     fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
-        let mut rtl = writes.iter().filter_map(fired);
+        let mut rtl = writes.iter().filter_map(|write| fired(write, 0));
         while let Some(fired) = self.home.nic().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
             let (index, is_free) = rtl.next().ok_or_else(|| format!("nic fires {fired:x?}, the RTL nothing"))?;
             same("the operation that fires", index, fired.index)?;
@@ -285,88 +291,6 @@ impl Pair {
         }
         Ok(())
     }
-
-    fn compare(&mut self, bank: usize, index: usize) -> Result<(), String> {
-        let of = |error| format!("{} {index}: {error}", if bank < BANK_T0 { "counter" } else { "operation" });
-        if bank < BANK_T0 { self.compare_counter(index).map_err(of) } else { self.compare_triggered(index).map_err(of) }
-    }
-
-    /// Compares a counter with its record.
-    fn compare_counter(&self, index: usize) -> Result<(), String> {
-        let (amounts, state) = (self.shadow.word(0, index), self.shadow.word(1, index));
-        let (book, records) = (&self.home.books[index], self.home.triggered.len());
-        same("status", c1::STATUS.get(state), slot::status(book.slot).into())?;
-        same("generation", c1::GENERATION.get(state), slot::generation(book.slot).into())?;
-        same("successes", c0::SUCCESS.get(amounts), book.success)?;
-        same("failures", c0::FAILURE.get(amounts), book.failure)?;
-        if slot::status(book.slot) != counter::LIVE {
-            let (books, next) = (self.home.books.len(), slot::next(index as u32, book.next_free));
-            return same(
-                "the next free counter",
-                free_next(index, c1::HEAD.get(state), books),
-                link(next.into(), books),
-            );
-        }
-        same("the lowest threshold", c1::THRESHOLD_NEXT.get(state), book.threshold_next)?;
-        same("head", link(c1::HEAD.get(state), records), link(book.armed_head.into(), records))?;
-        same("tail", link(c1::TAIL.get(state), records), link(book.armed_tail.into(), records))
-    }
-
-    /// Compares a triggered operation with its record.
-    fn compare_triggered(&self, index: usize) -> Result<(), String> {
-        let word = self.shadow.word(BANK_T0, index);
-        let (record, records) = (&self.home.triggered[index], self.home.triggered.len());
-        same("status", t0::STATUS.get(word), slot::status(record.slot).into())?;
-        same("generation", t0::GENERATION.get(word), slot::generation(record.slot).into())?;
-        let is_armed = slot::status(record.slot) == triggered::ARMED;
-        if slot::status(record.slot) == slot::FREE {
-            let next = slot::next(index as u32, record.next);
-            return same(
-                "the next free operation",
-                free_next(index, t0::NEXT.get(word), records),
-                link(next.into(), records),
-            );
-        }
-        same("counter", t0::COUNTER.get(word), reference(record.counter))?;
-        same("threshold", t0::THRESHOLD.get(word), record.threshold)?;
-        same("kind", t0::KIND.get(word), record.command.kind.into())?;
-        same("list", t0::VARIANT.get(word), record.list.into())?;
-        same("object", t0::OBJECT.get(word), reference(record.object))?;
-        let mut body = self.shadow.word(3, index).to_vec();
-        body.extend(self.shadow.word(4, index));
-        same("body", &body[..], &body_of_record(record)[..])?;
-        if is_armed {
-            same("next", link(t0::NEXT.get(word), records), link(record.next.into(), records))?;
-            if let Some(prev) = link(record.prev.into(), records) {
-                same("prev", link(t0::PREV.get(word), records), Some(prev))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn compare_all(&mut self) -> Result<(), String> {
-        (0..self.home.books.len()).try_for_each(|index| self.compare(0, index))?;
-        (0..self.home.triggered.len()).try_for_each(|index| self.compare(BANK_T0, index))
-    }
-}
-
-/// Status of an operation before and after a write of T0.
-fn states(write: &Write) -> Option<(u32, u32)> {
-    let old = write.old.as_ref().filter(|_| write.bank == BANK_T0)?;
-    Some((t0::STATUS.get(old) as u32, t0::STATUS.get(&write.new) as u32))
-}
-
-/// The operation that moves data and fires by this write, and whether its record is free.
-fn fired(write: &Write) -> Option<(u32, bool)> {
-    let (before, after) = states(write)?;
-    let is_local = matches!(t0::KIND.get(&write.new) as u8, kind::COUNTER_SET | kind::COUNTER_INCREMENT);
-    (before == triggered::ARMED && after != triggered::ARMED && !is_local)
-        .then_some((write.address as u32, after == slot::FREE))
-}
-
-/// The operation that was waiting for its port, and leaves by this write.
-fn left_port(write: &Write) -> Option<u32> {
-    (states(write)? == (triggered::FIRING, slot::FREE)).then_some(write.address as u32)
 }
 
 const _: () = assert!(NO_REFERENCE == (1 << 27) - 1);

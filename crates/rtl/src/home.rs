@@ -7,7 +7,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
-use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, PortalEntry, QueueBook, Triggered};
+use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Tables};
 
 /// The tables of a NIC.
@@ -27,8 +27,9 @@ pub struct Home {
     entry_buckets: Vec<Bucket>,
     header_buckets: Vec<Bucket>,
     queues: Vec<EventQueue>,
-    queue_books: Vec<QueueBook>,
-    heap: Vec<AtomicU64>,
+    pub queue_books: Vec<QueueBook>,
+    pub heap: Vec<AtomicU64>,
+    pending: Vec<Pending>,
     heap_map: Vec<u64>,
 }
 
@@ -58,6 +59,7 @@ impl Home {
             queues: some(limits.queues),
             queue_books: some(limits.queues),
             heap: some(limits.heap_blocks * (BLOCK_BYTES / 8) as u32),
+            pending: some(limits.pending),
             heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
         };
         home.nic().format(limits);
@@ -91,7 +93,7 @@ impl Home {
                 triggered: &mut self.triggered,
                 counters: &mut self.books,
                 queues: &mut self.queue_books,
-                pending: &mut [],
+                pending: &mut self.pending,
                 ports: &mut [],
                 locks: &mut [],
                 lock_waiters: &mut [],

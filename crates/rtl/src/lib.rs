@@ -12,6 +12,7 @@ pub mod counters;
 pub mod descriptors;
 pub mod home;
 pub mod lists;
+pub mod pac;
 pub mod records;
 pub mod refinement;
 pub mod shadow;

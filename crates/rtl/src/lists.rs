@@ -26,11 +26,11 @@ mod records;
 mod words;
 
 pub use outcome::Outcome;
+pub use records::{Records, Shown};
 pub use words::*;
 
 use outcome::Answer;
-use records::Shown;
-use words::{BANK_B, PORTALS, WRITES};
+use words::{BANK_B, WRITES};
 
 struct InFlight {
     command: Command,
@@ -141,7 +141,7 @@ impl Lockstep {
     pub fn drain(&mut self) -> Result<(), String> {
         for _ in 0..4096 {
             if self.in_flight.is_empty() {
-                return self.check_idle();
+                return self.records().check_idle();
             }
             self.unit.run(&[], 16);
             self.take_in(&[])?;
@@ -224,14 +224,18 @@ impl Lockstep {
             return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}"));
         }
         let written = match self.compare_all {
-            true => (0..self.entries + self.home.headers.len()).collect(),
+            true => (0..self.records().count()).collect(),
             false => flight.records(),
         };
         let ahead: BTreeSet<usize> = self.in_flight.values().flat_map(InFlight::records).collect();
         written
             .difference(&ahead)
-            .try_for_each(|&record| self.compare_record(record))
+            .try_for_each(|&record| self.records().compare_record(record))
             .map_err(|text| format!("after command {tag}: {text}"))
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records { shadow: &self.shadow, home: &self.home, is_alone: true }
     }
 
     /// Runs the command on `nic`.
@@ -264,7 +268,7 @@ impl Lockstep {
         let _ = writeln!(text, "accepted in cycle {}, answered in {answered:?}\n{difference}", flight.accepted);
         let _ = writeln!(text, "the commands before: {:?}", &self.timings[self.timings.len().saturating_sub(4)..]);
         for record in flight.records() {
-            let _ = writeln!(text, "record {record}, RTL: {}", self.show(record));
+            let _ = writeln!(text, "record {record}, RTL: {}", self.records().show(record));
             match self.home.entries.get(record) {
                 Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", Shown(model))),
                 None => {

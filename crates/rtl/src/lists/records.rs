@@ -3,62 +3,103 @@
 
 use selvedge_nic::tables::{Entry, Header, entry, header, slot};
 
-use super::Lockstep;
 use super::words::{
     BANK_A, BANK_B, BANK_ENTRY_CHAINS, BANK_HEADER_CHAINS, BANK_K, chain, entry_a, entry_b, header_a, header_b, key,
 };
 use crate::bits::Field;
+use crate::home::Home;
 use crate::records::{free_next, reference};
+use crate::shadow::Shadow;
 
-impl Lockstep {
+/// The records of both sides.
+pub struct Records<'a> {
+    pub shadow: &'a Shadow,
+    pub home: &'a Home,
+    /// The lists alone count sequence numbers. In a whole NIC, what is armed takes numbers too; then their order is compared.
+    pub is_alone: bool,
+}
+
+impl<'a> Records<'a> {
+    fn entries(&self) -> usize {
+        self.home.entries.len()
+    }
+
+    /// How many there are: entries, then headers.
+    pub fn count(&self) -> usize {
+        self.entries() + self.home.headers.len()
+    }
+
     /// A record's words, one behind the other.
-    fn words(&self, record: usize) -> [&[u32]; 3] {
+    fn words(&self, record: usize) -> [&'a [u32]; 3] {
         [BANK_K, BANK_A, BANK_B].map(|bank| self.shadow.word(bank, record))
     }
 
-    pub(super) fn compare_record(&self, record: usize) -> Result<(), String> {
+    pub fn compare_record(&self, record: usize) -> Result<(), String> {
         let [k, a, b] = self.words(record);
         let different = if let Some(model) = self.home.entries.get(record) {
             entry_difference(k, a, b, model)
         } else {
-            header_difference(k, a, b, &self.home.headers[record - self.entries])
+            header_difference(k, a, b, &self.home.headers[record - self.entries()])
         };
+        let different = different.or_else(|| self.sequence_difference(record));
         match different {
             None => Ok(()),
             Some((field, rtl, model)) => Err(format!("record {record}, {field}: RTL {rtl:#x}, model {model:#x}")),
         }
     }
 
+    fn sequence_difference(&self, record: usize) -> Option<(&'static str, u64, u64)> {
+        let (rtl, model) = self.sequences(record)?;
+        (self.is_alone && rtl != model).then_some(("sequence", rtl, model))
+    }
+
+    /// The sequence numbers of a record that is not free.
+    fn sequences(&self, record: usize) -> Option<(u64, u64)> {
+        let (slot, model) = match self.home.entries.get(record) {
+            Some(entry) => (entry.slot, entry.sequence),
+            None => {
+                let header = &self.home.headers[record - self.entries()];
+                (header.slot, header.sequence)
+            }
+        };
+        let rtl = key::SEQUENCE_NUMBER.get(self.shadow.word(BANK_K, record));
+        (slot::status(slot) != slot::FREE).then_some((rtl, model))
+    }
+
+    fn check_order(&self) -> Result<(), String> {
+        let mut numbers: Vec<(u64, u64)> = (0..self.count()).filter_map(|record| self.sequences(record)).collect();
+        numbers.sort_unstable();
+        match numbers.windows(2).find(|pair| pair[0].0 >= pair[1].0 || pair[0].1 >= pair[1].1) {
+            Some(pair) => Err(format!("sequence numbers of two records, RTL and model: {pair:?}")),
+            None => Ok(()),
+        }
+    }
+
     /// Checks what is derived, while nothing is under way: free lists, and that each record is on one chain, in order.
     pub fn check_idle(&self) -> Result<(), String> {
-        for record in 0..self.entries + self.home.headers.len() {
+        for record in 0..self.count() {
             self.compare_record(record)?;
         }
+        self.check_order()?;
         let free_entries: Vec<usize> = {
             let next = |at: u32| slot::next(at, self.home.entries[at as usize].next);
-            free_records(self.home.control.free_entry, self.entries, next)
+            free_records(self.home.control.free_entry, self.entries(), next)
         };
-        self.check_free("entries", &free_entries, 0, self.entries)?;
+        self.check_free("entries", &free_entries, 0, self.entries())?;
         let free_headers: Vec<usize> = {
             let next = |at: u32| slot::next(at, self.home.headers[at as usize].links[0][0]);
             free_records(self.home.control.free_header, self.home.headers.len(), next)
         };
-        self.check_free("headers", &free_headers, self.entries, self.home.headers.len())?;
+        self.check_free("headers", &free_headers, self.entries(), self.home.headers.len())?;
         let linked = |record: usize| {
             let status = key::STATUS.get(self.shadow.word(BANK_K, record));
             status == entry::PRIORITY.into() || status == entry::OVERFLOW.into()
         };
         let next = |record: usize| key::NEXT.get(self.shadow.word(BANK_K, record)) as usize;
-        self.check_chains("entry", BANK_ENTRY_CHAINS, 0..self.entries, linked, next)?;
+        self.check_chains("entry", BANK_ENTRY_CHAINS, 0..self.entries(), linked, next)?;
         let linked = |record: usize| key::STATUS.get(self.shadow.word(BANK_K, record)) == header::LIVE.into();
         let next = |record: usize| header_b::CLASS_NEXT.get(self.shadow.word(BANK_B, record)) as usize;
-        self.check_chains(
-            "header",
-            BANK_HEADER_CHAINS,
-            self.entries..self.entries + self.home.headers.len(),
-            linked,
-            next,
-        )
+        self.check_chains("header", BANK_HEADER_CHAINS, self.entries()..self.count(), linked, next)
     }
 
     /// The free records link to each other as those of `nic`, from its first on.
@@ -108,9 +149,9 @@ impl Lockstep {
     }
 
     /// A record of the RTL, field by field.
-    pub(super) fn show(&self, record: usize) -> String {
+    pub fn show(&self, record: usize) -> String {
         let [k, a, b] = self.words(record);
-        let (fields_a, fields_b) = match record < self.entries {
+        let (fields_a, fields_b) = match record < self.entries() {
             true => (entry_a::FIELDS, entry_b::FIELDS),
             false => (header_a::FIELDS, header_b::FIELDS),
         };
@@ -123,7 +164,7 @@ impl Lockstep {
 }
 
 /// An entry of `nic`, as a report shows it.
-pub(super) struct Shown<'a>(pub &'a Entry);
+pub struct Shown<'a>(pub &'a Entry);
 
 impl std::fmt::Debug for Shown<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -165,7 +206,6 @@ fn entry_difference(k: &[u32], a: &[u32], b: &[u32], model: &Entry) -> Option<(&
         ("match_bits", key::MATCH_BITS.get(k), model.match_bits),
         ("source", key::SOURCE.get(k), model.source),
         ("length", key::LENGTH.get(k), model.length),
-        ("sequence", key::SEQUENCE_NUMBER.get(k), model.sequence),
         ("ignore_bits", entry_a::IGNORE_BITS.get(a), model.ignore_bits),
         ("source_ignore", entry_a::SOURCE_IGNORE.get(a), model.source_ignore & u64::from(u32::MAX)),
         ("local_offset", entry_a::LOCAL_OFFSET.get(a), model.local_offset),
@@ -191,7 +231,6 @@ fn header_difference(k: &[u32], a: &[u32], b: &[u32], model: &Header) -> Option<
         ("match_bits", key::MATCH_BITS.get(k), model.match_bits),
         ("source", key::SOURCE.get(k), model.source),
         ("rlength", key::LENGTH.get(k), model.rlength),
-        ("sequence", key::SEQUENCE_NUMBER.get(k), model.sequence),
         ("entry", header_a::ENTRY.get(a), u64::from(model.entry)),
         ("start", header_a::START.get(a), model.start),
         ("mlength", header_a::MLENGTH.get(a), model.mlength),

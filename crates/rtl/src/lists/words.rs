@@ -41,7 +41,8 @@ pub(super) const BANK_A: usize = 1;
 pub(super) const BANK_B: usize = 2;
 pub(super) const BANK_ENTRY_CHAINS: usize = 3;
 pub(super) const BANK_HEADER_CHAINS: usize = 4;
-pub(super) const PORTALS: usize = 64;
+/// Portal table entries.
+pub const PORTALS: usize = 64;
 
 /// Status of an answer.
 pub(super) mod status {

@@ -10,4 +10,5 @@ mod descriptors;
 mod free_list;
 mod layout;
 mod lists;
+mod pac;
 mod refinement;

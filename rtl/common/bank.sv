@@ -4,10 +4,11 @@
 
 module bank #(
     parameter int unsigned Words = 512,  // 2 to 65,536
-    parameter int unsigned Width = 256,  // bits of a word, a multiple of 16
+    parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
+    parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
     parameter int unsigned Ports = 2,    // 2: two read and two write ports, of which one each is used; 1: one port for both
     parameter bit          Trace = 0,    // 1: `old_o` and `new_o` show the word before and after the write of a cycle
-    localparam int unsigned Lanes = Width / 16,
+    localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words),
     parameter logic [Lanes-1:0] Bypass = '0  // lanes of which a read includes the writes of its cycle and of the next
 ) (
@@ -33,7 +34,7 @@ module bank #(
   ram #(
       .Words (Words),
       .Width (Width),
-      .LaneW (16),
+      .LaneW (LaneW),
       .Ports (Ports),
       .Trace (Trace),
       .Bypass(Bypass)

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine (`rtl/pac/pac.sv`) in lockstep with `nic`.
+//!
+//! Messages and commands go into the RTL's buffers. It chooses among them, so it says by its trace which one retires; then `nic` carries
+//! that one out ([`model`]). Compared are
+//!
+//! 1. at each port, in order: answers, packets with the place of their payload, payloads to host memory, lines of event queues;
+//! 2. while nothing is under way: all records of lists, counters and triggered operations, free lists and chains.
+//!
+//! A command that the counters take is carried out when they have retired it too, because only then has everything fired that it
+//! makes due.
+
+pub mod model;
+pub mod words;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use selvedge_nic::Limits;
+use selvedge_nic::tables::{slot, triggered};
+
+use crate::bits::Field;
+use crate::counters::{self, fired, left_port};
+use crate::lists;
+use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
+use crate::unit::{Missing, Unit};
+use model::{Answer, Line, Model, Receive, Send};
+use words::{
+    Buffer, Host, Message, Status, answer, command, event_line, outside_in, outside_out, pack, receive, send, trace,
+};
+
+/// Write ports of the trace; the banks of counters are behind those of lists.
+const WRITES: usize = 15;
+const COUNTER_BANKS: usize = 8;
+const LAYOUT: WriteLayout = WriteLayout::new(256);
+/// Sources of commands beyond the four buffers.
+const FIRED_PUT: u32 = 4;
+const FIRED_GET: u32 = 5;
+/// The tag's high bits name the source.
+const SOURCE_AT: u32 = 29;
+/// Cycles without anything that leaves after which the engine is taken to be still.
+const STILL: u64 = 400;
+
+/// What goes into the engine.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub buffer: Buffer,
+    pub message: Message,
+    /// Of the command buffer; None: it is none.
+    pub host: Option<Host>,
+}
+
+impl From<Host> for Input {
+    fn from(host: Host) -> Input {
+        Input { buffer: Buffer::Command, message: host.message(), host: Some(host) }
+    }
+}
+
+impl Input {
+    /// A packet for this buffer.
+    pub fn packet(buffer: Buffer, message: Message) -> Input {
+        Input { buffer, message, host: None }
+    }
+}
+
+/// Which ports take what leaves: puts, get headers, replies; payloads of puts, of replies; event lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready(pub [bool; 6]);
+
+impl Ready {
+    pub const ALL: Ready = Ready([true; 6]);
+}
+
+/// When a command was accepted and retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub buffer: Option<Buffer>,
+    /// The cycle of its last frame; of a triggered operation, that in which it retires.
+    pub accepted: u32,
+    pub retired: u32,
+}
+
+/// Both engines.
+pub struct Lockstep {
+    unit: Unit,
+    pub model: Model,
+    shadow: Shadow,
+    ready: Ready,
+    /// Accepted into each buffer, and not retired.
+    buffered: [VecDeque<(Input, u32)>; 4],
+    /// Retired by the RTL, and not carried out by `nic`.
+    retired: VecDeque<(u32, u32)>,
+    asked: BTreeSet<u32>,
+    counted: BTreeMap<u32, Vec<Write>>,
+    changed: Vec<Write>,
+    left: Vec<u32>,
+    /// The first cycle in which a thing stands at its port, so that one that waits is taken once.
+    seen: model::Left,
+    timings: Vec<Timing>,
+    recent: VecDeque<String>,
+    compared: u64,
+}
+
+impl Lockstep {
+    /// The unit of this name, whose tables have these limits and so many buckets.
+    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<Lockstep, Missing> {
+        let mut unit = Unit::new(unit)?;
+        let pool = (limits.entries + limits.headers) as usize;
+        let (counters, triggered) = (limits.counters as usize, limits.triggered as usize);
+        let banks = [
+            (pool, 256),
+            (pool, 256),
+            (pool, 256),
+            (buckets, 32),
+            (buckets, 32),
+            (lists::PORTALS, 32),
+            (0, 256),
+            (0, 256),
+            (counters, 128),
+            (counters, 128),
+            (triggered, 256),
+            (triggered, 256),
+            (triggered, 256),
+        ];
+        // The banks clear themselves.
+        let words = [pool, buckets, counters, triggered, limits.descriptors as usize, lists::PORTALS];
+        unit.run(&[], words.into_iter().max().unwrap_or(0) as u64 + 2);
+        Ok(Lockstep {
+            unit,
+            model: Model::new(limits),
+            shadow: Shadow::new(&banks),
+            ready: Ready([false; 6]),
+            buffered: Default::default(),
+            retired: VecDeque::new(),
+            asked: BTreeSet::new(),
+            counted: BTreeMap::new(),
+            changed: Vec::new(),
+            left: Vec::new(),
+            seen: model::Left::default(),
+            timings: Vec::new(),
+            recent: VecDeque::new(),
+            compared: 0,
+        })
+    }
+
+    /// Cycles since the reset.
+    pub fn cycle(&self) -> u64 {
+        self.unit.cycle()
+    }
+
+    /// Commands in the order in which they retired.
+    pub fn timings(&self) -> &[Timing] {
+        &self.timings
+    }
+
+    /// Sets which ports are ready from the next cycle on.
+    pub fn set_ready(&mut self, ready: Ready) {
+        use outside_in::{
+            EVENT_READY, RECEIVE_PUT_READY, RECEIVE_REPLY_READY, SEND_GET_READY, SEND_PUT_READY, SEND_REPLY_READY,
+        };
+        let fields =
+            [SEND_PUT_READY, SEND_GET_READY, SEND_REPLY_READY, RECEIVE_PUT_READY, RECEIVE_REPLY_READY, EVENT_READY];
+        let mut words = [0];
+        for (field, ready) in fields.into_iter().zip(ready.0) {
+            field.set(&mut words, ready.into());
+        }
+        self.unit.set_outside(&words);
+        self.ready = ready;
+    }
+
+    /// Offers these one behind the other, and runs until all are accepted and `idle` cycles more. Returns how many were accepted: fewer if
+    /// a buffer is full and nothing moves.
+    ///
+    /// # Errors
+    /// The first difference between the two sides.
+    pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, String> {
+        let words: Vec<u32> = inputs.iter().flat_map(|input| pack(input.buffer, &input.message)).collect();
+        let (mut taken, mut still) = (0, 0);
+        while taken < inputs.len() && still < STILL {
+            let now = self.unit.run(&words[taken * command::WORDS..], 64);
+            let moved = self.take_in(&inputs[taken..taken + now])?;
+            taken += now;
+            still = if now == 0 && !moved { still + 64 } else { 0 };
+        }
+        if idle > 0 {
+            self.unit.run(&[], idle);
+            self.take_in(&[])?;
+        }
+        Ok(taken)
+    }
+
+    /// Runs until nothing is under way, with all ports ready, and compares everything.
+    ///
+    /// # Errors
+    /// The first difference between the two sides, or something is never done.
+    pub fn drain(&mut self) -> Result<(), String> {
+        self.set_ready(Ready::ALL);
+        let mut still = 0;
+        while still < STILL {
+            self.unit.run(&[], 64);
+            still = if self.take_in(&[])? { 0 } else { still + 64 };
+        }
+        let waiting: usize = self.buffered.iter().map(VecDeque::len).sum();
+        if waiting != 0 || !self.retired.is_empty() || self.model.fired_count() != 0 {
+            let first = self.buffered.iter().find_map(VecDeque::front);
+            return Err(self.report(&format!(
+                "{waiting} commands are never done, the first {first:?}; {} retired wait for the counters; {} triggered operations never leave",
+                self.retired.len(),
+                self.model.fired_count()
+            )));
+        }
+        self.compare_ports(true)?;
+        let whole = lists::Records { shadow: &self.shadow, home: &self.model.home, is_alone: false }.check_idle();
+        whole.and_then(|()| self.counters().compare_all()).map_err(|text| self.report(&text))
+    }
+
+    fn counters(&self) -> counters::Records<'_> {
+        counters::Records { shadow: &self.shadow, home: &self.model.home, first_bank: COUNTER_BANKS }
+    }
+
+    /// Takes in what the last run has shown. Returns whether anything moved.
+    fn take_in(&mut self, accepted: &[Input]) -> Result<bool, String> {
+        for (input, &cycle) in accepted.iter().zip(self.unit.accepted()) {
+            self.buffered[input.buffer as usize].push_back((input.clone(), cycle));
+        }
+        let before = self.seen.answers.len();
+        for seen in self.unit.answers() {
+            self.seen.answers.push_back(answer_of(seen.words)?);
+        }
+        let mut moved = self.seen.answers.len() != before;
+        moved |= self.take_ports();
+        let above = WRITES * (1 + 4 + 16 + 32 + 1 + 2 * 256);
+        let mut shown = Vec::new();
+        for seen in self.unit.traces() {
+            let get = |field: Field| field.within(above).get(seen.words);
+            let event = |valid: Field, tag: Field| (get(valid) == 1).then(|| get(tag) as u32);
+            shown.push((
+                seen.cycle,
+                event(trace::ASKED_VALID, trace::ASKED_TAG),
+                event(trace::COUNTED_VALID, trace::COUNTED_TAG),
+                LAYOUT.trace(seen.words, WRITES),
+            ));
+        }
+        moved |= !shown.is_empty();
+        for (cycle, asked, counted, trace) in shown {
+            self.asked.extend(asked);
+            for write in trace.writes {
+                self.shadow.apply(&write).map_err(|text| self.report(&text))?;
+                if let Some(index) = left_port(&write, COUNTER_BANKS) {
+                    self.left.push(index);
+                }
+                if write.bank >= COUNTER_BANKS {
+                    self.changed.push(write);
+                }
+            }
+            self.finish_left();
+            if let Some(tag) = counted {
+                self.counted.insert(tag, std::mem::take(&mut self.changed));
+            }
+            self.retired.extend(trace.retired.map(|tag| (tag, cycle)));
+            self.carry_out()?;
+        }
+        self.compare_ports(false)?;
+        Ok(moved)
+    }
+
+    /// Operations that waited for a port and have left: their records are free, if `nic` has fired them.
+    fn finish_left(&mut self) {
+        let model = &mut self.model;
+        self.left.retain(|&index| {
+            let is_firing = slot::status(model.home.triggered[index as usize].slot) == triggered::FIRING;
+            if is_firing {
+                model.home.nic().finish_fired(index);
+            }
+            !is_firing
+        });
+    }
+
+    /// Carries out on `nic` what has retired.
+    fn carry_out(&mut self) -> Result<(), String> {
+        while let Some(&(tag, cycle)) = self.retired.front() {
+            let asked = self.asked.contains(&tag);
+            if asked && !self.counted.contains_key(&tag) {
+                return Ok(());
+            }
+            self.retired.pop_front();
+            let (accepted, done) = match tag >> SOURCE_AT {
+                source @ (FIRED_PUT | FIRED_GET) => {
+                    self.note(format!("{tag:x} fired, source {source}"));
+                    (None, self.model.take_fired((source - FIRED_PUT) as usize))
+                }
+                source => match self.buffered.get_mut(source as usize).and_then(VecDeque::pop_front) {
+                    Some((input, accepted)) => {
+                        self.note(match &input.host {
+                            Some(host) => format!("{tag:x} {host:x?}"),
+                            None => format!("{tag:x} {:?} {:02x?}", input.buffer, input.message),
+                        });
+                        (
+                            Some((input.buffer, accepted)),
+                            self.model.take(input.buffer, &input.message, input.host.as_ref()),
+                        )
+                    }
+                    None => return Err(self.report(&format!("command {tag:x} retires, and its buffer is empty"))),
+                },
+            };
+            done.map_err(|text| self.report(&text))?;
+            let (buffer, accepted) = accepted.map_or((None, cycle), |(buffer, accepted)| (Some(buffer), accepted));
+            self.timings.push(Timing { buffer, accepted, retired: cycle });
+            if asked {
+                self.asked.remove(&tag);
+                let writes = self.counted.remove(&tag).unwrap_or_default();
+                self.fire(&writes).map_err(|text| self.report(&text))?;
+                self.finish_left();
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires on `nic` what a command has made due, and compares with what the RTL's writes say.
+    fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
+        let mut rtl = writes.iter().filter_map(|write| fired(write, COUNTER_BANKS));
+        while let Some(index) = self.model.next_fired() {
+            match rtl.next() {
+                Some((fired, is_free)) if fired == index => {
+                    if is_free {
+                        self.model.home.nic().finish_fired(index);
+                    }
+                }
+                other => return Err(format!("nic fires operation {index}, the RTL {other:?}")),
+            }
+        }
+        // A cancelled operation gives its record back, too.
+        match rtl.next() {
+            Some((index, _)) if slot::status(self.model.home.triggered[index as usize].slot) != slot::FREE => {
+                Err(format!("the RTL fires operation {index}, nic nothing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps what has left at the ports.
+    fn take_ports(&mut self) -> bool {
+        use outside_out as out;
+        let mut moved = false;
+        for seen in self.unit.outsides() {
+            let valid = [
+                out::SEND_PUT_VALID,
+                out::SEND_GET_VALID,
+                out::SEND_REPLY_VALID,
+                out::RECEIVE_PUT_VALID,
+                out::RECEIVE_REPLY_VALID,
+                out::EVENT_VALID,
+            ];
+            let leaves = |port: usize| self.ready.0[port] && valid[port].get(seen.words) == 1;
+            for (port, at) in [out::SEND_PUT, out::SEND_GET, out::SEND_REPLY].into_iter().enumerate() {
+                if leaves(port) {
+                    self.seen.sends[port].push_back(send_of(&copy_bits(seen.words, at.at, at.width)));
+                    moved = true;
+                }
+            }
+            for (port, at) in [out::RECEIVE_PUT, out::RECEIVE_REPLY].into_iter().enumerate() {
+                if leaves(3 + port) {
+                    let words = copy_bits(seen.words, at.at, at.width);
+                    self.seen.receives[port].push_back(Receive {
+                        number: receive::NUMBER.get(&words) as u32,
+                        start: receive::START.get(&words),
+                        length: receive::LENGTH.get(&words) as u32,
+                    });
+                    moved = true;
+                }
+            }
+            if leaves(5) {
+                let words = copy_bits(seen.words, out::EVENT_LINE.at, out::EVENT_LINE.width);
+                let word = |at: usize| Field { at: event_line::DATA.at + 64 * at, width: 64 }.get(&words);
+                let line = event_line::LINE.get(&words);
+                let count = if line % 2 == 1 { 5 } else { 8 };
+                self.seen.lines.push_back(Line { line, words: (0..count).map(word).collect() });
+                moved = true;
+            }
+            self.seen.discarded += out::DISCARDED.get(seen.words);
+        }
+        moved
+    }
+
+    /// Compares what has left at each port on both sides; at the end, all of it.
+    fn compare_ports(&mut self, at_end: bool) -> Result<(), String> {
+        let (rtl, nic) = (&mut self.seen, &mut self.model.left);
+        let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);
+        for (port, name) in ["puts", "get headers", "replies"].into_iter().enumerate() {
+            first =
+                first.and_then(|()| compare(name, &mut rtl.sends[port], &mut nic.sends[port], at_end, Send::agrees));
+        }
+        for (port, name) in ["payloads of puts", "payloads of replies"].into_iter().enumerate() {
+            let same = |rtl: &Receive, nic: &Receive| rtl == nic;
+            first = first.and_then(|()| compare(name, &mut rtl.receives[port], &mut nic.receives[port], at_end, same));
+        }
+        let same = |rtl: &Line, nic: &Line| rtl == nic;
+        first = first.and_then(|()| compare("event lines", &mut rtl.lines, &mut nic.lines, at_end, same));
+        if at_end && rtl.discarded != nic.discarded {
+            let text = format!("packets that are none: {} in the RTL, {} in nic", rtl.discarded, nic.discarded);
+            first = first.and(Err(text));
+        }
+        first.map_err(|text| self.report(&text))
+    }
+
+    fn note(&mut self, text: String) {
+        self.recent.push_back(text);
+        if self.recent.len() > 24 {
+            self.recent.pop_front();
+        }
+        self.compared += 1;
+    }
+
+    fn report(&self, difference: &str) -> String {
+        let recent: String = self.recent.iter().map(|text| format!("  {text}\n")).collect();
+        let cycle = self.unit.cycle();
+        format!("{difference}\nafter {} commands, by cycle {cycle}; the last of them:\n{recent}", self.compared)
+    }
+}
+
+/// Compares two queues as far as both go, and takes what is the same.
+fn compare<T: std::fmt::Debug>(
+    what: &str,
+    rtl: &mut VecDeque<T>,
+    nic: &mut VecDeque<T>,
+    at_end: bool,
+    agrees: impl Fn(&T, &T) -> bool,
+) -> Result<(), String> {
+    while let (Some(one), Some(other)) = (rtl.front(), nic.front()) {
+        if !agrees(one, other) {
+            return Err(format!("{what}:\nRTL: {one:x?}\nnic: {other:x?}"));
+        }
+        rtl.pop_front();
+        nic.pop_front();
+    }
+    match (at_end, rtl.front(), nic.front()) {
+        (true, Some(one), None) => Err(format!("{what}: the RTL has {one:x?}, and nic nothing")),
+        (true, None, Some(other)) => Err(format!("{what}: nic has {other:x?}, and the RTL nothing")),
+        _ => Ok(()),
+    }
+}
+
+impl Answer {
+    /// Whether the RTL's answer says what `nic`'s does; what `nic`'s leaves out, the RTL may say or not.
+    fn agrees(&self, nic: &Answer) -> bool {
+        self.status == nic.status
+            && (nic.reference.is_none() || self.reference == nic.reference)
+            && (nic.armed.is_none() || self.armed == nic.armed)
+            && (nic.amounts.is_none() || self.amounts == nic.amounts)
+    }
+}
+
+impl Send {
+    fn agrees(&self, nic: &Send) -> bool {
+        self.header == nic.header && self.length == nic.length && (nic.start.is_none() || self.start == nic.start)
+    }
+}
+
+fn answer_of(words: &[u32]) -> Result<Answer, String> {
+    let get = |field: Field| field.get(words);
+    let code = get(answer::STATUS);
+    Ok(Answer {
+        status: Status::of(code).ok_or_else(|| format!("an answer with status {code}"))?,
+        reference: Some(get(answer::REFERENCE) as u32),
+        armed: Some((get(answer::ARMED) as u32, get(answer::ARMED_GENERATION) as u32)),
+        amounts: Some((get(answer::SUCCESS), get(answer::FAILURE))),
+    })
+}
+
+fn send_of(words: &[u32]) -> Send {
+    let mut header = [0; 128];
+    for (number, bytes) in header.chunks_exact_mut(4).enumerate() {
+        let field = Field { at: send::HEADER.at + 32 * number, width: 32 };
+        bytes.copy_from_slice(&(field.get(words) as u32).to_le_bytes());
+    }
+    Send { header, length: send::LENGTH.get(words) as u32, start: Some(send::START.get(words)) }
+}

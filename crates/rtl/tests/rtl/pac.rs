@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine in lockstep with `nic`: each path, ports that do not move, random histories, bad input.
+
+use selvedge_nic::Limits;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::packet::{Packet, RESPONSE};
+use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::tables::kind;
+use selvedge_rtl::lists::receive;
+use selvedge_rtl::pac::words::{Buffer, Host, Operation, Status, Triggered};
+use selvedge_rtl::pac::{Input, Lockstep, Ready};
+
+use crate::common::built;
+
+/// `pac_small` of rtl/units.toml.
+pub const SMALL: Limits = Limits {
+    entries: 8,
+    headers: 4,
+    descriptors: 5,
+    counters: 5,
+    triggered: 6,
+    portals: 4,
+    queues: 3,
+    pending: 3,
+    list: 8,
+    short_list: 2,
+    heap_blocks: 256,
+    heap_blocks_max: 256,
+    ..Limits::NONE
+};
+/// `pac`.
+const DEFAULT: Limits = Limits {
+    entries: 256,
+    headers: 256,
+    descriptors: 256,
+    counters: 512,
+    triggered: 128,
+    portals: 64,
+    queues: 32,
+    pending: 64,
+    list: 256,
+    short_list: 2,
+    heap_blocks: 1024,
+    heap_blocks_max: 1024,
+    ..Limits::NONE
+};
+
+/// An engine with an identity, an event queue, and portal table entries 0 and 1 that post to it.
+pub struct Engine {
+    pub both: Lockstep,
+    pub queue: u32,
+}
+
+impl Engine {
+    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
+        let mut both = built(Lockstep::new(unit, limits, buckets))?;
+        both.set_ready(Ready::ALL);
+        let queue = both.model.home.nic().queue_alloc(64).expect("there is room");
+        let (index, _) = both.model.home.nic().signals.encodings.queues.decode(queue);
+        let ring = both.model.home.queue_books[index as usize].ring;
+        let mut engine = Engine { both, queue };
+        engine.host(&[
+            Host::Configure { initiator: 7, uid: 1000, origin: 3 << 32 | 9 },
+            Host::Queue { reference: queue, ring, length: 64 },
+            Host::Portal { portal: 0, status: 1, options: 0, queue, epoch: 1 },
+            Host::Portal { portal: 1, status: 1, options: 0, queue, epoch: 1 },
+            Host::Portal { portal: 2, status: 2, options: 0, queue: NONE, epoch: 5 },
+        ]);
+        Some(engine)
+    }
+
+    /// Runs these, and all that they lead to.
+    pub fn all(&mut self, inputs: &[Input]) {
+        let taken = self.both.run(inputs, 0).unwrap_or_else(|text| panic!("{text}"));
+        assert_eq!(taken, inputs.len(), "accepted");
+        self.both.drain().unwrap_or_else(|text| panic!("{text}"));
+    }
+
+    pub fn host(&mut self, commands: &[Host]) {
+        self.all(&commands.iter().map(|&command| Input::from(command)).collect::<Vec<_>>());
+    }
+
+    /// The reference that the last command of its kind made.
+    fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Made) -> Option<&u32>) -> u32 {
+        *made(&self.both.model.made).expect("it was made")
+    }
+}
+
+fn put(packet: Packet) -> Input {
+    Input::packet(Buffer::Put, Packet { kind: kind::PUT, payload_bytes: packet.length, ..packet }.encode(false))
+}
+
+fn get(packet: Packet) -> Input {
+    Input::packet(Buffer::GetHeader, Packet { kind: kind::GET, ..packet }.encode(false))
+}
+
+fn response(packet: Packet) -> Input {
+    Input::packet(Buffer::Response, Packet { kind: RESPONSE, ..packet }.encode(false))
+}
+
+fn entry(options: u32, counter: u32) -> EntrySpec {
+    EntrySpec { options: options | options::OP_PUT | options::OP_GET, counter, ..receive(5, 2) }
+}
+
+fn append(which: u8, spec: EntrySpec) -> Host {
+    Host::Append { portal: 0, which, spec }
+}
+
+const MESSAGE: Packet = Packet {
+    kind: 0,
+    fail: 0,
+    operation: 0,
+    datatype: 0,
+    ack: 0,
+    place: selvedge_nic::packet::Place::Inline,
+    portal: 0,
+    uid: 1000,
+    initiator: 2,
+    origin: 4 << 32 | 1,
+    token: 0,
+    match_bits: 5,
+    remote_offset: 16,
+    header_data: 0xdada,
+    length: 24,
+    operand: [0; 4],
+    payload_bytes: 0,
+    sender: 0,
+};
+
+#[test]
+fn messages_are_matched_counted_and_answered() {
+    for (unit, limits, buckets) in [("pac_small", &SMALL, 4), ("pac", &DEFAULT, 512)] {
+        let Some(mut engine) = Engine::new(unit, limits, buckets) else { return };
+        engine.host(&[Host::CounterAlloc]);
+        let counter = engine.last(|made| made.counters.last());
+        let counted = options::EVENT_CT_COMM | options::EVENT_CT_BYTES;
+        engine.host(&[
+            append(list::PRIORITY, entry(options::USE_ONCE, NONE)),
+            append(list::PRIORITY, entry(counted, counter)),
+        ]);
+        engine.all(&[
+            put(MESSAGE),
+            put(Packet { token: 77, length: 100, ..MESSAGE }),
+            get(Packet { token: 78, ..MESSAGE }),
+            get(Packet { token: 79, match_bits: 6, ..MESSAGE }),
+            put(Packet { token: 80, portal: 2, ..MESSAGE }),
+            put(Packet { token: 81, portal: 2, operand: [0, 9, 0, 0], ..MESSAGE }),
+            put(Packet { token: 82, portal: 3, ..MESSAGE }),
+            put(Packet { token: 83, portal: 70, ..MESSAGE }),
+        ]);
+        engine.host(&[Host::CounterGet(counter)]);
+    }
+}
+
+#[test]
+fn unexpected_messages_are_kept_found_and_searched() {
+    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    engine.host(&[Host::CounterAlloc]);
+    let counter = engine.last(|made| made.counters.last());
+    let local = EntrySpec { min_free: 8, length: 100, ..entry(options::MANAGE_LOCAL, NONE) };
+    engine.host(&[append(list::OVERFLOW, local)]);
+    engine.all(&[put(MESSAGE), put(Packet { token: 5, ..MESSAGE }), put(MESSAGE), put(MESSAGE), put(MESSAGE)]);
+    let spec = entry(options::EVENT_CT_OVERFLOW, counter);
+    engine.host(&[
+        Host::Search { portal: 0, spec, delete: false },
+        Host::Search { portal: 0, spec: EntrySpec { match_bits: 6, ..spec }, delete: false },
+        append(list::PRIORITY, entry(options::USE_ONCE, NONE)),
+        Host::Search { portal: 0, spec: EntrySpec { options: spec.options | options::USE_ONCE, ..spec }, delete: true },
+        append(list::PRIORITY, spec),
+        Host::CounterGet(counter),
+    ]);
+    let entry = engine.last(|made| made.entries.last());
+    engine.host(&[Host::Unlink(entry), Host::Unlink(entry)]);
+}
+
+#[test]
+fn operations_start_and_end_with_their_events_and_counts() {
+    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    engine.host(&[Host::CounterAlloc]);
+    let (queue, counter) = (engine.queue, engine.last(|made| made.counters.last()));
+    let counted = options::MD_EVENT_CT_SEND | options::MD_EVENT_CT_REPLY | options::MD_EVENT_CT_ACK;
+    for options in
+        [0, counted, counted | options::MD_EVENT_CT_BYTES, options::MD_EVENT_SUCCESS_DISABLE, options::MD_UNRELIABLE]
+    {
+        let view = DescriptorView { start: 0x4000, length: 64, options, queue, counter, iov: NONE, iov_count: 0 };
+        engine.host(&[Host::Bind(view)]);
+        let descriptor = engine.last(|made| made.descriptors.last());
+        let operation = Operation {
+            descriptor,
+            local_offset: 8,
+            length: 40,
+            target: 5,
+            portal: 1,
+            match_bits: 3,
+            ..Operation::default()
+        };
+        for ack in 0..4 {
+            engine.host(&[Host::Put(Operation { ack, user_ptr: 1 << 40, ..operation })]);
+        }
+        let tokens = engine.both.model.made.tokens.clone();
+        let answers = tokens.iter().flat_map(|&token| {
+            let packet = Packet { token, ack: 1, length: 40, remote_offset: 12, ..MESSAGE };
+            [response(packet), response(packet)]
+        });
+        engine.all(&answers.collect::<Vec<_>>());
+        for (fail, length) in [(0, 24), (3, 0), (0, 1 << 40)] {
+            engine.host(&[Host::Get(operation)]);
+            let token = *engine.both.model.made.tokens.last().expect("a get waits");
+            engine.all(&[response(Packet { token, fail, length, ack: 3, ..MESSAGE })]);
+        }
+        engine.host(&[
+            Host::Get(Operation { local_offset: 60, ..operation }),
+            Host::Put(Operation { length: 1 << 32, ..operation }),
+            Host::Put(Operation { local_offset: u64::MAX, ..operation }),
+            Host::Unbind(descriptor),
+            Host::Put(operation),
+            Host::Unbind(descriptor),
+            Host::CounterGet(counter),
+        ]);
+    }
+}
+
+#[test]
+fn triggered_operations_leave_in_order_of_threshold() {
+    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
+    let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
+    let view = DescriptorView {
+        start: 0x4000,
+        length: 64,
+        options: 0,
+        queue: engine.queue,
+        counter: one,
+        iov: NONE,
+        iov_count: 0,
+    };
+    engine.host(&[Host::Bind(view)]);
+    let descriptor = engine.last(|made| made.descriptors.last());
+    let operation = Operation { descriptor, length: 16, ack: 1, ..Operation::default() };
+    engine.host(&[
+        Host::Arm { counter: one, threshold: 3, what: Triggered::Put(operation) },
+        Host::Arm { counter: one, threshold: 2, what: Triggered::Get(operation) },
+        Host::Arm { counter: one, threshold: 2, what: Triggered::Increment { counter: other, success: 4, failure: 0 } },
+        Host::Arm { counter: other, threshold: 4, what: Triggered::Put(operation) },
+        Host::Arm { counter: one, threshold: 9, what: Triggered::Set { counter: one, success: 1, failure: 1 } },
+        Host::Arm { counter: one, threshold: 1, what: Triggered::Put(Operation { length: 65, ..operation }) },
+    ]);
+    // A message that is counted makes them due.
+    engine.host(&[append(list::PRIORITY, entry(options::EVENT_CT_COMM, one))]);
+    engine.all(&[put(MESSAGE), put(MESSAGE), put(MESSAGE), put(MESSAGE)]);
+    let armed = engine.both.model.made.armed.clone();
+    engine.host(&[
+        Host::CancelOne { index: armed[4].0, generation: armed[4].1 },
+        Host::CancelOne { index: armed[4].0, generation: armed[4].1 },
+        Host::Cancel(other),
+        Host::CounterFree(other),
+        Host::CounterGet(other),
+    ]);
+}
+
+/// Ports of which one does not move: commands that do not need it go on.
+#[test]
+fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
+    for stuck in 0..6 {
+        let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+        engine
+            .host(&[append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_COMM_DISABLE, NONE) })]);
+        let view = DescriptorView {
+            start: 0x4000,
+            length: 64,
+            options: 0,
+            queue: NONE,
+            counter: NONE,
+            iov: NONE,
+            iov_count: 0,
+        };
+        engine.host(&[Host::Bind(view)]);
+        let descriptor = engine.last(|made| made.descriptors.last());
+        let operation = Operation { descriptor, length: 16, ..Operation::default() };
+        // More than the queue and the buffer take.
+        let filling: Vec<Input> = match stuck {
+            0 => (0..12).map(|_| Host::Put(operation).into()).collect(),
+            1 => (0..3).map(|_| Host::Get(operation).into()).collect(),
+            2 => (0..12).map(|token| get(Packet { token: token + 1, ..MESSAGE })).collect(),
+            3 => (0..12).map(|_| put(MESSAGE)).collect(),
+            _ => Vec::new(),
+        };
+        let mut ready = [true; 6];
+        ready[stuck] = false;
+        engine.both.set_ready(Ready(ready));
+        let mut left = &filling[..];
+        let taken = engine.both.run(left, 0).unwrap();
+        left = &left[taken..];
+        // What needs none of the stuck port, and is not behind what does.
+        let before = engine.both.timings().len();
+        let free: Vec<Input> = match stuck {
+            0 | 1 => vec![get(Packet { token: 9, ..MESSAGE }), put(MESSAGE)],
+            2 => vec![Host::Put(operation).into(), Host::CounterAlloc.into()],
+            3 => vec![get(Packet { token: 9, ..MESSAGE }), Host::Put(operation).into()],
+            _ => vec![get(Packet { token: 9, ..MESSAGE }), put(MESSAGE), Host::Put(operation).into()],
+        };
+        assert_eq!(engine.both.run(&free, 100).unwrap(), free.len(), "port {stuck}");
+        assert_eq!(engine.both.timings().len() - before, free.len(), "port {stuck}");
+        engine.both.set_ready(Ready::ALL);
+        engine.all(left);
+    }
+}
+
+#[test]
+fn packets_that_are_none_are_counted_and_dropped() {
+    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    engine.host(&[append(list::PRIORITY, entry(0, NONE))]);
+    let good = Packet { kind: kind::PUT, token: 4, ..MESSAGE };
+    let mut bad = Vec::new();
+    for at in [0, 1, 2, 3, 6, 7, 20, 52, 68] {
+        let mut message = good.encode(false);
+        message[at] ^= 0xf8;
+        bad.push(Input::packet(Buffer::Put, message));
+    }
+    bad.push(Input::packet(Buffer::Put, Packet { kind: kind::GET, ..good }.encode(false)));
+    bad.push(Input::packet(Buffer::GetHeader, good.encode(false)));
+    bad.push(Input::packet(Buffer::Response, good.encode(false)));
+    bad.push(Input { buffer: Buffer::Command, message: [0xff; 128], host: None });
+    engine.all(&bad);
+    engine.host(&[
+        Host::Append { portal: 3, which: 0, spec: entry(0, NONE) },
+        append(list::PRIORITY, EntrySpec { length: 1 << 32, ..entry(0, NONE) }),
+        append(list::PRIORITY, entry(options::IOVEC, NONE)),
+        Host::Portal { portal: 3, status: 1, options: options::PT_FLOWCTRL, queue: NONE, epoch: 1 },
+        Host::Unlink(NONE),
+        Host::Unbind(12345),
+    ]);
+    let _ = Status::Done;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Event queues: `post` of crates/nic/src/portals/event_queue.rs. An event becomes one line of 64 bytes in host memory, or two.
+//
+// 1. Events are written in the order in which they come. The line whose first word is the event's number comes last, so a reader
+//    that sees the number sees the event.
+// 2. A full queue overwrites its oldest events; their reader finds the loss by the number. With a reference to no live queue there
+//    is no event.
+// 3. The forms of events are those of crates/nic/src/portals/event.rs: ordinary, nothing requested, long.
+//
+// Q, two words of 128 bits: what the host sets, and what an event changes. An event takes 4 cycles, a long one 5.
+
+module event_queues
+  import pac_pkg::*;
+  import engine_pkg::*;
+#(
+    parameter int unsigned Queues = 32,  // 2 to 256
+    parameter int unsigned Depth  = 4    // events that wait, 2 to 64
+) (
+    input  logic clk_i,
+    input  logic rst_ni,
+    output logic ready_o,
+
+    // A queue is made, or with a length of 0 freed. Only while `idle_o`.
+    input  logic        set_i,
+    input  reference_t  set_events_i,
+    input  logic [31:0] set_ring_i,    // block at which it begins
+    input  logic [31:0] set_length_i,  // blocks
+
+    input  logic    post_i,
+    input  posted_t posted_i,
+    output logic    room_o,
+    output logic    idle_o,  // no event is under way
+
+    output logic        line_valid_o,
+    input  logic        line_ready_i,
+    output event_line_t line_o
+);
+
+  if (Queues < 2 || Queues > 256) $error("event_queues: Queues is %0d, and may be 2 to 256", Queues);
+
+  localparam int unsigned AddressW = $clog2(Queues);
+  typedef logic [AddressW-1:0] address_t;
+
+  typedef struct packed {
+    logic [38:0] spare;
+    logic        live;
+    generation_t generation;
+    logic [31:0] length;
+    logic [31:0] ring;
+  } q0_t;
+  typedef struct packed {
+    logic [31:0] spare;
+    logic [31:0] place;
+    logic [63:0] tail;
+  } q1_t;
+
+  localparam logic [1:0] Ordinary = 2'd0;
+  localparam logic [1:0] NothingRequested = 2'd1;
+  localparam logic [1:0] Long = 2'd2;
+
+  posted_t posted;
+  logic posted_valid, pop, q0_ready, q1_ready;
+  localparam int unsigned CountW = $clog2(Depth + 1);
+  logic [CountW-1:0] room;
+  assign room_o = room != '0;
+
+  fifo #(
+      .Width($bits(posted_t)),
+      .Depth(Depth)
+  ) u_posted (
+      .clk_i,
+      .rst_ni,
+      .push_i (post_i),
+      .data_i (posted_i),
+      .room_o (room),
+      .valid_o(posted_valid),
+      .data_o (posted),
+      .pop_i  (pop)
+  );
+
+  // Read, wait, write: the first line of a long event, then the line with the number.
+  typedef enum logic [1:0] { Idle, Wait, Second, First } state_e;
+  state_e state_q, state_d;
+  q0_t q0, set0, unused_old0, unused_new0;
+  q1_t q1, next1, unused_old1, unused_new1;
+  logic read, advance, live;
+  logic [1:0] form;
+  address_t address;
+  event_t event_;
+
+  assign event_  = posted.event_;
+  assign address = address_t'(index_of(posted.events, Queues));
+  assign ready_o = q0_ready && q1_ready;
+  assign idle_o  = !posted_valid && state_q == Idle;
+  assign live = q0.live && q0.generation == generation_of(posted.events, Queues) &&
+                index_of(posted.events, Queues) < index_t'(Queues);
+  assign form = event_.rlength == event_.mlength ? Ordinary : event_.rlength == '0 ? NothingRequested : Long;
+
+  always_comb begin
+    state_d = state_q;
+    read    = 1'b0;
+    advance = 1'b0;
+    pop     = 1'b0;
+    line_valid_o = 1'b0;
+    unique case (state_q)
+      Idle:
+      if (posted_valid && ready_o) begin
+        read    = 1'b1;
+        state_d = Wait;
+      end
+      Wait: state_d = form == Long ? Second : First;
+      Second: begin
+        line_valid_o = live;
+        if (!live || line_ready_i) state_d = First;
+      end
+      default: begin
+        line_valid_o = live;
+        if (!live || line_ready_i) begin
+          advance = live;
+          pop     = 1'b1;
+          state_d = Idle;
+        end
+      end
+    endcase
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) state_q <= Idle;
+    else state_q <= state_d;
+  end
+
+  logic [31:0] kinds;
+  always_comb begin
+    kinds = {5'd0, event_.portal, form, event_.datatype, event_.operation, event_.fail, event_.overflow, event_.kind};
+    line_o.line = {q0.ring + q1.place, state_q == Second};
+    if (state_q == Second) begin
+      // The words of 64 bits, the last first.
+      line_o.data = {
+        64'd0, 64'd0, 64'd0,
+        {24'd0, 3'd0, event_.datatype, 3'd0, event_.operation, 4'd0, event_.fail, 7'd0, event_.overflow, 4'd0, event_.kind},
+        {58'd0, event_.portal},
+        {32'd0, event_.remote_offset},
+        {32'd0, event_.mlength},
+        {32'd0, event_.rlength}
+      };
+    end else begin
+      line_o.data = {
+        {event_.uid, kinds},
+        {event_.remote_offset, event_.mlength},
+        {32'd0, event_.initiator},
+        event_.match_bits,
+        event_.header_data,
+        event_.user_ptr,
+        event_.start,
+        q1.tail + 64'd1
+      };
+    end
+  end
+
+  // ---- The banks.
+
+  assign set0 = '{spare: '0, live: set_length_i != '0, generation: generation_of(set_events_i, Queues),
+                  length: set_length_i, ring: set_ring_i};
+  assign next1 = '{spare: '0, place: q1.place + 1'b1 == q0.length ? '0 : q1.place + 1'b1, tail: q1.tail + 64'd1};
+
+  bank #(
+      .Words(Queues),
+      .Width($bits(q0_t))
+  ) u_q0 (
+      .clk_i,
+      .rst_ni,
+      .ready_o        (q0_ready),
+      .read_i         (read),
+      .read_address_i (address),
+      .read_data_o    (q0),
+      .write_i        (set_i),
+      .write_address_i(address_t'(index_of(set_events_i, Queues))),
+      .write_lanes_i  ('1),
+      .write_data_i   (set0),
+      .old_o          (unused_old0),
+      .new_o          (unused_new0)
+  );
+  bank #(
+      .Words(Queues),
+      .Width($bits(q1_t))
+  ) u_q1 (
+      .clk_i,
+      .rst_ni,
+      .ready_o        (q1_ready),
+      .read_i         (read),
+      .read_address_i (address),
+      .read_data_o    (q1),
+      .write_i        (set_i || advance),
+      .write_address_i(set_i ? address_t'(index_of(set_events_i, Queues)) : address),
+      .write_lanes_i  ('1),
+      .write_data_i   (set_i ? '0 : next1),
+      .old_o          (unused_old1),
+      .new_o          (unused_new1)
+  );
+
+  logic unused;
+  assign unused = ^{unused_old0, unused_new0, unused_old1, unused_new1};
+
+endmodule

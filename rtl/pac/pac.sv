@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The Portals engine (PAC, seed 000, figure 6): buffers, message processor, list manager, tables, counters with triggered operations,
+// event queues, and the queues of three DMA ports. docs/design/rtl.md, "The engine".
+//
+//   buffers > dispatch > lists, descriptors > completion > counters, events, transfers
+//
+// 1. Commands have the effects that crates/nic gives them when they run alone, in the order of their tags.
+// 2. Payload does not pass through the engine: a port's DMA moves it, as the transfers say. It writes the bytes of a message before
+//    the event lines that come behind its transfer.
+// 3. Three ports (put, get header, get payload), each with queues of its own: one that does not move holds up no command that does not
+//    need it. Acknowledgements leave at the port of get payloads, since a receiver always takes both.
+// 4. While answers of the lists wait for their turn and have no more room, the list manager's clock stands still.
+//
+// Registers beside the units': InFlight commands, Answers answers of lists, the queues of transfers.
+
+module pac
+  import pac_pkg::*;
+  import engine_pkg::*;
+#(
+    parameter int unsigned Entries     = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Headers     = 256,
+    parameter int unsigned Buckets     = 512,
+    parameter bit          KeySource   = 0,
+    parameter bit          HashCrc     = 0,
+    parameter int unsigned Ports       = 2,    // of the banks of lists, descriptors and counters
+    parameter int unsigned Descriptors = 256,
+    parameter int unsigned Counters    = 512,
+    parameter int unsigned Triggered   = 128,
+    parameter bit          Scan        = 1'b0, // 1: descriptors and counters are found by a scan
+    parameter int unsigned Portals     = 64,   // 2 to 64
+    parameter int unsigned Queues      = 32,   // 2 to 256
+    parameter int unsigned Pending     = 64,   // commands that wait for a response, 2 to 4,096
+    parameter int unsigned Messages    = 4,    // in each buffer, a power of two, 2 to 4,096
+    parameter int unsigned InFlight    = 4,    // commands that wait for their turn, 2 to 16
+    parameter int unsigned Transfers   = 4,    // in each queue of the DMA, 2 to 64
+    parameter bit          Trace       = 1     // 1: `trace_o` shows what is written; for simulation only
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    // Buffers: command, put, get header, get payload and acknowledgement.
+    input  logic [3:0]             frame_valid_i,
+    output logic [3:0]             frame_ready_o,
+    input  logic [3:0][FrameW-1:0] frame_i,
+
+    output logic    answer_valid_o,
+    output answer_t answer_o,
+
+    input  outside_in_t  outside_i,
+    output outside_out_t outside_o,
+    output trace_t       trace_o
+);
+
+  localparam int unsigned Answers = 4;
+  localparam int unsigned AnswerCountW = $clog2(Answers + 1);
+  localparam int unsigned WorkCountW = $clog2(InFlight + 1);
+  localparam int unsigned RoomW = $clog2(Transfers + 1);
+
+  // ---- Buffers.
+
+  logic [3:0] buffer_valid, buffer_pop, full_irq;
+  message_t [3:0] buffer_message;
+  logic [3:0][31:0] buffer_number;
+  for (genvar number = 0; number < 4; number++) begin : gen_buffers
+    message_buffer #(
+        .Depth(Messages)
+    ) u_buffer (
+        .clk_i,
+        .rst_ni,
+        .frame_valid_i(frame_valid_i[number]),
+        .frame_ready_o(frame_ready_o[number]),
+        .frame_i      (frame_i[number]),
+        .full_irq_o   (full_irq[number]),
+        .valid_o      (buffer_valid[number]),
+        .message_o    (buffer_message[number]),
+        .number_o     (buffer_number[number]),
+        .pop_i        (buffer_pop[number])
+    );
+  end
+
+  // ---- Dispatch.
+
+  counters_pkg::outside_in_t fired_ready;
+  counters_pkg::outside_out_t fired;
+  logic [Sources-1:0] valid, source_pop;
+  logic discarded, portals_ready, queues_ready, pending_ready, pending_valid, ready;
+  logic [Portals-1:0] exists, enabled;
+  logic list_command_valid, list_command_ready;
+  lists_pkg::command_t list_command;
+  logic descriptor_command_valid, descriptor_command_ready;
+  descriptors_pkg::command_t descriptor_command;
+  logic work_push, work_valid, work_pop, retire;
+  work_t work_in, work;
+  logic [WorkCountW-1:0] work_room;
+  tag_t retire_tag;
+  logic [RoomW-1:0] reply_room, put_room, get_room, receive_put_room, receive_reply_room;
+
+  assign ready = portals_ready && queues_ready && pending_ready;
+  always_comb begin
+    valid = '0;
+    valid[FromHost]     = buffer_valid[0];
+    valid[FromPut]      = buffer_valid[1];
+    valid[FromGet]      = buffer_valid[2];
+    valid[FromResponse] = buffer_valid[3];
+    valid[FromFiredPut] = fired.put_valid;
+    valid[FromFiredGet] = fired.get_valid;
+    buffer_pop  = source_pop[3:0];
+    // No operation leaves at the third port: only what moves data, or changes a counter, is armed.
+    fired_ready = '{get_ready: source_pop[FromFiredGet], put_ready: source_pop[FromFiredPut], other_ready: 1'b1};
+  end
+
+  dispatch #(
+      .InFlight(InFlight),
+      .Portals (Portals),
+      .RoomW   (RoomW)
+  ) u_dispatch (
+      .clk_i,
+      .rst_ni,
+      .ready_i             (ready),
+      .valid_i             (valid),
+      .host_i              (buffer_message[0]),
+      .put_i               (buffer_message[1]),
+      .get_i               (buffer_message[2]),
+      .response_i          (buffer_message[3]),
+      .number_i            (buffer_number[3:1]),
+      .fired_put_i         (fired.put),
+      .fired_get_i         (fired.get),
+      .pop_o               (source_pop),
+      .discarded_o         (discarded),
+      .reply_room_i        (reply_room),
+      .put_room_i          (put_room),
+      .get_room_i          (get_room),
+      .receive_put_room_i  (receive_put_room),
+      .receive_reply_room_i(receive_reply_room),
+      .pending_room_i      (pending_valid),
+      .enabled_i           (enabled),
+      .exists_i            (exists),
+      .list_valid_o        (list_command_valid),
+      .list_ready_i        (list_command_ready),
+      .list_o              (list_command),
+      .descriptor_valid_o  (descriptor_command_valid),
+      .descriptor_ready_i  (descriptor_command_ready),
+      .descriptor_o        (descriptor_command),
+      .work_valid_o        (work_push),
+      .work_o              (work_in),
+      .work_room_i         (work_room != '0),
+      .work_done_i         (retire),
+      .work_done_tag_i     (retire_tag)
+  );
+
+  fifo #(
+      .Width($bits(work_t)),
+      .Depth(InFlight)
+  ) u_work (
+      .clk_i,
+      .rst_ni,
+      .push_i (work_push),
+      .data_i (work_in),
+      .room_o (work_room),
+      .valid_o(work_valid),
+      .data_o (work),
+      .pop_i  (work_pop)
+  );
+
+  // ---- Lists. Their clock stands still while their answers have no room.
+
+  logic list_run, list_clock, lists_ready, list_answer_valid, list_valid, list_pop, plan_valid, plan_pop;
+  logic [AnswerCountW-1:0] list_room, unused_plan_room;
+  lists_pkg::answer_t list_answer;
+  lists_pkg::key_t list_key;
+  lists_pkg::entry_b_t list_entry;
+  lists_pkg::header_b_t list_header;
+  lists_pkg::plan_t list_plan;
+  lists_pkg::trace_t list_trace;
+  list_answer_t list_kept, list_head;
+  plan_t plan_kept, plan_head;
+
+  assign list_run = list_room != '0;
+  clock_gate u_list_clock (
+      .clk_i,
+      .enable_i(list_run),
+      .clk_o   (list_clock)
+  );
+  lists #(
+      .Entries  (Entries),
+      .Headers  (Headers),
+      .Buckets  (Buckets),
+      .KeySource(KeySource),
+      .HashCrc  (HashCrc),
+      .Ports    (Ports),
+      .Trace    (Trace)
+  ) u_lists (
+      .clk_i          (list_clock),
+      .rst_ni,
+      .command_valid_i(list_command_valid && list_run),
+      .command_ready_o(lists_ready),
+      .command_i      (list_command),
+      .answer_valid_o (list_answer_valid),
+      .answer_o       (list_answer),
+      .trace_o        (list_trace),
+      .outside_o      (list_plan)
+  );
+  assign list_command_ready = lists_ready && list_run;
+  assign list_key    = list_answer.key;
+  assign list_entry  = list_answer.b;
+  assign list_header = list_answer.b;
+  assign list_kept = '{
+      status: list_answer.status,
+      last: list_answer.last,
+      overflow: list_answer.overflow,
+      entry_reference: list_answer.entry_reference,
+      options: list_key.options,
+      portal: list_key.portal,
+      source: list_key.source,
+      length: list_key.length,
+      match_bits: list_key.match_bits,
+      a: list_answer.a,
+      user_ptr: list_entry.user_ptr,
+      header_uid: list_header.uid
+  };
+  assign plan_kept = '{offset: list_plan.offset, mlength: list_plan.mlength, unlinks: list_plan.unlinks, freed: list_plan.freed};
+  fifo #(
+      .Width($bits(list_answer_t)),
+      .Depth(Answers)
+  ) u_answers (
+      .clk_i,
+      .rst_ni,
+      .push_i (list_answer_valid && list_run),
+      .data_i (list_kept),
+      .room_o (list_room),
+      .valid_o(list_valid),
+      .data_o (list_head),
+      .pop_i  (list_pop)
+  );
+  // A message's plan waits at most as long as its answer.
+  fifo #(
+      .Width($bits(plan_t)),
+      .Depth(Answers)
+  ) u_plans (
+      .clk_i,
+      .rst_ni,
+      .push_i (list_plan.valid && list_run),
+      .data_i (plan_kept),
+      .room_o (unused_plan_room),
+      .valid_o(plan_valid),
+      .data_o (plan_head),
+      .pop_i  (plan_pop)
+  );
+
+  // ---- Descriptors: one command at a time, whose answer stays until its turn.
+
+  logic descriptors_ready, descriptor_answer_valid, descriptor_valid_q, descriptor_busy_q, descriptor_pop;
+  descriptors_pkg::answer_t descriptor_answer, descriptor_q;
+  descriptors_pkg::trace_t unused_descriptor_trace;
+  descriptors #(
+      .Descriptors(Descriptors),
+      .Scan       (Scan),
+      .Ports      (Ports),
+      .Trace      (1'b0)
+  ) u_descriptors (
+      .clk_i,
+      .rst_ni,
+      .command_valid_i(descriptor_command_valid && !descriptor_busy_q),
+      .command_ready_o(descriptors_ready),
+      .command_i      (descriptor_command),
+      .answer_valid_o (descriptor_answer_valid),
+      .answer_o       (descriptor_answer),
+      .trace_o        (unused_descriptor_trace)
+  );
+  assign descriptor_command_ready = descriptors_ready && !descriptor_busy_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      descriptor_busy_q  <= 1'b0;
+      descriptor_valid_q <= 1'b0;
+    end else begin
+      if (descriptor_command_valid && descriptor_command_ready) descriptor_busy_q <= 1'b1;
+      else if (descriptor_pop) descriptor_busy_q <= 1'b0;
+      if (descriptor_answer_valid) descriptor_valid_q <= 1'b1;
+      else if (descriptor_pop) descriptor_valid_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) if (descriptor_answer_valid) descriptor_q <= descriptor_answer;
+
+  // ---- Counters.
+
+  logic counter_valid, counter_ready, counter_answer_valid;
+  counters_pkg::command_t counter_command;
+  counters_pkg::answer_t counter_answer;
+  counters_pkg::trace_t counter_trace;
+  counters #(
+      .Counters (Counters),
+      .Triggered(Triggered),
+      .Scan     (Scan),
+      .Ports    (Ports),
+      .Trace    (Trace)
+  ) u_counters (
+      .clk_i,
+      .rst_ni,
+      .command_valid_i(counter_valid),
+      .command_ready_o(counter_ready),
+      .command_i      (counter_command),
+      .answer_valid_o (counter_answer_valid),
+      .answer_o       (counter_answer),
+      .outside_i      (fired_ready),
+      .outside_o      (fired),
+      .trace_o        (counter_trace)
+  );
+
+  // ---- Tables of the processor.
+
+  host_t host;
+  logic portal_read, portal_set, queue_set, queue_idle;
+  logic [5:0] portal;
+  reference_t portal_events;
+  logic [31:0] portal_epoch;
+  portal_table #(
+      .Portals(Portals)
+  ) u_portals (
+      .clk_i,
+      .rst_ni,
+      .ready_o     (portals_ready),
+      .set_i       (portal_set),
+      .set_portal_i(host.portal),
+      .set_status_i(portal_status_e'(host.options[PortalStatusAt+:2])),
+      .set_events_i(host.events),
+      .set_epoch_i (host.header_data[31:0]),
+      .exists_o    (exists),
+      .enabled_o   (enabled),
+      .read_i      (portal_read),
+      .portal_i    (portal),
+      .events_o    (portal_events),
+      .epoch_o     (portal_epoch)
+  );
+
+  logic pending_add, pending_is_get, pending_read, pending_found, pending_was_get, pending_take;
+  logic [63:0] new_token, asked_token;
+  counters_pkg::body_t pending_body, pending_asked;
+  pending #(
+      .Pending(Pending)
+  ) u_pending (
+      .clk_i,
+      .rst_ni,
+      .ready_o (pending_ready),
+      .valid_o (pending_valid),
+      .token_o (new_token),
+      .add_i   (pending_add),
+      .is_get_i(pending_is_get),
+      .body_i  (pending_body),
+      .read_i  (pending_read),
+      .token_i (asked_token),
+      .found_o (pending_found),
+      .is_get_o(pending_was_get),
+      .body_o  (pending_asked),
+      .take_i  (pending_take)
+  );
+
+  logic event_valid, event_room;
+  posted_t event_;
+  event_queues #(
+      .Queues(Queues)
+  ) u_events (
+      .clk_i,
+      .rst_ni,
+      .ready_o     (queues_ready),
+      .set_i       (queue_set),
+      .set_events_i(host.object),
+      .set_ring_i  (host.start[31:0]),
+      .set_length_i(host.length[31:0]),
+      .post_i      (event_valid && event_room),
+      .posted_i    (event_),
+      .room_o      (event_room),
+      .idle_o      (queue_idle),
+      .line_valid_o(outside.event_valid),
+      .line_ready_i(outside_i.event_ready),
+      .line_o      (outside.event_line)
+  );
+
+  // ---- Completion.
+
+  effects_t effects;
+  logic transfers;
+  completion u_completion (
+      .clk_i,
+      .rst_ni,
+      .work_valid_i          (work_valid),
+      .work_i                (work),
+      .work_pop_o            (work_pop),
+      .list_valid_i          (list_valid),
+      .list_i                (list_head),
+      .list_pop_o            (list_pop),
+      .plan_valid_i          (plan_valid),
+      .plan_i                (plan_head),
+      .plan_pop_o            (plan_pop),
+      .descriptor_valid_i    (descriptor_valid_q),
+      .descriptor_i          (descriptor_q),
+      .descriptor_pop_o      (descriptor_pop),
+      .counter_valid_o       (counter_valid),
+      .counter_ready_i       (counter_ready),
+      .counter_o             (counter_command),
+      .counter_answer_valid_i(counter_answer_valid),
+      .counter_answer_i      (counter_answer),
+      .portal_read_o         (portal_read),
+      .portal_o              (portal),
+      .portal_events_i       (portal_events),
+      .portal_epoch_i        (portal_epoch),
+      .portal_set_o          (portal_set),
+      .token_i               (new_token),
+      .pending_add_o         (pending_add),
+      .pending_get_o         (pending_is_get),
+      .pending_body_o        (pending_body),
+      .pending_read_o        (pending_read),
+      .pending_token_o       (asked_token),
+      .pending_found_i       (pending_found),
+      .pending_get_i         (pending_was_get),
+      .pending_body_i        (pending_asked),
+      .pending_take_o        (pending_take),
+      .queue_set_o           (queue_set),
+      .queue_idle_i          (queue_idle),
+      .host_o                (host),
+      .event_valid_o         (event_valid),
+      .event_room_i          (event_room),
+      .event_o               (event_),
+      .effects_o             (effects),
+      .transfers_o           (transfers),
+      .answer_valid_o,
+      .answer_o,
+      .retire_valid_o        (retire),
+      .retire_tag_o          (retire_tag)
+  );
+
+  // ---- The queues of the DMA ports.
+
+  outside_out_t outside;
+  assign outside.discarded = discarded;
+  assign outside.full_irq  = full_irq;
+  fifo #(
+      .Width($bits(send_t)),
+      .Depth(Transfers)
+  ) u_send_put (
+      .clk_i,
+      .rst_ni,
+      .push_i (transfers && effects.send_put),
+      .data_i (effects.send),
+      .room_o (put_room),
+      .valid_o(outside.send_put_valid),
+      .data_o (outside.send_put),
+      .pop_i  (outside.send_put_valid && outside_i.send_put_ready)
+  );
+  fifo #(
+      .Width($bits(send_t)),
+      .Depth(Transfers)
+  ) u_send_get (
+      .clk_i,
+      .rst_ni,
+      .push_i (transfers && effects.send_get),
+      .data_i (effects.send),
+      .room_o (get_room),
+      .valid_o(outside.send_get_valid),
+      .data_o (outside.send_get),
+      .pop_i  (outside.send_get_valid && outside_i.send_get_ready)
+  );
+  fifo #(
+      .Width($bits(send_t)),
+      .Depth(Transfers)
+  ) u_send_reply (
+      .clk_i,
+      .rst_ni,
+      .push_i (transfers && effects.send_reply),
+      .data_i (effects.send),
+      .room_o (reply_room),
+      .valid_o(outside.send_reply_valid),
+      .data_o (outside.send_reply),
+      .pop_i  (outside.send_reply_valid && outside_i.send_reply_ready)
+  );
+  fifo #(
+      .Width($bits(receive_t)),
+      .Depth(Transfers)
+  ) u_receive_put (
+      .clk_i,
+      .rst_ni,
+      .push_i (transfers && effects.receive_put),
+      .data_i (effects.receive),
+      .room_o (receive_put_room),
+      .valid_o(outside.receive_put_valid),
+      .data_o (outside.receive_put),
+      .pop_i  (outside.receive_put_valid && outside_i.receive_put_ready)
+  );
+  fifo #(
+      .Width($bits(receive_t)),
+      .Depth(Transfers)
+  ) u_receive_reply (
+      .clk_i,
+      .rst_ni,
+      .push_i (transfers && effects.receive_reply),
+      .data_i (effects.receive),
+      .room_o (receive_reply_room),
+      .valid_o(outside.receive_reply_valid),
+      .data_o (outside.receive_reply),
+      .pop_i  (outside.receive_reply_valid && outside_i.receive_reply_ready)
+  );
+
+  // Nothing is shown at a port where nothing leaves.
+  always_comb begin
+    outside_o = outside;
+    if (Trace) begin
+      if (!outside.send_put_valid) outside_o.send_put = '0;
+      if (!outside.send_get_valid) outside_o.send_get = '0;
+      if (!outside.send_reply_valid) outside_o.send_reply = '0;
+      if (!outside.receive_put_valid) outside_o.receive_put = '0;
+      if (!outside.receive_reply_valid) outside_o.receive_reply = '0;
+      if (!outside.event_valid) outside_o.event_line = '0;
+    end
+  end
+
+  // ---- Trace: writes of the lists and of the counters, and which command retires.
+
+  always_comb begin
+    trace_o.asked_valid   = 1'b0;
+    trace_o.asked_tag     = '0;
+    trace_o.counted_valid = 1'b0;
+    trace_o.counted_tag   = '0;
+    trace_o.retire_valid  = 1'b0;
+    trace_o.retire_tag    = '0;
+    for (int port = 0; port < int'(ListWrites + CounterWrites); port++) trace_o.write[port] = '0;
+    if (Trace) begin
+      trace_o.asked_valid = counter_valid && counter_ready;
+      if (trace_o.asked_valid) trace_o.asked_tag = counter_command.tag;
+      trace_o.counted_valid = counter_trace.retire_valid;
+      trace_o.counted_tag   = counter_trace.retire_tag;
+      trace_o.retire_valid  = retire;
+      if (retire) trace_o.retire_tag = retire_tag;
+      if (list_run) trace_o.write[ListWrites-1:0] = list_trace.write;
+      for (int port = 0; port < int'(CounterWrites); port++) begin
+        trace_o.write[ListWrites+port] = counter_trace.write[port];
+        if (counter_trace.write[port].valid)
+          trace_o.write[ListWrites+port].bank = lists_pkg::bank_e'(counter_trace.write[port].bank + CounterBanks);
+      end
+    end
+  end
+
+  logic unused;
+  assign unused = ^{list_trace, list_plan, list_answer, list_key, list_entry, list_header, counter_trace, effects, fired,
+                    unused_descriptor_trace, unused_plan_room, host};
+
+endmodule
