@@ -204,7 +204,7 @@ module completion
     counter_o.threshold = host.threshold;
     counter_o.kind = host.kind;
     counter_o.variant = host.variant;
-    counter_o.object = host.object;
+    counter_o.object = work_i.path == PathArm ? '0 : host.object;  // of a put or a get it is the descriptor
     counter_o.armed = host.armed;
     counter_o.armed_generation = host.armed_generation;
     counter_o.body = body;
