@@ -8,7 +8,9 @@
 //    is no event.
 // 3. The forms of events are those of crates/nic/src/portals/event.rs: ordinary, nothing requested, long.
 //
-// Q, two words of 128 bits: what the host sets, and what an event changes. An event takes 4 cycles, a long one 5.
+// 4. Behind an event of the same queue its words are known: the second and all further take 2 cycles, the first 3; a long one 1 more.
+//
+// Q, two words of 128 bits: what the host sets, and what an event changes. Registers: the words of the last event's queue.
 
 module event_queues
   import pac_pkg::*;
@@ -93,6 +95,24 @@ module event_queues
   assign address = address_t'(index_of(posted.events, Queues));
   assign ready_o = q0_ready && q1_ready;
   assign idle_o  = !posted_valid && state_q == Idle;
+  // The queue of the last event: its first word is at the bank's output still.
+  logic held_q, same_queue;
+  reference_t held_events_q;
+  q1_t held_word_q, word1;
+  assign same_queue = held_q && held_events_q == posted.events;
+  assign word1      = same_queue ? held_word_q : q1;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) held_q <= 1'b0;
+    else if (set_i || read) held_q <= 1'b0;
+    else if (advance) held_q <= 1'b1;
+  end
+  always_ff @(posedge clk_i) begin
+    if (advance) begin
+      held_events_q <= posted.events;
+      held_word_q   <= next1;
+    end
+  end
+
   assign live = q0.live && q0.generation == generation_of(posted.events, Queues) &&
                 index_of(posted.events, Queues) < index_t'(Queues);
   assign form = event_.rlength == event_.mlength ? Ordinary : event_.rlength == '0 ? NothingRequested : Long;
@@ -106,8 +126,8 @@ module event_queues
     unique case (state_q)
       Idle:
       if (posted_valid && ready_o) begin
-        read    = 1'b1;
-        state_d = Wait;
+        read    = !same_queue;
+        state_d = !same_queue ? Wait : form == Long ? Second : First;
       end
       Wait: state_d = form == Long ? Second : First;
       Second: begin
@@ -132,7 +152,7 @@ module event_queues
   logic [31:0] kinds;
   always_comb begin
     kinds = {5'd0, event_.portal, form, event_.datatype, event_.operation, event_.fail, event_.overflow, event_.kind};
-    line_o.line = {q0.ring + q1.place, state_q == Second};
+    line_o.line = {q0.ring + word1.place, state_q == Second};
     if (state_q == Second) begin
       // The words of 64 bits, the last first.
       line_o.data = {
@@ -152,7 +172,7 @@ module event_queues
         event_.header_data,
         event_.user_ptr,
         event_.start,
-        q1.tail + 64'd1
+        word1.tail + 64'd1
       };
     end
   end
@@ -161,7 +181,7 @@ module event_queues
 
   assign set0 = '{spare: '0, live: set_length_i != '0, generation: generation_of(set_events_i, Queues),
                   length: set_length_i, ring: set_ring_i};
-  assign next1 = '{spare: '0, place: q1.place + 1'b1 == q0.length ? '0 : q1.place + 1'b1, tail: q1.tail + 64'd1};
+  assign next1 = '{spare: '0, place: word1.place + 1'b1 == q0.length ? '0 : word1.place + 1'b1, tail: word1.tail + 64'd1};
 
   bank #(
       .Words(Queues),

@@ -334,6 +334,48 @@ fn packets_that_are_none_are_counted_and_dropped() {
     let _ = Status::Done;
 }
 
+/// Cycles from a command's last frame to its retirement, one alone.
+#[test]
+fn cycles_of_commands_alone() {
+    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
+    let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
+    let view = DescriptorView { start: 0x4000, length: 64, options: 0, queue: engine.queue, counter: one, iov: NONE, iov_count: 0 };
+    engine.host(&[Host::Bind(view), append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_CT_COMM, one) })]);
+    let descriptor = engine.last(|made| made.descriptors.last());
+    let operation = Operation { descriptor, length: 16, ..Operation::default() };
+    let once = append(list::PRIORITY, EntrySpec { match_bits: 6, ..entry(options::USE_ONCE, NONE) });
+    let mut cycles = |input: Input| {
+        engine.all(&[input]);
+        let timing = *engine.both.timings().last().expect("it has retired");
+        timing.retired - timing.accepted
+    };
+    let measured = [
+        ("put", cycles(put(MESSAGE)), 11),
+        ("get", cycles(get(Packet { token: 9, ..MESSAGE })), 11),
+        ("append", cycles(once.into()), 9),
+        ("put that uses it up", cycles(put(Packet { match_bits: 6, ..MESSAGE })), 12),
+        ("put of the host", cycles(Host::Put(operation).into()), 8),
+        ("counter", cycles(Host::CounterIncrement { counter: other, success: 1, failure: 0 }.into()), 8),
+    ];
+    for (name, cycles, expected) in measured {
+        assert_eq!(cycles, expected, "{name}");
+    }
+}
+
+/// Messages one behind the other, each with two events (PUT, AUTO_UNLINK): one every four cycles, which a header's frames take.
+#[test]
+fn a_stream_of_messages() {
+    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    let entry = |tag: u64| append(list::PRIORITY, EntrySpec { match_bits: tag, ..entry(options::USE_ONCE | options::EVENT_LINK_DISABLE, NONE) });
+    engine.host(&(0..100).map(entry).collect::<Vec<_>>());
+    let before = engine.both.timings().len();
+    engine.all(&(0..100).map(|tag| put(Packet { match_bits: tag, ..MESSAGE })).collect::<Vec<_>>());
+    let timings = &engine.both.timings()[before..];
+    let cycles: Vec<u32> = timings.windows(2).map(|pair| pair[1].retired - pair[0].retired).collect();
+    assert!(cycles[8..].iter().all(|&cycles| cycles == 4), "{cycles:?}");
+}
+
 mod histories {
     //! Random histories: commands of the host and packets from the network, while ports stop and go.
 
