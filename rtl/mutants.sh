@@ -40,6 +40,12 @@ mutants='
 23 arithmetic arithmetic:: a tie is always rounded up
 24 arithmetic arithmetic:: -0 is less than +0 in pairs
 25 arithmetic arithmetic:: the padding of a pair is written
+26 pac pac:: a response that comes twice finds its command again
+27 pac pac:: an event is written with the words of the queue before it
+28 pac pac:: the lists go on while their answers have no room
+29 pac pac:: a message does not keep room for the replies of those before it
+30 pac pac:: the range of a descriptor is checked without the offset
+31 pac pac:: an entry that wants no acknowledgement is acknowledged
 '
 
 if ! command -v verilator >/dev/null; then

@@ -116,7 +116,11 @@ module completion
   logic reaches, has_place, is_get, is_put, may_start;
   logic [64:0] end_;
   counters_pkg::body_t body;
+`ifdef MUTANT_30
+  assign end_    = 65'(host.length[31:0]);
+`else
   assign end_    = 65'(host.local_offset) + 65'(host.length[31:0]);
+`endif
   assign reaches = descriptor_i.status == records_pkg::Ok && end_ <= 65'(descriptor_i.length);
   assign is_get  = host.opcode == Arm ? host.kind == counters_pkg::KindGet : host.opcode == Get;
   assign is_put  = !is_get;

@@ -99,7 +99,11 @@ module event_queues
   logic held_q, same_queue;
   reference_t held_events_q;
   q1_t held_word_q, word1;
+`ifdef MUTANT_27
+  assign same_queue = held_q;
+`else
   assign same_queue = held_q && held_events_q == posted.events;
+`endif
   assign word1      = same_queue ? held_word_q : q1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) held_q <= 1'b0;

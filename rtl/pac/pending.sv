@@ -66,7 +66,11 @@ module pending
                    x[0].generation == generation_of(asked, Pending);
   assign is_get_o = x[0].is_get;
   assign body_o   = x[0].body;
+`ifdef MUTANT_26
+  assign taken_generation = x[0].generation;
+`else
   assign taken_generation = next_generation(x[0].generation, Pending);
+`endif
   assign slot_grant = ready_o;
 
   slots #(

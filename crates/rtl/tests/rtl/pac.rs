@@ -46,7 +46,7 @@ const DEFAULT: Limits = Limits {
     ..Limits::NONE
 };
 
-/// An engine with an identity, an event queue, and portal table entries 0 and 1 that post to it.
+/// An engine with an identity, and portal table entries 0 and 1 with an event queue each.
 pub struct Engine {
     pub both: Lockstep,
     pub queue: u32,
@@ -56,15 +56,21 @@ impl Engine {
     pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
         let mut both = built(Lockstep::new(unit, limits, buckets))?;
         both.set_ready(Ready::ALL);
-        let queue = both.model.home.nic().queue_alloc(64).expect("there is room");
-        let (index, _) = both.model.home.nic().signals.encodings.queues.decode(queue);
-        let ring = both.model.home.queue_books[index as usize].ring;
+        // Rings of which one ends within a short history, and one has no power of two of blocks.
+        let lengths = [64, 7];
+        let queues = lengths.map(|length| both.model.home.nic().queue_alloc(length).expect("there is room"));
+        let rings: Vec<u32> = both.model.home.queue_books.iter().map(|book| book.ring).collect();
+        let made = |number: usize| {
+            Host::Queue { reference: queues[number], ring: rings[number], length: lengths[number] }
+        };
+        let queue = queues[0];
         let mut engine = Engine { both, queue };
         engine.host(&[
             Host::Configure { initiator: 7, uid: 1000, origin: 3 << 32 | 9 },
-            Host::Queue { reference: queue, ring, length: 64 },
+            made(0),
+            made(1),
             Host::Portal { portal: 0, status: 1, options: 0, queue, epoch: 1 },
-            Host::Portal { portal: 1, status: 1, options: 0, queue, epoch: 1 },
+            Host::Portal { portal: 1, status: 1, options: 0, queue: queues[1], epoch: 1 },
             Host::Portal { portal: 2, status: 2, options: 0, queue: NONE, epoch: 5 },
         ]);
         Some(engine)
