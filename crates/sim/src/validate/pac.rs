@@ -95,8 +95,8 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
             (10.0, least(&desktop_ratio), "times"),
         )
         .note(format!(
-            "{} to {} times; 10 and more {}. Before its cliff a 3 GHz core compares an entry in 8.3 ns; PAC's 2 ns are one \
-             cycle of an assumed 500 MHz.",
+            "{} to {} times; 10 and more {}. Before its cliff a 3 GHz core compares an entry in 8.3 ns; PAC's 4 ns are two \
+             cycles of an assumed 500 MHz.",
             short(least(&desktop_ratio)),
             short(greatest(&desktop_ratio)),
             from(&desktop_ratio)
@@ -252,7 +252,7 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
                 (published[place].1, mean(speedups, 2), "times"),
             )
             .note(format!(
-                "{}. At 2 ns an entry, lists of at most {} hardly matter to PAC.",
+                "{}. At 4 ns an entry, lists of at most {} hardly matter to PAC.",
                 each(2),
                 ranks - 1
             )),
