@@ -12,7 +12,7 @@
 //    need it. Acknowledgements leave at the port of get payloads, since a receiver always takes both.
 // 4. While answers of the lists wait for their turn and have no more room, the list manager's clock stands still.
 //
-// Registers beside the units': InFlight commands, Answers answers of lists, the queues of transfers.
+// Registers beside the units': InFlight commands, Answers answers of lists, and the packet at the head of each queue and buffer.
 
 module pac
   import pac_pkg::*;
@@ -33,7 +33,7 @@ module pac
     parameter int unsigned Pending     = 64,   // commands that wait for a response, 2 to 4,096
     parameter int unsigned Messages    = 4,    // in each buffer, a power of two, 2 to 4,096
     parameter int unsigned InFlight    = 4,    // commands that wait for their turn, 2 to 16
-    parameter int unsigned Transfers   = 4,    // in each queue of the DMA, 2 to 64
+    parameter int unsigned Transfers   = 4,    // in each queue of the DMA, a power of two, 2 to 64
     parameter bit          Trace       = 1     // 1: `trace_o` shows what is written; for simulation only
 ) (
     input logic clk_i,
@@ -55,7 +55,7 @@ module pac
   localparam int unsigned Answers = 4;
   localparam int unsigned AnswerCountW = $clog2(Answers + 1);
   localparam int unsigned WorkCountW = $clog2(InFlight + 1);
-  localparam int unsigned RoomW = $clog2(Transfers + 1);
+  localparam int unsigned RoomW = $clog2(Transfers) + 1;
 
   outside_out_t outside;
 
@@ -439,39 +439,48 @@ module pac
 
   assign outside.discarded = discarded;
   assign outside.full_irq  = full_irq;
-  fifo #(
+  bank_fifo #(
       .Width($bits(send_t)),
+      .LaneW($bits(send_t)),
       .Depth(Transfers)
   ) u_send_put (
       .clk_i,
       .rst_ni,
-      .push_i (transfers && effects.send_put),
+      .write_i(transfers && effects.send_put),
+      .lanes_i('1),
+      .last_i (1'b1),
       .data_i (effects.send),
       .room_o (put_room),
       .valid_o(outside.send_put_valid),
       .data_o (outside.send_put),
       .pop_i  (outside.send_put_valid && outside_i.send_put_ready)
   );
-  fifo #(
+  bank_fifo #(
       .Width($bits(send_t)),
+      .LaneW($bits(send_t)),
       .Depth(Transfers)
   ) u_send_get (
       .clk_i,
       .rst_ni,
-      .push_i (transfers && effects.send_get),
+      .write_i(transfers && effects.send_get),
+      .lanes_i('1),
+      .last_i (1'b1),
       .data_i (effects.send),
       .room_o (get_room),
       .valid_o(outside.send_get_valid),
       .data_o (outside.send_get),
       .pop_i  (outside.send_get_valid && outside_i.send_get_ready)
   );
-  fifo #(
+  bank_fifo #(
       .Width($bits(send_t)),
+      .LaneW($bits(send_t)),
       .Depth(Transfers)
   ) u_send_reply (
       .clk_i,
       .rst_ni,
-      .push_i (transfers && effects.send_reply),
+      .write_i(transfers && effects.send_reply),
+      .lanes_i('1),
+      .last_i (1'b1),
       .data_i (effects.send),
       .room_o (reply_room),
       .valid_o(outside.send_reply_valid),

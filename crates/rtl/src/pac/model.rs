@@ -99,6 +99,8 @@ pub struct Made {
     pub counters: Vec<u32>,
     pub armed: Vec<(u32, u32)>,
     pub tokens: Vec<u64>,
+    /// Commands that wait for their response, with their tokens.
+    pub waiting: Vec<(Command, u64)>,
 }
 
 impl Model {
@@ -336,7 +338,10 @@ impl Model {
                 .map_err(|_| "the engine starts what has no record to wait in")?,
             false => 0,
         };
-        self.made.tokens.extend((token != 0).then_some(token));
+        if token != 0 {
+            self.made.tokens.push(token);
+            self.made.waiting.push((*command, token));
+        }
         let is_put = command.kind == kind::PUT;
         let payload_bytes = if is_put { command.length } else { 0 };
         let packet = Packet { token, origin: self.origin, payload_bytes, ..Packet::from(&command.request) };
@@ -352,6 +357,7 @@ impl Model {
 
     fn respond(&mut self, packet: &Packet, number: u32) {
         let Some(command) = self.home.nic().take_pending(packet.token) else { return };
+        self.made.waiting.retain(|&(_, token)| token != packet.token);
         let delivery = Delivery {
             fail: packet.fail,
             mlength: packet.length.min(command.length),
