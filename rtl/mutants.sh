@@ -85,6 +85,9 @@ while read -r number folder tests about; do
     elif found=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log") && [ -n "$found" ]; then
         echo "$number found: $about"
         echo "$found" | sort | sed 's/^/    by /'
+    elif found=$(sed -n 's/^.*Assertion failed in [^:]*: \(.*\)/\1/p' "$log") && [ -n "$found" ]; then
+        echo "$number found: $about"
+        echo "$found" | head -n 1 | sed 's/^/    by an assertion: /'
     else
         cat "$log"
         echo "mutants.sh: mutant $number does not build" >&2

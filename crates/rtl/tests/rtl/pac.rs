@@ -265,6 +265,20 @@ fn triggered_operations_leave_in_order_of_threshold() {
     ]);
 }
 
+/// A search that finds more headers than answers of the lists have room, while event lines are not taken.
+#[test]
+fn the_lists_wait_for_answers_that_wait() {
+    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    engine.host(&[append(list::OVERFLOW, EntrySpec { length: 1 << 20, ..entry(options::MANAGE_LOCAL, NONE) })]);
+    engine.all(&(0..24).map(|_| put(MESSAGE)).collect::<Vec<_>>());
+    engine.both.set_ready(Ready([true, true, true, true, true, false]));
+    let search = Host::Search { portal: 0, spec: entry(0, NONE), delete: false };
+    let before = engine.both.timings().len();
+    assert_eq!(engine.both.run(&[search.into()], 1000).unwrap(), 1);
+    assert_eq!(engine.both.timings().len(), before, "it waits");
+    engine.host(&[append(list::PRIORITY, entry(0, NONE))]);
+}
+
 /// Ports of which one does not move: commands that do not need it go on.
 #[test]
 fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
