@@ -261,24 +261,28 @@ module lists
 
   // ---- Free records. Their links are read by the second read port of K, one at a time.
 
-  logic entry_refill, header_refill, refill_header_q, refill_header_d;
+  logic entry_refill, header_refill, refill_wanted_q, wanted_header_q, refill_header_q;
   logic [1:0] refill_q;  // a read of the last cycle, and of the one before
   index_t entry_refill_address, header_refill_address;
-  logic refill_free, refill_entry, refill_header;
+  logic refill_read, refill_entry, refill_header;
   key_t [Ports-1:0] k_data;
+  // A register says that a read is wanted. If it is no longer, which is known late, the read is made, and not used.
   // With one port the read must not replace a record that is shown and needed.
-  assign refill_free = ready && refill_q == '0 &&
-      (Ports == 2 || (frame_idle && !records.valid && (!sequencer_busy || sequencer_waits)));
-  assign refill_entry = refill_free && entry_refill;
-  assign refill_header = refill_free && header_refill && !entry_refill;
-  assign refill_header_d = refill_header;
+  assign refill_read = refill_wanted_q && refill_q == '0 &&
+      (Ports == 2 || (frame_idle && (!sequencer_busy || sequencer_waits)));
+  assign refill_entry  = refill_read && !wanted_header_q;
+  assign refill_header = refill_read && wanted_header_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      refill_wanted_q <= 1'b0;
+      wanted_header_q <= 1'b0;
       refill_q        <= '0;
       refill_header_q <= 1'b0;
     end else begin
-      refill_q <= {refill_q[0], refill_entry || refill_header};
-      if (refill_free) refill_header_q <= refill_header_d;
+      refill_wanted_q <= ready && (entry_refill || header_refill);
+      wanted_header_q <= !entry_refill;
+      refill_q        <= {refill_q[0], (refill_entry && entry_refill) || (refill_header && header_refill)};
+      if (refill_read) refill_header_q <= wanted_header_q;
     end
   end
 
@@ -292,7 +296,7 @@ module lists
       .index_o         (free_index),
       .take_i          (frame_take || sequencer_take),
       .give_i          (frame_give || sequencer_give),
-      .give_index_i    (frame_give ? frame_give_index : sequencer_give_index),
+      .give_index_i    (frame_commit ? frame_give_index : sequencer_give_index),
       .link_o          (entry_link),
       .refill_o        (entry_refill),
       .refill_address_o(entry_refill_address),
@@ -326,17 +330,14 @@ module lists
   chain_write_t [1:0] entry_write;
   // The sequencer makes no write in a cycle of the frame's writes.
   always_comb begin
-    for (int port = 0; port < 2; port++) begin
-      k_write[port] = frame_access.k[port].valid ? frame_access.k[port] : sequencer_access.k[port];
-      a_write[port] = frame_access.a[port].valid ? frame_access.a[port] : sequencer_access.a[port];
-      b_write[port] = frame_access.b[port].valid ? frame_access.b[port] : sequencer_access.b[port];
-      entry_write[port] = frame_access.entry_chain_write[port].valid ? frame_access.entry_chain_write[port] :
-          sequencer_access.entry_chain_write[port];
-    end
+    k_write     = frame_commit ? frame_access.k : sequencer_access.k;
+    a_write     = frame_commit ? frame_access.a : sequencer_access.a;
+    b_write     = frame_commit ? frame_access.b : sequencer_access.b;
+    entry_write = frame_commit ? frame_access.entry_chain_write : sequencer_access.entry_chain_write;
     // A record that is given back gets its link.
     given = k_write[0].data;
-    given.next = header_give ? header_link : entry_link;
-    if (frame_give || sequencer_give || header_give) k_write[0].data = given;
+    if (frame_commit ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
+    k_write[0].data = given;
   end
 
   logic [Ports-1:0][255:0] k_old, k_new, a_old, a_new, b_old, b_new, b_data;
@@ -348,12 +349,12 @@ module lists
   assign b   = b_data[0];
 
   index_t refill_address;
-  assign refill_address = refill_entry ? entry_refill_address : header_refill_address + index_t'(Entries);
+  assign refill_address = !wanted_header_q ? entry_refill_address : header_refill_address + index_t'(Entries);
 
   logic [1:0] k_read;
   logic [1:0][PoolW-1:0] k_read_address;
   always_comb begin
-    k_read         = {refill_entry || refill_header, records.valid};
+    k_read         = {refill_read, records.valid};
     k_read_address = {PoolW'(refill_address), PoolW'(records.address)};
     if (Ports == 1 && k_read[1]) begin
       k_read[0]         = 1'b1;

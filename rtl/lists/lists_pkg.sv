@@ -160,6 +160,7 @@ package lists_pkg;
   // All accesses of one part of the list manager.
   typedef struct packed {
     read_t               records;        // K, A and B at one address
+    logic                gives;          // the record of k[0] is given back: its link is that of the free list
     bank_write_t [1:0]   k;
     bank_write_t [1:0]   a;
     bank_write_t [1:0]   b;
@@ -314,29 +315,49 @@ package lists_pkg;
     return pattern;
   endfunction
 
-  // Words of which one lane counts.
-  function automatic logic [255:0] word_next(index_t index);
+  // Words of which some lanes count: those that change in a record that is there. The first port writes nothing else.
+  parameter logic [15:0] LanesChangedK = 16'h01c0;
+  parameter logic [15:0] LanesChangedA = 16'he0c0;
+  parameter logic [15:0] LanesChangedB = 16'h0110;
+  function automatic logic [255:0] changed_key(key_t key, status_e status, index_t next);
     key_t word;
     word = '0;
-    word.next = index;
+    word.next = next;
+    word.options = key.options;
+    word.portal = key.portal;
+    word.status = status;
+    word.class_number = key.class_number;
     return word;
   endfunction
-  function automatic logic [255:0] word_prev(index_t index);
-    key_t word;
+  function automatic logic [255:0] changed_a(logic [255:0] a, generation_t generation, length_t local_offset);
+    entry_a_t word;
     word = '0;
-    word.prev = index;
+    word[255:208] = a[255:208];  // whole lanes
+    word.generation = generation;
+    word.local_offset = local_offset;
     return word;
   endfunction
+  function automatic logic [255:0] word_headers(index_t headers);
+    entry_b_t word;
+    word = '0;
+    word.headers = headers;
+    return word;
+  endfunction
+
+  // With one port: the first port's write, or the second's. Where the first writes nothing, the data are the second's.
+  function automatic bank_write_t either(bank_write_t first, bank_write_t second, logic use_second, logic [15:0] lanes);
+    bank_write_t result;
+    result = use_second ? second : first;
+    for (int lane = 0; lane < 16; lane++) begin
+      if (!lanes[lane]) result.data[lane*LaneW+:LaneW] = second.data[lane*LaneW+:LaneW];
+    end
+    return result;
+  endfunction
+
   function automatic logic [255:0] word_class_next(index_t index);
     header_b_t word;
     word = '0;
     word.class_next = index;
-    return word;
-  endfunction
-  function automatic logic [255:0] word_class_prev(index_t index);
-    header_b_t word;
-    word = '0;
-    word.class_prev = index;
     return word;
   endfunction
 
