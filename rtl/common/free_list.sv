@@ -59,15 +59,15 @@ module free_list
     link_o = free_link(give_index_i, below_is_none ? None : below);
   end
 
-  // The deepest index here, whose record links to the rest of the list.
-  index_t deepest;
-  assign deepest = next_q[2'(count_q-3'd1)];
-  assign refill_address_o = deepest;
+  // The deepest index here, whose record links to the rest of the list. What is read is the link of `read_q`: that is the deepest,
+  // unless it is lost.
+  index_t read_q;
+  assign refill_address_o = next_q[2'(count_q-3'd1)];
   assign refill_o = !reading_q && !end_q && count_q != 0 && count_q < 3'(Depth) && !give_i && !take_i;
 
   index_t linked;
   logic   linked_is_end;
-  assign linked = free_next(deepest, refill_link_i);
+  assign linked = free_next(read_q, refill_link_i);
   assign linked_is_end = linked >= index_t'(Records);
 
   always_comb begin
@@ -128,5 +128,6 @@ module free_list
       lost_q    <= lost_d;
     end
   end
+  always_ff @(posedge clk_i) if (refill_o) read_q <= refill_address_o;
 
 endmodule

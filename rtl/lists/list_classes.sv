@@ -13,6 +13,7 @@ module list_classes
     input logic rst_ni,
 
     output logic     [Classes:0]   active_o,   // classes that entries have, ClassOther last
+    output logic     [Classes:0]   next_active_o,  // the same in the next cycle
     output pattern_t [Classes-1:0] pattern_o,
 
     // The class of a pattern: the one that has it, a free one, or ClassOther. `count_i` counts an entry in.
@@ -30,35 +31,37 @@ module list_classes
   assign pattern_o = pattern_q;
   assign active_o  = active_q;
 
+  // One bit a class: the class of the pattern; and what counts in and out.
   logic [Classes-1:0] same, unused_class;
+  logic [Classes:0] chosen, in, out, active_d;
+  assign next_active_o = active_d;
   always_comb begin
     for (int number = 0; number < int'(Classes); number++) begin
       same[number] = active_q[number] && pattern_q[number] == pattern_i;
       unused_class[number] = !active_q[number];
     end
-    class_o = ClassOther;
-    for (int number = int'(Classes) - 1; number >= 0; number--) if (unused_class[number]) class_o = class_t'(number);
-    for (int number = 0; number < int'(Classes); number++) if (same[number]) class_o = class_t'(number);
+    chosen = same != '0 ? {1'b0, same} : lowest({1'b1, unused_class});
+    class_o = '0;
+    for (int number = 0; number <= int'(Classes); number++) if (chosen[number]) class_o |= class_t'(number);
+    for (int number = 0; number <= int'(Classes); number++) begin
+      in[number]  = count_i && chosen[number];
+      out[number] = discount_i && discount_class_i == class_t'(number);
+      active_d[number] = in[number] || (active_q[number] && !(out[number] && entries_q[number] == index_t'(1)));
+    end
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) active_q <= '0;
+    else active_q <= active_d;
   end
 
   for (genvar number = 0; number <= int'(Classes); number++) begin : gen_class
-    logic in, out;
-    assign in  = count_i && class_o == class_t'(number);
-    assign out = discount_i && discount_class_i == class_t'(number);
     always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) begin
-        entries_q[number] <= '0;
-        active_q[number]  <= 1'b0;
-      end else if (in && !out) begin
-        entries_q[number] <= entries_q[number] + 1'b1;
-        active_q[number]  <= 1'b1;
-      end else if (out && !in) begin
-        entries_q[number] <= entries_q[number] - 1'b1;
-        active_q[number]  <= entries_q[number] != index_t'(1);
-      end
+      if (!rst_ni) entries_q[number] <= '0;
+      else if (in[number] && !out[number]) entries_q[number] <= entries_q[number] + 1'b1;
+      else if (out[number] && !in[number]) entries_q[number] <= entries_q[number] - 1'b1;
     end
     if (number < int'(Classes)) begin : gen_pattern
-      always_ff @(posedge clk_i) if (in) pattern_q[number] <= pattern_i;
+      always_ff @(posedge clk_i) if (in[number]) pattern_q[number] <= pattern_i;
     end
   end
 

@@ -73,7 +73,7 @@ module list_frame
     output index_t free_give_index_o,
 
     // Classes and headers.
-    input  logic     [Classes:0]   active_i,
+    input  logic     [Classes:0]   next_active_i,
     input  pattern_t [Classes-1:0] pattern_i,
     output pattern_t               append_pattern_o,  // of the append that has started in the cycle before
     input  class_t                 append_class_i,
@@ -138,22 +138,32 @@ module list_frame
   } record_stage_t;
 
   logic message_may_start, message_starts, message_valid_q;
-  logic [Classes:0] classes_left_q, classes_left_d, issue_from;
-  logic issue;
-  class_t issue_class;
+  // The classes from which a read takes its own, the first; those behind it. `continues_q`: they are what the message in hand still
+  // needs; else they are all that are in use.
+  logic [Classes:0] classes_q, class_q, classes_behind;
+  logic issue, continues_q, continues_d, more;
   pattern_t issue_pattern;
   logic [BucketW-1:0] next_bucket, port_bucket, issue_bucket;
   bucket_stage_t stage1_q, stage2_q;
   record_stage_t stage3_q, stage4_q;
 
   // What is chosen depends on registers alone; whether the message starts is known late. Further classes are hashed from `next_q`.
-  logic continues;
-  assign continues  = classes_left_q != '0;
-  assign issue      = message_starts || continues;
-  assign issue_from = continues ? classes_left_q : active_i;
-  assign issue_class    = lowest_class(issue_from);
-  assign issue_pattern  = pattern_of(pattern_i, issue_class);
-  assign classes_left_d = issue ? issue_from & ~((Classes + 1)'(1) << issue_class) : '0;
+  assign issue          = message_starts || continues_q;
+  assign classes_behind = classes_q & ~class_q;
+  assign more           = classes_behind != '0;
+  assign continues_d    = issue && more;
+  assign issue_pattern  = pattern_of(pattern_i, class_q);
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      classes_q   <= '0;
+      class_q     <= '0;
+      continues_q <= 1'b0;
+    end else begin
+      classes_q   <= continues_d ? classes_behind : next_active_i;
+      class_q     <= continues_d ? lowest(classes_behind) : lowest(next_active_i);
+      continues_q <= continues_d;
+    end
+  end
 
   list_hash #(
       .Buckets(Buckets),
@@ -301,7 +311,8 @@ module list_frame
 
   logic commit_message_q, commit_append_q, commit_behind_q, commit, only_class_q;
   logic flight;
-  logic frees, inserts;  // in the cycle of the writes: an entry is used up, one is linked
+  // In the cycle of the writes: an entry is used up; one is linked, in the record of the entry that is used up.
+  logic frees_q, frees_d, inserts_q, inserts_d, takes_over_q;
   assign commit_o = commit;
   assign idle_o   = !flight && !commit;
   assign commit = commit_message_q || commit_append_q || commit_behind_q;
@@ -309,7 +320,7 @@ module list_frame
   // behind the read for one class.
   logic one_port_free;
   assign one_port_free = !append_valid_q && !commit_message_q && !commit_append_q &&
-      (!message_valid_q || (active_i & (active_i - 1'b1)) == '0);
+      (!message_valid_q || !more);
   assign flight = message_valid_q || append_valid_q || replay_q || started_other_q;
   assign message_may_start = offered && offered_kind == Deliver && !sequencer_busy_i && !replay_q && !started_other_q &&
       (!message_valid_q || decide) && (Ports == 2 ? !append_valid_q || (append_decides && append_clear) : one_port_free);
@@ -321,7 +332,7 @@ module list_frame
   assign replay = replay_q && !sequencer_busy_i && !commit && !message_valid_q &&
       (append_reserved_i || free_valid_i || free_full_i);
   assign next_valid_d = offered && !(message_starts || append_starts || other_starts);
-  assign next_full_d  = !ready_i || next_valid_d || classes_left_d != '0;
+  assign next_full_d  = !ready_i || next_valid_d || continues_d;
 
   always_comb begin
     start_o = '{valid: 1'b0, point: FromStart, index: best_valid ? best_index : key_i.next, bucket: index_t'(best_bucket)};
@@ -349,7 +360,6 @@ module list_frame
       started_append_q <= 1'b0;
       started_other_q  <= 1'b0;
       message_valid_q  <= 1'b0;
-      classes_left_q   <= '0;
       stage1_q         <= '0;
       stage2_q         <= '0;
       stage3_q         <= '0;
@@ -363,6 +373,9 @@ module list_frame
       searched_q       <= 1'b0;
       commit_message_q <= 1'b0;
       commit_append_q  <= 1'b0;
+      frees_q            <= 1'b0;
+      inserts_q          <= 1'b0;
+      takes_over_q       <= 1'b0;
       commit_behind_q  <= 1'b0;
       only_class_q     <= 1'b0;
     end else begin
@@ -372,13 +385,12 @@ module list_frame
       started_append_q  <= append_starts;
       started_other_q   <= other_starts;
 
-      classes_left_q <= classes_left_d;
-      stage1_q <= '{valid: issue, last: classes_left_d == '0, bucket: issue_bucket};
+      stage1_q <= '{valid: issue, last: !more, bucket: issue_bucket};
       stage2_q <= stage1_q;
       stage3_q <= '{valid: stage2_q.valid, last: stage2_q.last, present: stage2_q.valid && chain_i.head != '0,
                     index: head, bucket: stage2_q.bucket};
       stage4_q <= stage3_q;
-      if (message_starts) only_class_q <= classes_left_d == '0;
+      if (message_starts) only_class_q <= !more;
 
       if (message_starts) message_valid_q <= 1'b1;
       else if (decide) message_valid_q <= 1'b0;
@@ -403,13 +415,19 @@ module list_frame
       if (append_starts) searched_q <= 1'b0;
       else if (append_resume_i) searched_q <= 1'b1;
       commit_append_q <= append_done;
-      commit_behind_q <= Ports == 1 && inserts;
+      frees_q           <= frees_d;
+      inserts_q         <= inserts_d;
+      takes_over_q      <= append_done && frees_d;
+      commit_behind_q <= Ports == 1 && inserts_q;
     end
   end
 
+  assign effect_d  = effect(key_i, a_i.local_offset, b_i.min_free, message_q.length, message_q.remote_offset, 1'b0);
+  assign frees_d   = message_done && admitted == Matched && effect_d.unlinks;
+  assign inserts_d = append_done && (frees_d || free_valid_q);
   index_t commit_index_q, free_index_q;
   logic [BucketW-1:0] commit_bucket_q;
-  effect_t effect_q;  // what the message does to its entry
+  effect_t effect_q, effect_d;  // what the message does to its entry
   tag_t commit_tag_q;
   always_ff @(posedge clk_i) begin
     if (command_valid_i && command_ready_o) next_q <= command_i;
@@ -438,14 +456,14 @@ module list_frame
     if (decide) begin
       commit_index_q  <= best_index;
       commit_bucket_q <= best_bucket;
-      effect_q        <= effect(key_i, a_i.local_offset, b_i.min_free, message_q.length, message_q.remote_offset, 1'b0);
+      effect_q        <= effect_d;
       commit_tag_q    <= message_q.tag;
     end
   end
 
   // ---- Reads and writes.
 
-  logic takes_over, same_chain, alone, is_first;
+  logic same_chain, alone, is_first;
   index_t new_index, tail, next_head;
   key_t new_key;
   entry_a_t new_a;
@@ -455,18 +473,15 @@ module list_frame
 
   always_comb begin
     access_o = '0;
-    access_o.entry_chain  = '{valid: message_may_start || continues, address: index_t'(issue_bucket)};
+    access_o.entry_chain  = '{valid: message_may_start || continues_q, address: index_t'(issue_bucket)};
     access_o.records      = '{valid: stage2_q.valid && chain_i.head != '0, address: head};
     access_o.header_chain = '{valid: append_starts || replay, address: index_t'(append_header_bucket)};
     append_chain_o  = '{valid: append_second, address: index_t'(append_bucket)};
     append_record_o = '{valid: append_second, address: append_index};
 
     // ---- Writes, in the cycle behind the decision.
-    frees = commit_message_q && effect_q.unlinks;
-    inserts = commit_append_q && (frees || free_valid_q);
-    takes_over = frees && inserts;
-    new_index = takes_over ? commit_index_q : free_index_q;
-    same_chain = frees && commit_bucket_q == append_bucket_q;
+    new_index = takes_over_q ? commit_index_q : free_index_q;
+    same_chain = frees_q && commit_bucket_q == append_bucket_q;
     tail = ~append_chain_i.tail;
     // The message uses up the only record of the append's chain.
     alone = same_chain && tail == commit_index_q;
@@ -476,27 +491,27 @@ module list_frame
     new_key = '{sequence_number: sequence_i, length: other_q.length, prev: tail, next: None, options: other_q.options,
                 portal: other_q.portal, status: other_q.overflow ? Overflow : Priority, class_number: append_class_q,
                 source: other_q.source, match_bits: other_q.match_bits};
-    new_a = '{spare: '0, generation: takes_over ? freed_generation : append_record_i.generation,
+    new_a = '{spare: '0, generation: takes_over_q ? freed_generation : append_record_i.generation,
               counter: other_q.counter, start: other_q.start, local_offset: append_offset_q,
               source_ignore: other_q.source_ignore, ignore_bits: other_q.ignore_bits};
     new_b = '{spare: '0, headers: '0, min_free: other_q.min_free, uid: other_q.uid, user_ptr: other_q.user_ptr};
 
-    access_o.gives = frees && !takes_over;
-    access_o.k[0] = '{valid: frees ? !takes_over || !is_first : inserts && !is_first,
-                      address: frees && !takes_over ? commit_index_q : tail,
-                      lanes: frees && !takes_over ? LanesStatus | LaneNext : LaneNext,
-                      data: changed_key(key_i, Free, new_index), tag: frees && !takes_over ? commit_tag_q : other_q.tag};
-    access_o.k[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_key, tag: other_q.tag};
-    access_o.a[0] = '{valid: commit_message_q && !takes_over && (frees || key_i.options[ManageLocal]),
-                      address: commit_index_q, lanes: frees ? LanesGeneration : LanesLocalOffset,
+    access_o.gives = frees_q && !takes_over_q;
+    access_o.k[0] = '{valid: frees_q ? !takes_over_q || !is_first : inserts_q && !is_first,
+                      address: frees_q && !takes_over_q ? commit_index_q : tail,
+                      lanes: frees_q && !takes_over_q ? LanesStatus | LaneNext : LaneNext,
+                      data: changed_key(key_i, Free, new_index), tag: frees_q && !takes_over_q ? commit_tag_q : other_q.tag};
+    access_o.k[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_key, tag: other_q.tag};
+    access_o.a[0] = '{valid: commit_message_q && !takes_over_q && (frees_q || key_i.options[ManageLocal]),
+                      address: commit_index_q, lanes: frees_q ? LanesGeneration : LanesLocalOffset,
                       data: changed_a(a_i, freed_generation, a_i.local_offset + mlength_of(effect_q)), tag: commit_tag_q};
-    access_o.a[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_a, tag: other_q.tag};
-    access_o.b[1] = '{valid: inserts, address: new_index, lanes: LanesAll, data: new_b, tag: other_q.tag};
+    access_o.a[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_a, tag: other_q.tag};
+    access_o.b[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_b, tag: other_q.tag};
 
     // A chain has one write: with the message's head, the append's tail, or both.
-    access_o.entry_chain_write[0] = '{valid: frees && !(inserts && same_chain), address: index_t'(commit_bucket_q),
+    access_o.entry_chain_write[0] = '{valid: frees_q && !(inserts_q && same_chain), address: index_t'(commit_bucket_q),
                                       lanes: LaneHead, data: '{tail: '0, head: next_head}, tag: commit_tag_q};
-    access_o.entry_chain_write[1] = '{valid: inserts, address: index_t'(append_bucket_q),
+    access_o.entry_chain_write[1] = '{valid: inserts_q, address: index_t'(append_bucket_q),
                                       lanes: LaneTail | (is_first || same_chain ? LaneHead : 2'b00),
                                       data: '{tail: ~new_index, head: is_first ? ~new_index : next_head},
                                       tag: other_q.tag};
@@ -510,7 +525,7 @@ module list_frame
     if (Ports == 1) begin
       if (append_chain_o.valid) access_o.entry_chain = append_chain_o;
       if (append_record_o.valid) access_o.records = append_record_o;
-      if (inserts) access_o.entry_chain_write[0] = access_o.entry_chain_write[1];
+      if (inserts_q) access_o.entry_chain_write[0] = access_o.entry_chain_write[1];
       // The new record is written in the second cycle. What the first one used is still shown.
       access_o.k[1].valid = commit_behind_q;
       access_o.a[1].valid = commit_behind_q;
@@ -525,15 +540,15 @@ module list_frame
     end
   end
 
-  assign free_take_o       = inserts && !takes_over && !reserved_q;
-  assign free_give_o       = frees && !takes_over;
+  assign free_take_o       = inserts_q && !takes_over_q && !reserved_q;
+  assign free_give_o       = frees_q && !takes_over_q;
   assign free_give_index_o = commit_index_q;
 
   assign count_o          = started_append_q;
-  assign discount_o       = frees || (commit_append_q && !inserts);
-  assign discount_class_o = frees ? key_i.class_number : append_class_q;
+  assign discount_o       = frees_q || (commit_append_q && !inserts_q);
+  assign discount_class_o = frees_q ? key_i.class_number : append_class_q;
   assign header_pattern_set_o = started_append_q && !next_q.overflow && !has_headers_i;
-  assign sequence_next_o  = Ports == 1 ? commit_behind_q : inserts;
+  assign sequence_next_o  = Ports == 1 ? commit_behind_q : inserts_q;
 
   // ---- Answers.
 
@@ -542,14 +557,14 @@ module list_frame
     answer_o = '{tag: message_q.tag, status: admitted, last: 1'b1, overflow: 1'b0, index: best_index,
                  entry_reference: reference_to(best_index, a_i.generation, Entries), key: key_i, a: a_i, b: b_i};
     if (commit_append_q) begin
-      answer_o = '{tag: other_q.tag, status: inserts ? Linked : EntriesFull, last: 1'b1,
+      answer_o = '{tag: other_q.tag, status: inserts_q ? Linked : EntriesFull, last: 1'b1,
                    overflow: other_q.overflow, index: new_index,
                    entry_reference: reference_to(new_index, new_a.generation, Entries), key: new_key, a: new_a, b: new_b};
     end
     plan_o = '0;
     if (commit_message_q) begin
       plan_o = '{valid: 1'b1, tag: commit_tag_q, offset: effect_q.offset, mlength: mlength_of(effect_q),
-                 unlinks: effect_q.unlinks, freed: frees, kept: 1'b0, header: '0};
+                 unlinks: effect_q.unlinks, freed: frees_q, kept: 1'b0, header: '0};
     end
   end
 

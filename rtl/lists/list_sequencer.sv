@@ -169,9 +169,9 @@ module list_sequencer
 
   // ---- Keys.
 
-  class_t class_now;
+  logic [Classes:0] class_now;
   pattern_t class_pattern;
-  assign class_now     = lowest_class(left_q);
+  assign class_now     = lowest(left_q);
   assign class_pattern = pattern_of(pattern_i, class_now);
 
   logic [63:0] hash_bits;
@@ -267,7 +267,7 @@ module list_sequencer
   index_t own_headers;
   logic drained;  // the header in hand was the last of an entry that waits for it
   logic moves_offset;
-  length_t offset_after;
+  logic [LengthW:0] offset_after;
   assign moves_offset = delivers && key_i.options[ManageLocal];
 
   // With one port a free record's link cannot be read later on, so a command that may need a record waits for it at its start.
@@ -315,10 +315,6 @@ module list_sequencer
     follows_d        = 1'b0;
 
     free_take_o         = 1'b0;
-    header_take_o       = 1'b0;
-    discount_o          = 1'b0;
-    discount_class_o    = key_i.class_number;
-    sequence_next_o     = 1'b0;
     append_resume_o     = 1'b0;
     append_over_o       = 1'b0;
     retire_valid_o      = 1'b0;
@@ -328,7 +324,7 @@ module list_sequencer
                  entry_reference: reference_to(index_q, entry_a.generation, Entries), key: key_i, a: a_i, b: b_i};
     plan_o = '0;
 
-    effect_d = state_q == Weigh ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
+    effect_d = now_q[Weigh] ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
                                           message_i.remote_offset, no_payload_q) : effect_q;
 
     // The entry behind a message or an unlink.
@@ -360,8 +356,7 @@ module list_sequencer
     has_class_next       = is_header(header_b.class_next);
     walk_next            = by_class_q ? header_b.class_next : key_i.next;
     first_header         = by_class_q ? ~header_chain_i.head : ~arrival_i.head;
-    offset_after         = offset_q + key_i.length;
-    if (offset_after < offset_q) offset_after = '1;
+    offset_after         = {1'b0, offset_q} + {1'b0, key_i.length};
 
     if (!wait_q) begin
       unique case (state_q)
@@ -424,7 +419,7 @@ module list_sequencer
           if (left_q == '0) begin
             state_d = Chosen;
           end else begin
-            left_d   = left_q & ~((Classes + 1)'(1) << class_now);
+            left_d   = left_q & ~class_now;
             bucket_d = hash_bucket;
             reads    = 1'b1;
             state_d  = Head;
@@ -526,8 +521,7 @@ module list_sequencer
         Unchain: state_d = Own;
 
         Own: begin
-          discount_o    = !delivers || effect_q.unlinks;
-          state_d       = Finish;
+          state_d = Finish;
           if (keeps_q) begin
             reads   = 1'b1;
             state_d = Keep;
@@ -535,9 +529,7 @@ module list_sequencer
         end
 
         Keep: begin
-          header_take_o   = 1'b1;
-          sequence_next_o = 1'b1;
-          state_d         = Finish;
+          state_d = Finish;
         end
 
         Finish: begin
@@ -585,7 +577,7 @@ module list_sequencer
           answer_o.last     = 1'b0;
           answer_o.overflow = 1'b1;
           found_d           = 1'b1;
-          if (other_i.kind == Append && local_by_rlength) offset_d = offset_after;
+          if (other_i.kind == Append && local_by_rlength) offset_d = offset_after[LengthW] ? '1 : offset_after[LengthW-1:0];
           if (other_i.kind == Append || other_i.delete_found) begin
             state_d = Drop;
           end else if (once) begin
@@ -650,8 +642,6 @@ module list_sequencer
         end
 
         Spend: begin
-          discount_o       = 1'b1;
-          discount_class_o = append_class_i;
           answer_valid_o   = 1'b1;
           answer_o.status  = Spent;
           answer_o.overflow = 1'b0;
@@ -665,12 +655,9 @@ module list_sequencer
 
     // With one port: the first cycle, then the second.
     if (twice && !second_q) begin
-      state_d         = state_q;
-      reads           = 1'b0;
-      header_take_o   = 1'b0;
-      sequence_next_o = 1'b0;
+      state_d = state_q;
+      reads   = 1'b0;
     end
-    if (twice && second_q) discount_o = 1'b0;
   end
 
   // ---- Reads and writes.
@@ -763,8 +750,12 @@ module list_sequencer
 
   assign free_give_o         = (now_q[Own] && first && freed_d) || (now_q[DropOwner] && drained) || (now_q[Spend] && reserved_q);
   assign free_give_index_o   = index_q;
+  assign header_take_o       = now_q[Keep] && last;
   assign header_give_o       = now_q[DropOwn] && first;
   assign header_give_index_o = index_q - HeaderBase;
+  assign sequence_next_o     = now_q[Keep] && last;
+  assign discount_o          = (now_q[Own] && first && (!delivers || effect_q.unlinks)) || now_q[Spend];
+  assign discount_class_o    = now_q[Spend] ? append_class_i : key_i.class_number;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -804,7 +795,7 @@ module list_sequencer
     found_q          <= found_d;
     owner_q          <= owner_d;
     follows_q        <= follows_d;
-    hit_q            <= state_q == HeaderCompare ? header_hit : hit;
+    hit_q            <= now_q[HeaderCompare] ? header_hit : hit;
 `ifdef MUTANT_8
     older_q          <= !best_valid_q || key_i.sequence_number > best_sequence_q;
 `else
@@ -812,10 +803,10 @@ module list_sequencer
 `endif
     judged_q          <= index_q;
     judged_sequence_q <= key_i.sequence_number;
-    if (state_q == Own) header_start_q <= entry_a.start + 64'(effect_q.offset);
+    if (now_q[Own]) header_start_q <= entry_a.start + 64'(effect_q.offset);
     spends_q <= local_by_rlength && other_i.min_free != '0 && exceeds(offset_q, other_i.min_free, '0, other_i.length);
     no_payload_q <= overflow_q && message_i.token != '0;
-    if (!wait_q && (state_q == Own || state_q == SearchHeaders || state_q == Drop)) header_bucket_q <= header_bucket;
+    if (now_q[Own] || now_q[SearchHeaders] || now_q[Drop]) header_bucket_q <= header_bucket;
   end
 
   assign busy_o = state_q != Idle;

@@ -78,7 +78,7 @@ module lists
   logic header_valid, header_full, header_take, header_give;
   index_t header_index, header_link, header_give_index;
 
-  logic [Classes:0] active;
+  logic [Classes:0] active, next_active;
   pattern_t [Classes-1:0] patterns;
   pattern_t append_pattern;
   class_t append_class;
@@ -89,18 +89,17 @@ module lists
   assign ready = ready_k && ready_a && ready_b && ready_entry && ready_header && ready_arrival;
 
   // Registers: order of list operations, count of live headers, pattern of their chains.
-  logic [63:0] sequence_q, sequence_d;
+  logic [63:0] sequence_q;  // of the next operation
   index_t headers_q;
   pattern_t header_pattern_q;
   logic header_pattern_set, frame_sequence_next, sequencer_sequence_next;
-  assign sequence_d = sequence_q + 1'b1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      sequence_q       <= '0;
+      sequence_q       <= 64'd1;
       headers_q        <= '0;
       header_pattern_q <= '0;
     end else begin
-      if (frame_sequence_next || sequencer_sequence_next) sequence_q <= sequence_d;
+      if (frame_sequence_next || sequencer_sequence_next) sequence_q <= sequence_q + 1'b1;
       if (header_take != header_give) headers_q <= header_take ? headers_q + 1'b1 : headers_q - 1'b1;
       if (header_pattern_set) header_pattern_q <= append_pattern;
     end
@@ -154,7 +153,7 @@ module lists
       .free_take_o(frame_take),
       .free_give_o(frame_give),
       .free_give_index_o(frame_give_index),
-      .active_i(active),
+      .next_active_i(next_active),
       .pattern_i(patterns),
       .append_pattern_o(append_pattern),
       .append_class_i(append_class),
@@ -164,7 +163,7 @@ module lists
       .has_headers_i(headers_q != '0),
       .header_pattern_set_o(header_pattern_set),
       .header_pattern_i(header_pattern_q),
-      .sequence_i(sequence_d),
+      .sequence_i(sequence_q),
       .sequence_next_o(frame_sequence_next),
       .sequencer_busy_i(sequencer_busy),
       .start_o(start),
@@ -228,7 +227,7 @@ module lists
       .discount_class_o(sequencer_discount_class),
       .has_headers_i(headers_q != '0),
       .header_pattern_i(header_pattern_q),
-      .sequence_i(sequence_d),
+      .sequence_i(sequence_q),
       .sequence_next_o(sequencer_sequence_next),
       .append_resume_o(append_resume),
       .append_offset_o(append_offset),
@@ -241,6 +240,7 @@ module lists
       .clk_i,
       .rst_ni,
       .active_o        (active),
+      .next_active_o   (next_active),
       .pattern_o       (patterns),
       .pattern_i       (append_pattern),
       .class_o         (append_class),
@@ -296,7 +296,7 @@ module lists
       .index_o         (free_index),
       .take_i          (frame_take || sequencer_take),
       .give_i          (frame_give || sequencer_give),
-      .give_index_i    (frame_commit ? frame_give_index : sequencer_give_index),
+      .give_index_i    (sequencer_access.gives ? sequencer_give_index : frame_give_index),
       .link_o          (entry_link),
       .refill_o        (entry_refill),
       .refill_address_o(entry_refill_address),

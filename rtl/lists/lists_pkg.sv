@@ -203,7 +203,8 @@ package lists_pkg;
     local_ = entry.options[ManageLocal];
     result.offset = local_ ? local_offset : remote_offset;
     result.taken = no_payload ? '0 : length;
-    result.fits = no_payload || !exceeds(result.offset, length, '0, entry.length);
+    result.fits = no_payload ||
+        !(local_ ? exceeds(local_offset, length, '0, entry.length) : exceeds(remote_offset, length, '0, entry.length));
     result.rest = entry.length > result.offset ? entry.length - result.offset : '0;
 `ifdef MUTANT_14
     result.unlinks = entry.options[UseOnce] ||
@@ -298,20 +299,15 @@ package lists_pkg;
     index_t  header;    // which
   } plan_t;
 
-  // The first class of a set, and its pattern; that of ClassOther leaves nothing to compare.
-  function automatic class_t lowest_class(logic [Classes:0] classes);
-    class_t lowest;
-    lowest = '0;
-    for (int number = int'(Classes); number >= 0; number--) if (classes[number]) lowest = class_t'(number);
-    return lowest;
+  // The first class of a set, as a set, and its pattern; that of ClassOther leaves nothing to compare.
+  function automatic logic [Classes:0] lowest(logic [Classes:0] classes);
+    return classes & ~(classes - 1'b1);
   endfunction
 
-  function automatic pattern_t pattern_of(pattern_t [Classes-1:0] patterns, class_t class_number);
+  function automatic pattern_t pattern_of(pattern_t [Classes-1:0] patterns, logic [Classes:0] class_set);
     pattern_t pattern;
-    pattern = '1;
-    for (int number = 0; number < int'(Classes); number++) begin
-      if (class_number == class_t'(number)) pattern = patterns[number];
-    end
+    pattern = class_set[Classes] ? '1 : '0;
+    for (int number = 0; number < int'(Classes); number++) if (class_set[number]) pattern |= patterns[number];
     return pattern;
   endfunction
 
@@ -383,7 +379,7 @@ package lists_pkg;
   // crates/nic/src/portals/search.rs).
   function automatic logic accepts(view_t view, message_t message);
     logic same, fits;
-    logic [LengthW:0] end_;
+    logic fits_local, fits_remote;
 `ifdef MUTANT_6
     same = ((view.match_bits ^ message.match_bits) & ~(view.ignore_bits ^ 64'h100)) == '0;
 `else
@@ -395,11 +391,14 @@ package lists_pkg;
     same &= ((view.source ^ message.source) & ~view.source_ignore) == '0;
 `endif
 `ifdef MUTANT_15
-    end_ = {1'b0, message.length};
+    fits_local  = message.length <= view.length;
+    fits_remote = message.length <= view.length;
 `else
-    end_ = {1'b0, view.manage_local ? view.local_offset : message.remote_offset} + {1'b0, message.length};
+    // Two sums, of which the option chooses one: so it does not lie before a carry.
+    fits_local  = !exceeds(view.local_offset, message.length, '0, view.length);
+    fits_remote = !exceeds(message.remote_offset, message.length, '0, view.length);
 `endif
-    fits = end_ <= {1'b0, view.length};
+    fits = view.manage_local ? fits_local : fits_remote;
     return same && (fits || !view.no_truncate);
   endfunction
 
