@@ -422,12 +422,12 @@ module list_frame
     end
   end
 
+  effect_t effect_q, effect_d;  // what the message does to its entry
   assign effect_d  = effect(key_i, a_i.local_offset, b_i.min_free, message_q.length, message_q.remote_offset, 1'b0);
   assign frees_d   = message_done && admitted == Matched && effect_d.unlinks;
   assign inserts_d = append_done && (frees_d || free_valid_q);
   index_t commit_index_q, free_index_q;
   logic [BucketW-1:0] commit_bucket_q;
-  effect_t effect_q, effect_d;  // what the message does to its entry
   tag_t commit_tag_q;
   always_ff @(posedge clk_i) begin
     if (command_valid_i && command_ready_o) next_q <= command_i;
