@@ -92,6 +92,7 @@ module list_frame
     input  logic     sequencer_busy_i,
     output start_t   start_o,
     output logic     commit_o,         // writes of the frame are made in this cycle
+    output selects_t selects_o,        // whose, by bank
     output logic     idle_o,           // nothing is under way here
     output command_t message_o,        // while the sequencer delivers it
     output command_t other_o,          // while the sequencer carries it out
@@ -159,8 +160,9 @@ module list_frame
       class_q     <= '0;
       continues_q <= 1'b0;
     end else begin
-      classes_q   <= continues_d ? classes_behind : next_active_i;
-      class_q     <= continues_d ? lowest(classes_behind) : lowest(next_active_i);
+      // If the message does not start, because the one before goes to the sequencer, these are not used before they are right again.
+      classes_q   <= (message_may_start || continues_q) && more ? classes_behind : next_active_i;
+      class_q     <= (message_may_start || continues_q) && more ? lowest(classes_behind) : lowest(next_active_i);
       continues_q <= continues_d;
     end
   end
@@ -198,7 +200,7 @@ module list_frame
   index_t best_index_q;
   logic [BucketW-1:0] best_bucket_q;
 
-  logic hit, walks, better, decide, best_valid, best_shown;
+  logic hit, walks, older, better, decide, best_valid, best_shown;
   index_t best_index;
   logic [BucketW-1:0] best_bucket;
   answer_e admitted;
@@ -210,10 +212,11 @@ module list_frame
 `endif
     walks = walks_q || (stage4_q.present && !hit && is_entry(key_i.next));
 `ifdef MUTANT_8
-    better = hit && (!best_valid_q || key_i.sequence_number > best_sequence_q);
+    older = key_i.sequence_number > best_sequence_q;
 `else
-    better = hit && (!best_valid_q || key_i.sequence_number < best_sequence_q);
+    older = key_i.sequence_number < best_sequence_q;
 `endif
+    better = hit && (!best_valid_q || older);
     best_valid  = best_valid_q || hit;
     best_shown  = better || (best_shown_q && !stage4_q.present);
     best_index  = better ? stage4_q.index : best_index_q;
@@ -221,8 +224,11 @@ module list_frame
     admitted = admission(key_i, b_i.uid, message_q.uid, message_q.operation);
   end
 
-  logic message_done;  // the message decides here, without the sequencer
-  assign message_done = decide && best_valid && !walks && best_shown;
+  // The message decides here, without the sequencer: with the head in hand, or with a former one that is still shown. `hit` comes last.
+  logic done_by_hit, done_before, message_done;
+  assign done_by_hit  = decide && !walks_q && (!best_valid_q || older);
+  assign done_before  = decide && !walks_q && best_valid_q && best_shown_q && !stage4_q.present;
+  assign message_done = (hit && done_by_hit) || done_before;
 
   // ---- Appends.
 
@@ -314,6 +320,10 @@ module list_frame
   // In the cycle of the writes: an entry is used up; one is linked, in the record of the entry that is used up.
   logic frees_q, frees_d, inserts_q, inserts_d, takes_over_q;
   assign commit_o = commit;
+  // A register or two for each, since many bits are chosen by them. With one port, whole words are written behind the others.
+  assign selects_o.first  = Ports == 2 ? commit_message_q || inserts_q : commit_message_q || commit_append_q || commit_behind_q;
+  assign selects_o.second = Ports == 2 ? inserts_q : commit_behind_q;
+  assign selects_o.chains = frees_q || inserts_q;
   assign idle_o   = !flight && !commit;
   assign commit = commit_message_q || commit_append_q || commit_behind_q;
   // With one port, what a message reads in its first cycles must not meet the writes of the command before: those of a message fall

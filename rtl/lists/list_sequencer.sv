@@ -130,6 +130,7 @@ module list_sequencer
   // A bit a state: it is this state's turn, and no read is under way.
   localparam int unsigned States = 32;
   logic [States-1:0] now_q;
+  logic busy_q;  // state_q is not Idle
   entry_point_e point_q;
   index_t start_index_q;
 
@@ -314,7 +315,6 @@ module list_sequencer
     owner_d          = owner_q;
     follows_d        = 1'b0;
 
-    free_take_o         = 1'b0;
     append_resume_o     = 1'b0;
     append_over_o       = 1'b0;
     retire_valid_o      = 1'b0;
@@ -405,7 +405,6 @@ module list_sequencer
                   end else if (free_valid_i) begin
                     reserved_d       = 1'b1;
                     reserved_index_d = free_index_i;
-                    free_take_o      = 1'b1;
                     state_d          = SearchHeaders;
                   end
                 end
@@ -748,6 +747,7 @@ module list_sequencer
   // The record that the banks show is the last that was read.
   assign index_d = access_o.records.valid ? access_o.records.address : index_q;
 
+  assign free_take_o         = start_acts && point_q == Other && other_i.kind == Append && !free_full_i && !once && free_valid_i;
   assign free_give_o         = (now_q[Own] && first && freed_d) || (now_q[DropOwner] && drained) || (now_q[Spend] && reserved_q);
   assign free_give_index_o   = index_q;
   assign header_take_o       = now_q[Keep] && last;
@@ -762,16 +762,18 @@ module list_sequencer
       state_q  <= Idle;
       now_q    <= States'(1) << Idle;
       wait_q   <= 1'b0;
+      busy_q   <= 1'b0;
       second_q <= 1'b0;
     end else begin
       state_q  <= state_d;
       now_q    <= reads ? '0 : States'(1) << state_d;
       wait_q   <= reads;
+      busy_q   <= state_d != Idle;
       second_q <= twice && !wait_q && !second_q;
     end
   end
   always_ff @(posedge clk_i) begin
-    if (state_q == Idle) begin
+    if (!busy_q) begin
       point_q       <= start_i.point;
       start_index_q <= start_i.index;
       bucket_q      <= BucketW'(start_i.bucket);
@@ -804,13 +806,13 @@ module list_sequencer
     judged_q          <= index_q;
     judged_sequence_q <= key_i.sequence_number;
     if (now_q[Own]) header_start_q <= entry_a.start + 64'(effect_q.offset);
-    spends_q <= local_by_rlength && other_i.min_free != '0 && exceeds(offset_q, other_i.min_free, '0, other_i.length);
+    spends_q <= local_by_rlength && other_i.min_free != '0 && exceeds_two(offset_q, other_i.min_free, other_i.length);
     no_payload_q <= overflow_q && message_i.token != '0;
     if (now_q[Own] || now_q[SearchHeaders] || now_q[Drop]) header_bucket_q <= header_bucket;
   end
 
-  assign busy_o = state_q != Idle;
-  assign waits_o = state_q == Start && waits;
+  assign busy_o = busy_q;
+  assign waits_o = now_q[Start] && waits;
   assign retire_tag_o = tag;
   assign append_offset_o = offset_q;
   assign append_reserved_o = reserved_q;

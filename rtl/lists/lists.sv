@@ -52,6 +52,7 @@ module lists
 
   access_t frame_access, sequencer_access;
   logic sequencer_busy, sequencer_waits, frame_commit, frame_idle;
+  selects_t selects;
   start_t start;
   command_t message, other;
   class_t append_class_held;
@@ -168,6 +169,7 @@ module lists
       .sequencer_busy_i(sequencer_busy),
       .start_o(start),
       .commit_o(frame_commit),
+      .selects_o(selects),
       .idle_o(frame_idle),
       .message_o(message),
       .other_o(other),
@@ -330,13 +332,21 @@ module lists
   chain_write_t [1:0] entry_write;
   // The sequencer makes no write in a cycle of the frame's writes.
   always_comb begin
-    k_write     = frame_commit ? frame_access.k : sequencer_access.k;
-    a_write     = frame_commit ? frame_access.a : sequencer_access.a;
-    b_write     = frame_commit ? frame_access.b : sequencer_access.b;
-    entry_write = frame_commit ? frame_access.entry_chain_write : sequencer_access.entry_chain_write;
+    k_write[0]  = selects.first ? frame_access.k[0] : sequencer_access.k[0];
+    k_write[1]  = selects.second ? frame_access.k[1] : sequencer_access.k[1];
+    a_write[0]  = selects.first ? frame_access.a[0] : sequencer_access.a[0];
+    a_write[1]  = selects.second ? frame_access.a[1] : sequencer_access.a[1];
+    b_write[0]  = Ports == 1 && selects.second ? frame_access.b[0] : sequencer_access.b[0];
+    b_write[1]  = selects.second ? frame_access.b[1] : sequencer_access.b[1];
+    entry_write = selects.chains ? frame_access.entry_chain_write : sequencer_access.entry_chain_write;
+    // Whole words are the second port's, or, with one port, are written alone.
+    if (Ports == 1) begin
+      k_write[0].data = merged(selects.second ? frame_access.k[0].data : sequencer_access.k[0].data, k_write[0].data, LanesChangedK);
+      a_write[0].data = merged(selects.second ? frame_access.a[0].data : sequencer_access.a[0].data, a_write[0].data, LanesChangedA);
+    end
     // A record that is given back gets its link.
     given = k_write[0].data;
-    if (frame_commit ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
+    if (selects.first ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
     k_write[0].data = given;
   end
 

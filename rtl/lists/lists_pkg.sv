@@ -172,6 +172,13 @@ package lists_pkg;
     chain_write_t        arrival_write;
   } access_t;
 
+  // Whether writes are those of the frame, or of the sequencer. They are never both.
+  typedef struct packed {
+    logic first;   // of the first port of K and A
+    logic second;  // of B, and of the second ports
+    logic chains;
+  } selects_t;
+
   // What the message in hand would do to an entry, before the last choice.
   typedef struct packed {
     length_t offset;
@@ -180,6 +187,18 @@ package lists_pkg;
     logic    fits;
     logic    unlinks;
   } effect_t;
+
+  // Whether a + b > limit: a row of full adders, then one carry chain.
+  function automatic logic exceeds_two(length_t a, length_t b, length_t limit);
+    logic [LengthW+1:0] wide_a, wide_b, below, sum, carry, total;
+    wide_a = (LengthW + 2)'(a);
+    wide_b = (LengthW + 2)'(b);
+    below  = ~(LengthW + 2)'(limit);  // -limit - 1
+    sum    = wide_a ^ wide_b ^ below;
+    carry  = ((wide_a & wide_b) | (wide_a & below) | (wide_b & below)) << 1;
+    total  = sum + carry;
+    return !total[LengthW+1];
+  endfunction
 
   // Whether a + b + c > limit: two rows of full adders, then one carry chain.
   function automatic logic exceeds(length_t a, length_t b, length_t c, length_t limit);
@@ -194,6 +213,10 @@ package lists_pkg;
     return !total[LengthW+2];
   endfunction
 
+  function automatic length_t rest_of(length_t length, length_t offset);
+    return length > offset ? length - offset : '0;
+  endfunction
+
   // `Plan` of crates/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
   // offset + length + min_free exceeds its length, also where the message is cut.
   function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
@@ -204,8 +227,8 @@ package lists_pkg;
     result.offset = local_ ? local_offset : remote_offset;
     result.taken = no_payload ? '0 : length;
     result.fits = no_payload ||
-        !(local_ ? exceeds(local_offset, length, '0, entry.length) : exceeds(remote_offset, length, '0, entry.length));
-    result.rest = entry.length > result.offset ? entry.length - result.offset : '0;
+        !(local_ ? exceeds_two(local_offset, length, entry.length) : exceeds_two(remote_offset, length, entry.length));
+    result.rest = local_ ? rest_of(entry.length, local_offset) : rest_of(entry.length, remote_offset);
 `ifdef MUTANT_14
     result.unlinks = entry.options[UseOnce] ||
         (local_ && min_free != '0 && exceeds(local_offset, result.taken, min_free + 1'b1, entry.length));
@@ -344,9 +367,14 @@ package lists_pkg;
   function automatic bank_write_t either(bank_write_t first, bank_write_t second, logic use_second, logic [15:0] lanes);
     bank_write_t result;
     result = use_second ? second : first;
-    for (int lane = 0; lane < 16; lane++) begin
-      if (!lanes[lane]) result.data[lane*LaneW+:LaneW] = second.data[lane*LaneW+:LaneW];
-    end
+    result.data = merged(second.data, result.data, lanes);
+    return result;
+  endfunction
+
+  function automatic logic [255:0] merged(logic [255:0] whole, logic [255:0] changed, logic [15:0] lanes);
+    logic [255:0] result;
+    result = whole;
+    for (int lane = 0; lane < 16; lane++) if (lanes[lane]) result[lane*LaneW+:LaneW] = changed[lane*LaneW+:LaneW];
     return result;
   endfunction
 
@@ -395,8 +423,8 @@ package lists_pkg;
     fits_remote = message.length <= view.length;
 `else
     // Two sums, of which the option chooses one: so it does not lie before a carry.
-    fits_local  = !exceeds(view.local_offset, message.length, '0, view.length);
-    fits_remote = !exceeds(message.remote_offset, message.length, '0, view.length);
+    fits_local  = !exceeds_two(view.local_offset, message.length, view.length);
+    fits_remote = !exceeds_two(message.remote_offset, message.length, view.length);
 `endif
     fits = view.manage_local ? fits_local : fits_remote;
     return same && (fits || !view.no_truncate);
