@@ -55,10 +55,13 @@ module list_classes
   end
 
   for (genvar number = 0; number <= int'(Classes); number++) begin : gen_class
+    // `in` comes last.
+    index_t one_more, no_more;
+    assign one_more = out[number] ? entries_q[number] : entries_q[number] + 1'b1;
+    assign no_more  = out[number] ? entries_q[number] - 1'b1 : entries_q[number];
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) entries_q[number] <= '0;
-      else if (in[number] && !out[number]) entries_q[number] <= entries_q[number] + 1'b1;
-      else if (out[number] && !in[number]) entries_q[number] <= entries_q[number] - 1'b1;
+      else entries_q[number] <= in[number] ? one_more : no_more;
     end
     if (number < int'(Classes)) begin : gen_pattern
       always_ff @(posedge clk_i) if (in[number]) pattern_q[number] <= pattern_i;

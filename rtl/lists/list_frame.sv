@@ -194,15 +194,20 @@ module list_frame
   index_t head;
   assign head = ~chain_i.head;
 
-  // The best candidate of the classes compared so far, and whether the banks still show it.
-  logic best_valid_q, best_shown_q, walks_q;
-  logic [63:0] best_sequence_q;
-  index_t best_index_q;
-  logic [BucketW-1:0] best_bucket_q;
+  // The best candidate of the classes compared so far, and whether the banks still show it. Whether the last record is the better one is
+  // known late, so it is kept beside the best before it, and chosen in the next cycle.
+  logic best_valid_q, best_shown_q, walks_q, last_better_q;
+  logic [63:0] best_sequence_q, last_sequence_q, best_sequence;
+  index_t best_index_q, last_index_q, best_index, done_index;
+  logic [BucketW-1:0] best_bucket_q, last_bucket_q, best_bucket, done_bucket;
+  assign best_sequence = last_better_q ? last_sequence_q : best_sequence_q;
+  assign best_index    = last_better_q ? last_index_q : best_index_q;
+  assign best_bucket   = last_better_q ? last_bucket_q : best_bucket_q;
+  // Of a message that is done: by the record in hand, if there is one.
+  assign done_index  = stage4_q.present ? stage4_q.index : best_index;
+  assign done_bucket = stage4_q.present ? stage4_q.bucket : best_bucket;
 
   logic hit, walks, older, better, decide, best_valid, best_shown;
-  index_t best_index;
-  logic [BucketW-1:0] best_bucket;
   answer_e admitted;
   always_comb begin
     decide = stage4_q.valid && stage4_q.last;
@@ -212,15 +217,13 @@ module list_frame
 `endif
     walks = walks_q || (stage4_q.present && !hit && is_entry(key_i.next));
 `ifdef MUTANT_8
-    older = key_i.sequence_number > best_sequence_q;
+    older = key_i.sequence_number > best_sequence;
 `else
-    older = key_i.sequence_number < best_sequence_q;
+    older = key_i.sequence_number < best_sequence;
 `endif
     better = hit && (!best_valid_q || older);
     best_valid  = best_valid_q || hit;
     best_shown  = better || (best_shown_q && !stage4_q.present);
-    best_index  = better ? stage4_q.index : best_index_q;
-    best_bucket = better ? stage4_q.bucket : best_bucket_q;
     admitted = admission(key_i, b_i.uid, message_q.uid, message_q.operation);
   end
 
@@ -345,7 +348,8 @@ module list_frame
   assign next_full_d  = !ready_i || next_valid_d || continues_d;
 
   always_comb begin
-    start_o = '{valid: 1'b0, point: FromStart, index: best_valid ? best_index : key_i.next, bucket: index_t'(best_bucket)};
+    start_o = '{valid: 1'b0, point: FromStart, index: best_valid_q ? best_index : key_i.next,
+                bucket: best_valid_q ? index_t'(best_bucket) : index_t'(stage4_q.bucket)};
     if (started_other_q) start_o.index = index_of(next_q.entry_reference, Entries);
     if (decide && !message_done) begin
       start_o.valid = 1'b1;
@@ -353,8 +357,7 @@ module list_frame
       else if (!walks) start_o.point = InOverflow;
       // With one class, the chain is the one whose head is shown.
       else if (Ports == 2 && !walks_q && !best_valid && stage4_q.present && only_class_q) begin
-        start_o.point  = Walk;
-        start_o.bucket = index_t'(stage4_q.bucket);
+        start_o.point = Walk;
       end
     end else if (started_other_q || (append_decides && !append_clear && (!message_valid_q || message_done))) begin
       start_o.valid = 1'b1;
@@ -376,6 +379,7 @@ module list_frame
       stage4_q         <= '0;
       best_valid_q     <= 1'b0;
       best_shown_q     <= 1'b0;
+      last_better_q    <= 1'b0;
       walks_q          <= 1'b0;
       append_valid_q   <= 1'b0;
       append_cycle_q   <= '0;
@@ -404,6 +408,7 @@ module list_frame
 
       if (message_starts) message_valid_q <= 1'b1;
       else if (decide) message_valid_q <= 1'b0;
+      last_better_q <= better && !decide;
       if (decide || !stage4_q.valid) begin
         best_valid_q <= 1'b0;
         best_shown_q <= 1'b0;
@@ -458,14 +463,15 @@ module list_frame
     end
     if (append_starts) append_offset_q <= '0;
     else if (append_resume_i) append_offset_q <= append_offset_i;
-    if (better) begin
-      best_sequence_q <= key_i.sequence_number;
-      best_index_q    <= stage4_q.index;
-      best_bucket_q   <= stage4_q.bucket;
-    end
+    best_sequence_q <= best_sequence;
+    best_index_q    <= best_index;
+    best_bucket_q   <= best_bucket;
+    last_sequence_q <= key_i.sequence_number;
+    last_index_q    <= stage4_q.index;
+    last_bucket_q   <= stage4_q.bucket;
     if (decide) begin
-      commit_index_q  <= best_index;
-      commit_bucket_q <= best_bucket;
+      commit_index_q  <= done_index;
+      commit_bucket_q <= done_bucket;
       effect_q        <= effect_d;
       commit_tag_q    <= message_q.tag;
     end
@@ -564,8 +570,8 @@ module list_frame
 
   always_comb begin
     answer_valid_o = message_done || commit_append_q;
-    answer_o = '{tag: message_q.tag, status: admitted, last: 1'b1, overflow: 1'b0, index: best_index,
-                 entry_reference: reference_to(best_index, a_i.generation, Entries), key: key_i, a: a_i, b: b_i};
+    answer_o = '{tag: message_q.tag, status: admitted, last: 1'b1, overflow: 1'b0, index: done_index,
+                 entry_reference: reference_to(done_index, a_i.generation, Entries), key: key_i, a: a_i, b: b_i};
     if (commit_append_q) begin
       answer_o = '{tag: other_q.tag, status: inserts_q ? Linked : EntriesFull, last: 1'b1,
                    overflow: other_q.overflow, index: new_index,

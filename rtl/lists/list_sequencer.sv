@@ -170,10 +170,9 @@ module list_sequencer
 
   // ---- Keys.
 
-  logic [Classes:0] class_now;
+  logic [Classes:0] class_now_q;  // the first that is left
   pattern_t class_pattern;
-  assign class_now     = lowest(left_q);
-  assign class_pattern = pattern_of(pattern_i, class_now);
+  assign class_pattern = pattern_of(pattern_i, class_now_q);
 
   logic [63:0] hash_bits;
   source_t hash_source;
@@ -418,7 +417,7 @@ module list_sequencer
           if (left_q == '0) begin
             state_d = Chosen;
           end else begin
-            left_d   = left_q & ~class_now;
+            left_d   = left_q & ~class_now_q;
             bucket_d = hash_bucket;
             reads    = 1'b1;
             state_d  = Head;
@@ -781,6 +780,7 @@ module list_sequencer
       bucket_q <= bucket_d;
     end
     left_q           <= left_d;
+    class_now_q        <= lowest(left_d);
     overflow_q       <= overflow_d;
     index_q          <= index_d;
     best_valid_q     <= best_valid_d;

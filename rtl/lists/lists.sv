@@ -91,17 +91,28 @@ module lists
 
   // Registers: order of list operations, count of live headers, pattern of their chains.
   logic [63:0] sequence_q;  // of the next operation
+  logic low_full_q, header_taken_q, header_given_q;
   index_t headers_q;
   pattern_t header_pattern_q;
   logic header_pattern_set, frame_sequence_next, sequencer_sequence_next;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       sequence_q       <= 64'd1;
+      low_full_q       <= 1'b0;
+      header_taken_q   <= 1'b0;
+      header_given_q   <= 1'b0;
       headers_q        <= '0;
       header_pattern_q <= '0;
     end else begin
-      if (frame_sequence_next || sequencer_sequence_next) sequence_q <= sequence_q + 1'b1;
-      if (header_take != header_give) headers_q <= header_take ? headers_q + 1'b1 : headers_q - 1'b1;
+      // Operations are two cycles apart at least, so the carry into the upper half is known before.
+      low_full_q <= sequence_q[31:0] == '1;
+      if (frame_sequence_next || sequencer_sequence_next)
+        sequence_q <= {sequence_q[63:32] + 32'(low_full_q), sequence_q[31:0] + 1'b1};
+      // A cycle late; nothing asks so soon.
+      header_taken_q <= header_take;
+      header_given_q <= header_give;
+      if (header_taken_q) headers_q <= headers_q + 1'b1;
+      else if (header_given_q) headers_q <= headers_q - 1'b1;
       if (header_pattern_set) header_pattern_q <= append_pattern;
     end
   end
