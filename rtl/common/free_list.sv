@@ -55,15 +55,15 @@ module free_list
   assign below  = take_i ? next_q[1] : next_q[0];
   assign link_o = free_link(give_index_i, below);
 
-  // The deepest index here, whose record links to the rest of the list. What is read is the link of `read_q`: that is the deepest,
-  // unless it is lost.
-  index_t read_q;
+  // The deepest index here, whose record links to the rest of the list. `read_q` is the index whose link is read: the deepest, unless
+  // it is lost. `base_q` is one more, when the link comes.
+  index_t read_q, base_q;
   assign refill_address_o = next_q[2'(count_q-3'd1)];
   assign refill_o = !reading_q && !end_q && count_q != 0 && count_q < 3'(Depth) && !give_i && !take_i;
 
   index_t linked;
   logic   linked_is_end;
-  assign linked = free_next(read_q, refill_link_i);
+  assign linked = refill_link_i + base_q;
   assign linked_is_end = linked >= index_t'(Records);
 
   always_comb begin
@@ -127,6 +127,9 @@ module free_list
       lost_q    <= lost_d;
     end
   end
-  always_ff @(posedge clk_i) if (refill_o) read_q <= refill_address_o;
+  always_ff @(posedge clk_i) begin
+    if (refill_o) read_q <= refill_address_o;
+    base_q <= free_next(read_q, '0);
+  end
 
 endmodule

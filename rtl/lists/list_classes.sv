@@ -33,38 +33,44 @@ module list_classes
 
   // One bit a class: the class of the pattern; and what counts in and out.
   logic [Classes-1:0] same, unused_class;
-  logic [Classes:0] chosen, in, out, active_d;
+  logic [Classes:0] chosen, unused_first, in, in_q, out, last, active_d;
   assign next_active_o = active_d;
   always_comb begin
     for (int number = 0; number < int'(Classes); number++) begin
       same[number] = active_q[number] && pattern_q[number] == pattern_i;
       unused_class[number] = !active_q[number];
     end
-    chosen = same != '0 ? {1'b0, same} : lowest({1'b1, unused_class});
+    unused_first = lowest({1'b1, unused_class});
+    chosen = same != '0 ? {1'b0, same} : unused_first;
     class_o = '0;
     for (int number = 0; number <= int'(Classes); number++) if (chosen[number]) class_o |= class_t'(number);
     for (int number = 0; number <= int'(Classes); number++) begin
       in[number]  = count_i && chosen[number];
       out[number] = discount_i && discount_class_i == class_t'(number);
-      active_d[number] = in[number] || (active_q[number] && !(out[number] && entries_q[number] == index_t'(1)));
+      last[number] = entries_q[number] == (in_q[number] ? '0 : index_t'(1));
+      active_d[number] = in[number] || (active_q[number] && !(out[number] && last[number]));
     end
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) active_q <= '0;
-    else active_q <= active_d;
+    if (!rst_ni) begin
+      active_q <= '0;
+      in_q     <= '0;
+    end else begin
+      active_q <= active_d;
+      in_q     <= in;
+    end
   end
 
   for (genvar number = 0; number <= int'(Classes); number++) begin : gen_class
-    // `in` comes last.
-    index_t one_more, no_more;
-    assign one_more = out[number] ? entries_q[number] : entries_q[number] + 1'b1;
-    assign no_more  = out[number] ? entries_q[number] - 1'b1 : entries_q[number];
+    // An entry that counts in is in the sum a cycle later.
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) entries_q[number] <= '0;
-      else entries_q[number] <= in[number] ? one_more : no_more;
+      else if (in_q[number] && !out[number]) entries_q[number] <= entries_q[number] + 1'b1;
+      else if (out[number] && !in_q[number]) entries_q[number] <= entries_q[number] - 1'b1;
     end
     if (number < int'(Classes)) begin : gen_pattern
-      always_ff @(posedge clk_i) if (in[number]) pattern_q[number] <= pattern_i;
+      // The pattern goes to the first class that is free, also if another has it: what a free class holds does not matter.
+      always_ff @(posedge clk_i) if (count_i && unused_first[number]) pattern_q[number] <= pattern_i;
     end
   end
 

@@ -217,9 +217,9 @@ module list_frame
 `endif
     walks = walks_q || (stage4_q.present && !hit && is_entry(key_i.next));
 `ifdef MUTANT_8
-    older = key_i.sequence_number > best_sequence;
+    older = key_i.sequence_number > (last_better_q ? last_sequence_q : best_sequence_q);
 `else
-    older = key_i.sequence_number < best_sequence;
+    older = last_better_q ? key_i.sequence_number < last_sequence_q : key_i.sequence_number < best_sequence_q;
 `endif
     better = hit && (!best_valid_q || older);
     best_valid  = best_valid_q || hit;
@@ -520,7 +520,7 @@ module list_frame
     access_o.k[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_key, tag: other_q.tag};
     access_o.a[0] = '{valid: commit_message_q && !takes_over_q && (frees_q || key_i.options[ManageLocal]),
                       address: commit_index_q, lanes: frees_q ? LanesGeneration : LanesLocalOffset,
-                      data: changed_a(a_i, freed_generation, a_i.local_offset + mlength_of(effect_q)), tag: commit_tag_q};
+                      data: changed_a(a_i, freed_generation, moved_offset(effect_q, a_i.local_offset, key_i.length)), tag: commit_tag_q};
     access_o.a[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_a, tag: other_q.tag};
     access_o.b[1] = '{valid: inserts_q, address: new_index, lanes: LanesAll, data: new_b, tag: other_q.tag};
 

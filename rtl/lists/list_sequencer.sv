@@ -131,6 +131,7 @@ module list_sequencer
   localparam int unsigned States = 32;
   logic [States-1:0] now_q;
   logic busy_q;  // state_q is not Idle
+  logic reserves_q;
   entry_point_e point_q;
   index_t start_index_q;
 
@@ -282,7 +283,9 @@ module list_sequencer
   assign twice = Ports == 1 &&
       (now_q[Unchain] || now_q[Own] || now_q[Keep] || now_q[DropLinks] || now_q[DropOwn]);
 
-  logic start_acts;
+  // It is known late that there is something to do.
+  logic starts, start_acts;
+  assign starts = start_i.valid && !busy_q;
 `ifdef MUTANT_9
   assign start_acts = now_q[Start] && !waits;
 `else
@@ -333,7 +336,7 @@ module list_sequencer
 `ifdef MUTANT_13
     own_offset = entry_a.local_offset + message_i.length;
 `else
-    own_offset = entry_a.local_offset + mlength_of(effect_q);
+    own_offset = moved_offset(effect_q, entry_a.local_offset, key_i.length);
 `endif
     own_headers = now_q[DropOwner] ? entry_b.headers - 1'b1 : entry_b.headers + 1'b1;
     drained     = entry_b.headers == index_t'(1) && key_i.status == Draining;
@@ -359,7 +362,7 @@ module list_sequencer
 
     if (!wait_q) begin
       unique case (state_q)
-        Idle: if (start_i.valid) state_d = Start;
+        Idle: ;  // `starts` ends it
 
         Start: if (start_acts) begin
           left_d       = active_i;
@@ -746,7 +749,8 @@ module list_sequencer
   // The record that the banks show is the last that was read.
   assign index_d = access_o.records.valid ? access_o.records.address : index_q;
 
-  assign free_take_o         = start_acts && point_q == Other && other_i.kind == Append && !free_full_i && !once && free_valid_i;
+  // The record that is reserved is taken a cycle later; nobody else takes one meanwhile.
+  assign free_take_o         = reserves_q;
   assign free_give_o         = (now_q[Own] && first && freed_d) || (now_q[DropOwner] && drained) || (now_q[Spend] && reserved_q);
   assign free_give_index_o   = index_q;
   assign header_take_o       = now_q[Keep] && last;
@@ -762,12 +766,16 @@ module list_sequencer
       now_q    <= States'(1) << Idle;
       wait_q   <= 1'b0;
       busy_q   <= 1'b0;
+      reserves_q <= 1'b0;
       second_q <= 1'b0;
     end else begin
-      state_q  <= state_d;
+      state_q  <= starts ? Start : state_d;
       now_q    <= reads ? '0 : States'(1) << state_d;
+      if (starts) now_q[Idle] <= 1'b0;
+      if (starts) now_q[Start] <= 1'b1;
       wait_q   <= reads;
-      busy_q   <= state_d != Idle;
+      reserves_q <= start_acts && point_q == Other && other_i.kind == Append && !free_full_i && !once && free_valid_i;
+      busy_q   <= starts || state_d != Idle;
       second_q <= twice && !wait_q && !second_q;
     end
   end

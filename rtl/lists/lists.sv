@@ -9,7 +9,10 @@
 //   Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c
 //   Append    3 cycles, if no unexpected header can match
 //   both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a message and an append
-//             every 11
+//             every 9
+//
+// Cycles count from the start of a command: that of its acceptance, if nothing is under way. `command_ready_o` is a register: one
+// command is accepted before it can start.
 //
 // Here are the banks, the free lists and the class table; list_frame.sv and list_sequencer.sv use them in turn.
 

@@ -183,7 +183,8 @@ package lists_pkg;
   typedef struct packed {
     length_t offset;
     length_t taken;   // the message's payload
-    length_t rest;    // room for it, if it does not fit
+    length_t rest;    // room for it, if it does not fit and there is any
+    logic    room;
     logic    fits;
     logic    unlinks;
   } effect_t;
@@ -213,10 +214,6 @@ package lists_pkg;
     return !total[LengthW+2];
   endfunction
 
-  function automatic length_t rest_of(length_t length, length_t offset);
-    return length > offset ? length - offset : '0;
-  endfunction
-
   // `Plan` of crates/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
   // offset + length + min_free exceeds its length, also where the message is cut.
   function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
@@ -228,7 +225,8 @@ package lists_pkg;
     result.taken = no_payload ? '0 : length;
     result.fits = no_payload ||
         !(local_ ? exceeds_two(local_offset, length, entry.length) : exceeds_two(remote_offset, length, entry.length));
-    result.rest = local_ ? rest_of(entry.length, local_offset) : rest_of(entry.length, remote_offset);
+    result.rest = local_ ? entry.length - local_offset : entry.length - remote_offset;
+    result.room = local_ ? entry.length > local_offset : entry.length > remote_offset;
 `ifdef MUTANT_14
     result.unlinks = entry.options[UseOnce] ||
         (local_ && min_free != '0 && exceeds(local_offset, result.taken, min_free + 1'b1, entry.length));
@@ -240,7 +238,12 @@ package lists_pkg;
   endfunction
 
   function automatic length_t mlength_of(effect_t effect_);
-    return effect_.fits ? effect_.taken : effect_.rest;
+    return effect_.fits ? effect_.taken : effect_.room ? effect_.rest : '0;
+  endfunction
+
+  // The local offset behind the message. One that is cut ends where the entry does.
+  function automatic length_t moved_offset(effect_t effect_, length_t local_offset, length_t length);
+    return effect_.fits ? local_offset + effect_.taken : effect_.room ? length : local_offset;
   endfunction
 
   // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
