@@ -3,7 +3,7 @@
 // The wildcard patterns that entries have, in registers: entries of a pattern share chains (`Class` of crates/nic/src/tables.rs, but
 // one set for all portal table entries). Entries with a further pattern have one chain a list, under ClassOther.
 //
-// A pattern is here as long as an entry has it. An entry counts from the cycle behind the acceptance of its append on.
+// A pattern is here as long as an entry has it, and a cycle longer. An entry counts from the cycle behind the start of its append on.
 
 module list_classes
   import lists_pkg::*;
@@ -33,6 +33,8 @@ module list_classes
 
   // One bit a class: the class of the pattern; and what counts in and out.
   logic [Classes-1:0] same, unused_class;
+  logic discount_q;
+  class_t discount_class_q;
   logic [Classes:0] chosen, unused_first, in, in_q, out, last, active_d;
   assign next_active_o = active_d;
   always_comb begin
@@ -46,20 +48,23 @@ module list_classes
     for (int number = 0; number <= int'(Classes); number++) if (chosen[number]) class_o |= class_t'(number);
     for (int number = 0; number <= int'(Classes); number++) begin
       in[number]  = count_i && chosen[number];
-      out[number] = discount_i && discount_class_i == class_t'(number);
+      out[number] = discount_q && discount_class_q == class_t'(number);
       last[number] = entries_q[number] == (in_q[number] ? '0 : index_t'(1));
       active_d[number] = in[number] || (active_q[number] && !(out[number] && last[number]));
     end
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      active_q <= '0;
-      in_q     <= '0;
+      active_q   <= '0;
+      in_q       <= '0;
+      discount_q <= 1'b0;
     end else begin
-      active_q <= active_d;
-      in_q     <= in;
+      active_q   <= active_d;
+      in_q       <= in;
+      discount_q <= discount_i;
     end
   end
+  always_ff @(posedge clk_i) discount_class_q <= discount_class_i;
 
   for (genvar number = 0; number <= int'(Classes); number++) begin : gen_class
     // An entry that counts in is in the sum a cycle later.

@@ -347,22 +347,22 @@ module list_frame
   assign next_valid_d = offered && !(message_starts || append_starts || other_starts);
   assign next_full_d  = !ready_i || next_valid_d || continues_d;
 
+  // `hit` comes last, so what follows from it and what follows without it are both worked out, and chosen.
+  entry_point_e point_hit, point_miss;
+  logic starts_other, starts_message;
   always_comb begin
-    start_o = '{valid: 1'b0, point: FromStart, index: best_valid_q ? best_index : key_i.next,
-                bucket: best_valid_q ? index_t'(best_bucket) : index_t'(stage4_q.bucket)};
-    if (started_other_q) start_o.index = index_of(next_q.entry_reference, Entries);
-    if (decide && !message_done) begin
-      start_o.valid = 1'b1;
-      if (!walks && best_valid) start_o.point = Known;
-      else if (!walks) start_o.point = InOverflow;
-      // With one class, the chain is the one whose head is shown.
-      else if (Ports == 2 && !walks_q && !best_valid && stage4_q.present && only_class_q) begin
-        start_o.point = Walk;
-      end
-    end else if (started_other_q || (append_decides && !append_clear && (!message_valid_q || message_done))) begin
-      start_o.valid = 1'b1;
-      start_o.point = Other;
-    end
+    starts_other   = started_other_q || (append_decides && !append_clear);  // if the message in hand, if any, is done
+    starts_message = started_other_q || decide || (append_decides && !append_clear && !message_valid_q);
+    point_hit = walks_q ? FromStart : Known;
+    point_miss = FromStart;
+    if (!walks_q && !(stage4_q.present && is_entry(key_i.next))) point_miss = best_valid_q ? Known : InOverflow;
+    // With one class, the chain is the one whose head is shown.
+    else if (Ports == 2 && !walks_q && !best_valid_q && stage4_q.present && only_class_q) point_miss = Walk;
+    if (!decide) {point_hit, point_miss} = {Other, Other};
+    start_o.index  = started_other_q ? index_of(next_q.entry_reference, Entries) : best_valid_q ? best_index : key_i.next;
+    start_o.bucket = best_valid_q ? index_t'(best_bucket) : index_t'(stage4_q.bucket);
+    start_o.valid = hit ? (done_by_hit ? starts_other : starts_message) : (done_before ? starts_other : starts_message);
+    start_o.point = hit ? (done_by_hit ? Other : point_hit) : (done_before ? Other : point_miss);
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
