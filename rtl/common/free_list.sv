@@ -6,7 +6,7 @@
 // top are here, so that taking one and giving one back take a cycle, in the same cycle too. Who gives a record back writes its
 // link, which is at `link_o` in that cycle.
 //
-// 1. `next_q[0]` is the top; `next_q[i + 1]` is what the record `next_q[i]` links to, for i + 1 < count_q.
+// 1. `next_q[0]` is the top; `next_q[i + 1]` is what the record `next_q[i]` links to, for i + 1 < count_q. Others are None.
 // 2. The deepest index here is not handed out before its record's link has been read, unless it ends the list.
 // 3. After reset all records are free, in order of their index.
 //
@@ -40,7 +40,7 @@ module free_list
 
   if (Records < 2 || Records > 32768) $error("free_list: Records is %0d, and may be 2 to 32,768", Records);
 
-  index_t [Depth-1:0] next_q, next_d;
+  index_t [Depth-1:0] next_q, next_d, filled;
   logic [2:0] count_q, count_d;
   logic end_q, end_d;  // the deepest index here ends the list
   logic reading_q, reading_d;
@@ -52,22 +52,18 @@ module free_list
 
   // The top that remains below a record given back in this cycle.
   index_t below;
-  logic   below_is_none;
-  always_comb begin
-    below = take_i ? next_q[1] : next_q[0];
-    below_is_none = count_q == (take_i ? 3'd1 : 3'd0);
-    link_o = free_link(give_index_i, below_is_none ? None : below);
-  end
+  assign below  = take_i ? next_q[1] : next_q[0];
+  assign link_o = free_link(give_index_i, below);
 
-  // The deepest index here, whose record links to the rest of the list.
-  index_t deepest;
-  assign deepest = next_q[2'(count_q-3'd1)];
-  assign refill_address_o = deepest;
+  // The deepest index here, whose record links to the rest of the list. `read_q` is the index whose link is read: the deepest, unless
+  // it is lost. `base_q` is one more, when the link comes.
+  index_t read_q, base_q;
+  assign refill_address_o = next_q[2'(count_q-3'd1)];
   assign refill_o = !reading_q && !end_q && count_q != 0 && count_q < 3'(Depth) && !give_i && !take_i;
 
   index_t linked;
   logic   linked_is_end;
-  assign linked = free_next(deepest, refill_link_i);
+  assign linked = refill_link_i + base_q;
   assign linked_is_end = linked >= index_t'(Records);
 
   always_comb begin
@@ -87,12 +83,11 @@ module free_list
         count_d = count_q + 1'b1;
       end
     end
-    if (take_i) begin
-      next_d  = {index_t'(0), next_d[Depth-1:1]};
-      count_d = count_d - 1'b1;
-    end
-    if (give_i) begin
+    filled = next_d;
+    if (take_i) count_d = count_d - 1'b1;
 `ifdef MUTANT_12
+    if (take_i) next_d = {None, filled[Depth-1:1]};
+    if (give_i) begin
       if (count_d != 0 && count_d < 3'(Depth)) begin
         next_d[2'(count_d)] = give_index_i;
         count_d = count_d + 1'b1;
@@ -101,21 +96,25 @@ module free_list
         if (count_d == 3'(Depth)) end_d = 1'b0;
         else count_d = count_d + 1'b1;
       end
+    end
 `else
-      next_d = {next_d[Depth-2:0], give_index_i};
+    if (take_i && !give_i) next_d = {None, filled[Depth-1:1]};
+    if (give_i && !take_i) next_d = {filled[Depth-2:0], give_index_i};
+    if (give_i && take_i) next_d[0] = give_index_i;
+    if (give_i) begin
       if (count_d == 3'(Depth)) begin
         end_d  = 1'b0;
         lost_d = reading_d;
       end else begin
         count_d = count_d + 1'b1;
       end
-`endif
     end
+`endif
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      for (int place = 0; place < int'(Depth); place++) next_q[place] <= index_t'(place);
+      for (int place = 0; place < int'(Depth); place++) next_q[place] <= place < int'(Records) ? index_t'(place) : None;
       count_q   <= Records < Depth ? 3'(Records) : 3'(Depth);
       end_q     <= Records <= Depth;
       reading_q <= 1'b0;
@@ -127,6 +126,10 @@ module free_list
       reading_q <= reading_d;
       lost_q    <= lost_d;
     end
+  end
+  always_ff @(posedge clk_i) begin
+    if (refill_o) read_q <= refill_address_o;
+    base_q <= free_next(read_q, '0);
   end
 
 endmodule

@@ -9,7 +9,8 @@
 // 3. After reset the bank writes zero to all of its words, which takes `Words` cycles; `ready_o` is 0 meanwhile.
 // 4. Two writes of one cycle never meet in a lane of a word. With one port there is one access a cycle.
 //
-// Registers: Width bits for each read port; for each lane of the bypass, LaneW bits a write port and LaneW + 1 a read port.
+// No comparison of addresses lies behind a port: the bypass compares registers, and a read's with the writes of the cycle behind it.
+// Registers: Width bits for each read port; for each lane of the bypass, LaneW + 1 bits a read port and, with two ports, a write port.
 
 module ram #(
     parameter int unsigned Words = 512,  // 2 to 65,536
@@ -43,11 +44,17 @@ module ram #(
   if (Ports != 1 && Ports != 2) $error("ram: Ports is %0d, and may be 1 or 2", Ports);
 
   // Clearing after reset.
-  logic [AddressW:0] cleared_q;
-  assign ready_o = cleared_q == (AddressW + 1)'(Words);
+  logic [AddressW-1:0] cleared_q;
+  logic ready_q;
+  assign ready_o = ready_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) cleared_q <= '0;
-    else if (!ready_o) cleared_q <= cleared_q + 1'b1;
+    if (!rst_ni) begin
+      cleared_q <= '0;
+      ready_q   <= 1'b0;
+    end else if (!ready_q) begin
+      cleared_q <= cleared_q + 1'b1;
+      ready_q   <= cleared_q == AddressW'(Words - 1);
+    end
   end
 
   logic [Ports-1:0]               write;
@@ -59,10 +66,10 @@ module ram #(
     write_address = write_address_i;
     write_lanes   = write_lanes_i;
     write_data    = write_data_i;
-    if (!ready_o) begin
+    if (!ready_q) begin
       write            = '0;
       write[0]         = 1'b1;
-      write_address[0] = cleared_q[AddressW-1:0];
+      write_address[0] = cleared_q;
       write_lanes[0]   = '1;
       write_data[0]    = '0;
     end
@@ -70,7 +77,7 @@ module ram #(
 
 `ifdef VERILATOR
   always_ff @(posedge clk_i) begin
-    if (Ports == 1 && ready_o) assert (!(read_i[0] && write[0]))
+    if (Ports == 1 && rst_ni && ready_q) assert (!(read_i[0] && write[0]))
       else $fatal(1, "ram: a read and a write meet at the one port of %m");
   end
 `endif
@@ -137,22 +144,26 @@ module ram #(
     end
   end
 
-  // The bypass: of the writes of cycles t and t + 1, for a read in t.
+  // The bypass: of the writes of cycles t and t + 1, for a read in t. Both are chosen in t + 1. With one port no write is in t.
   if (Bypass == '0) begin : gen_no_bypass
     assign read_data_o = data_q;
   end else begin : gen_bypass
     logic [Ports-1:0][AddressW-1:0] read_address_q;
-    // Lanes that a write of cycle t has changed, for each read port and write port; the data of these writes.
-    logic [Ports-1:0][Ports-1:0][Lanes-1:0] same_q, same_d, next;
+    // The writes of the cycle before.
+    logic [Ports-1:0] wrote_q;
+    logic [Ports-1:0][AddressW-1:0] write_address_q;
+    logic [Ports-1:0][Lanes-1:0] write_lanes_q;
     logic [Ports-1:0][Width-1:0] write_data_q;
+    // Lanes that a write has changed, for each read port and write port.
+    logic [Ports-1:0][Ports-1:0][Lanes-1:0] same, next;
     logic [Ports-1:0][Lanes-1:0] taken_q, taken_d;
     logic [Ports-1:0][Width-1:0] bypass_q, bypass_d;
 
     always_comb begin
       for (int port = 0; port < int'(Ports); port++) begin
         for (int writer = 0; writer < int'(Ports); writer++) begin
-          same_d[port][writer] = write_lanes[writer] & Bypass &
-              {Lanes{read_i[port] && write[writer] && write_address[writer] == read_address_i[port]}};
+          same[port][writer] = write_lanes_q[writer] & Bypass &
+              {Lanes{Ports == 2 && wrote_q[writer] && write_address_q[writer] == read_address_q[port]}};
           next[port][writer] = write_lanes[writer] & Bypass &
               {Lanes{write[writer] && write_address[writer] == read_address_q[port]}};
         end
@@ -160,7 +171,7 @@ module ram #(
         bypass_d[port] = '0;
         for (int lane = 0; lane < int'(Lanes); lane++) begin
           for (int writer = 0; writer < int'(Ports); writer++) begin
-            if (same_q[port][writer][lane]) begin
+            if (same[port][writer][lane]) begin
               taken_d[port][lane] = 1'b1;
               bypass_d[port][lane*LaneW+:LaneW] = write_data_q[writer][lane*LaneW+:LaneW];
             end
@@ -179,10 +190,10 @@ module ram #(
 
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
-        same_q  <= '0;
+        wrote_q <= '0;
         taken_q <= '0;
       end else begin
-        same_q <= same_d;
+        wrote_q <= write;
         for (int port = 0; port < int'(Ports); port++) begin
           if (reading_q[port]) taken_q[port] <= taken_d[port];
         end
@@ -191,7 +202,11 @@ module ram #(
     always_ff @(posedge clk_i) begin
       for (int port = 0; port < int'(Ports); port++) begin
         if (read_i[port]) read_address_q[port] <= read_address_i[port];
-        if (write[port]) write_data_q[port] <= write_data[port];
+        if (write[port]) begin
+          write_address_q[port] <= write_address[port];
+          write_lanes_q[port]   <= write_lanes[port];
+          write_data_q[port]    <= write_data[port];
+        end
         if (reading_q[port]) bypass_q[port] <= bypass_d[port];
       end
     end

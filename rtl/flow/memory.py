@@ -74,22 +74,34 @@ class Shape:
                     fit.append((cell.area * count, cell.name, cell, count))
         return min(fit, key=lambda one: one[:2])[2:] if fit else None
 
-    def of_macros(self, cell, count):
-        """The module, with macros in it."""
+    def of_macros(self, cell, count, buffer):
+        """The module, with macros in it.
+
+        abc does not see how many pins a port of this module has behind it (a lane of the write mask: 16 pins and more), so each macro
+        has buffers of its own before its mask and its address, as a layout would put there.
+        """
         lane, width = self.parameters["LaneW"], self.parameters["Width"]
         bits, address = cell.buses["A_DIN"], cell.buses["A_ADDR"]
         used = (self.parameters["Words"] - 1).bit_length()
         text = [self.head(False)]
         text.append(f"  wire [{count * bits - 1}:0] data = data_i, mask, out; assign data_o = out[{width - 1}:0];")
         text.append(f"  wire [{address - 1}:0] place = {{ {'' if address == used else f'{address - used}' + chr(39) + 'b0, '}address_i }};")
+        pins = (buffer.inputs[0], buffer.outputs[0])
+        buffered = lambda name, source, result: f"  {buffer.name} {name}(.{pins[0]}({source}), .{pins[1]}({result}));"
+        for at in range(count):
+            text.append(f"  wire [{address - 1}:0] place_{at};")
+            text += [buffered(f"u_{at}_place_{bit}", f"place[{bit}]", f"place_{at}[{bit}]") for bit in range(address)]
+            for number in sorted({place // lane for place in range(at * bits, min((at + 1) * bits, width))}):
+                text.append(f"  wire lane_{at}_{number};")
+                text.append(buffered(f"u_{at}_lane_{number}", f"lanes_i[{number}]" if lane < width else "lanes_i", f"lane_{at}_{number}"))
         for at in range(count * bits):
-            text.append(f"  assign mask[{at}] = {f'lanes_i[{at // lane}]' if at < width and lane < width else 'lanes_i' if at < width else chr(49) + chr(39) + 'b0'};")
+            text.append(f"  assign mask[{at}] = {f'lane_{at // bits}_{at // lane}' if at < width else chr(49) + chr(39) + 'b0'};")
         for at in range(count):
             part = f"[{(at + 1) * bits - 1}:{at * bits}]"
             unused = ", ".join(f".{pin}(1'b0)" if pin not in cell.buses else f".{pin}({cell.buses[pin]}'b0)" for pin in IHP_UNUSED)
             text.append(
                 f"  {cell.name} u_{at}(.A_CLK(clk_i), .A_MEN(enable_i), .A_WEN(write_i), .A_REN(!write_i), .A_DLY(1'b1), "
-                f".A_ADDR(place), .A_DIN(data{part}), .A_BM(mask{part}), .A_DOUT(out{part}), {unused});"
+                f".A_ADDR(place_{at}), .A_DIN(data{part}), .A_BM(mask{part}), .A_DOUT(out{part}), {unused});"
             )
         return "\n".join(text + ["endmodule", ""])
 

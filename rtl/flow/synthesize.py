@@ -64,7 +64,9 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
                 continue
             fit = None if boxes else shape.macro(library.macros_at(corner))
             if fit:
-                text |= {fit[0].name: memory.macro_black_box(fit[0]), shape.name: shape.of_macros(*fit)}
+                buffer = buffers[min(1, len(buffers) - 1)]
+                box = f"(* blackbox *) module {buffer.name}(input {buffer.inputs[0]}, output {buffer.outputs[0]}); endmodule\n"
+                text |= {fit[0].name: memory.macro_black_box(fit[0]), buffer.name: box, shape.name: shape.of_macros(*fit, buffer)}
             else:
                 text[shape.name] = shape.black_box()
                 (folder / f"{shape.name}.lib").write_text(shape.liberty())

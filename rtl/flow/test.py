@@ -116,7 +116,11 @@ class Netlists(unittest.TestCase):
         cell = liberty.Cell("M", 5, 0, 0, False, True, {}, [], [], {"A_ADDR": 9, "A_DIN": 64, "A_BM": 64, "A_DOUT": 64}, 0)
         file = type("File", (), {"cells": {"M": cell}})
         self.assertEqual(shape.macro([file])[1], 2)
-        self.assertEqual(len(re.findall(r"assign mask\[\d+\] = lanes_i\[5\]", shape.of_macros(cell, 2))), 16)
+        buffer = liberty.Cell("BUF", 1, 0, 0, False, False, {}, ["A"], ["X"], {}, 0)
+        text = shape.of_macros(cell, 2, buffer)
+        self.assertEqual(len(re.findall(r"BUF \w+\(\.A\(lanes_i\[5\]\), \.X\(lane_1_5\)\)", text)), 1)
+        self.assertEqual(len(re.findall(r"assign mask\[\d+\] = lane_1_5;", text)), 16)
+        self.assertEqual(len(re.findall(r"BUF \w+\(\.A\(place\[8\]\), ", text)), 2)
         self.assertIsNone(memory.Shape("ram_1rw", {"Words": 600, "Width": 64, "LaneW": 16}, []).macro([file]))
 
 

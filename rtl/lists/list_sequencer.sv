@@ -15,7 +15,9 @@
 // 2. lists.sv writes the link of a record that is given back, in the first write to K of that cycle.
 // 3. With banks of one port, states that make two writes to a bank, or read behind a write, take two cycles: the first port's writes,
 //    then the second's and the reads.
-// 4. What a command finds first decides: lowest sequence number among entries, oldest among headers.
+// 4. A read that is not needed is made where it does no harm. So reads and writes are chosen by one register a state (`now_q`), and by
+//    little more.
+// 5. What a command finds first decides: lowest sequence number among entries, oldest among headers.
 
 module list_sequencer
   import lists_pkg::*;
@@ -125,6 +127,11 @@ module list_sequencer
 
   state_e state_q, state_d;
   logic wait_q, reads;  // a read is under way; its data are there in the next cycle
+  // A bit a state: it is this state's turn, and no read is under way.
+  localparam int unsigned States = 32;
+  logic [States-1:0] now_q;
+  logic busy_q;  // state_q is not Idle
+  logic reserves_q;
   entry_point_e point_q;
   index_t start_index_q;
 
@@ -151,6 +158,7 @@ module list_sequencer
   index_t owner_q, owner_d;
   logic [63:0] header_start_q;
   logic no_payload_q;
+  logic spends_q;  // the headers that an append has taken use its entry up
 
   entry_a_t  entry_a;
   entry_b_t  entry_b;
@@ -163,10 +171,9 @@ module list_sequencer
 
   // ---- Keys.
 
-  class_t class_now;
+  logic [Classes:0] class_now_q;  // the first that is left
   pattern_t class_pattern;
-  assign class_now     = lowest_class(left_q);
-  assign class_pattern = pattern_of(pattern_i, class_now);
+  assign class_pattern = pattern_of(pattern_i, class_now_q);
 
   logic [63:0] hash_bits;
   source_t hash_source;
@@ -174,7 +181,7 @@ module list_sequencer
   logic hash_overflow;
   logic [BucketW-1:0] hash_bucket;
   always_comb begin
-    if (state_q == Unlinking) begin
+    if (now_q[Unlinking]) begin
       hash_bits     = key_i.class_number == ClassOther ? '0 : key_i.match_bits & ~entry_a.ignore_bits;
       hash_source   = key_i.class_number == ClassOther ? '0 : key_i.source & ~entry_a.source_ignore;
       hash_portal   = key_i.portal;
@@ -203,11 +210,9 @@ module list_sequencer
   portal_t header_portal;
   logic [BucketW-1:0] header_bucket, header_bucket_q;
   always_comb begin
-    unique case (state_q)
-      Drop: {header_bits, header_source, header_portal} = {key_i.match_bits, key_i.source, key_i.portal};
-      SearchHeaders: {header_bits, header_source, header_portal} = {other_i.match_bits, other_i.source, other_i.portal};
-      default: {header_bits, header_source, header_portal} = {message_i.match_bits, message_i.source, message_i.portal};
-    endcase
+    {header_bits, header_source, header_portal} = {message_i.match_bits, message_i.source, message_i.portal};
+    if (now_q[Drop]) {header_bits, header_source, header_portal} = {key_i.match_bits, key_i.source, key_i.portal};
+    if (now_q[SearchHeaders]) {header_bits, header_source, header_portal} = {other_i.match_bits, other_i.source, other_i.portal};
   end
   list_hash #(
       .Buckets(Buckets),
@@ -255,35 +260,49 @@ module list_sequencer
   assign local_by_rlength = other_i.options[ManageLocal] && other_i.options[LocalIncByRlength];
 
   // A message's header, and what it leaves of the entry.
-  key_t new_key, own_key, header_free_key;
-  header_a_t new_a, header_free_a;
+  key_t new_key;
+  header_a_t new_a;
   header_b_t new_b;
-  entry_a_t own_a;
-  entry_b_t own_b;
-  length_t offset_after;
+  generation_t own_generation;
+  length_t own_offset;
+  index_t own_headers;
+  logic drained;  // the header in hand was the last of an entry that waits for it
+  logic moves_offset;
+  logic [LengthW:0] offset_after;
+  assign moves_offset = delivers && key_i.options[ManageLocal];
 
   // With one port a free record's link cannot be read later on, so a command that may need a record waits for it at its start.
   logic waits;
   assign waits = Ports == 1 &&
       (delivers ? !header_valid_i && !header_full_i : other_i.kind == Append && !free_valid_i && !free_full_i);
 
-  // With one port: the state's second cycle.
-  logic twice, second_q;
+  // With one port: the state's second cycle. `first` and `last` are the two; with two ports they are one.
+  logic twice, second_q, first, last;
+  assign first = Ports == 2 || !second_q;
+  assign last  = Ports == 2 || second_q;
   assign twice = Ports == 1 &&
-      (state_q == Unchain || state_q == Own || state_q == Keep || state_q == DropLinks || state_q == DropOwn);
+      (now_q[Unchain] || now_q[Own] || now_q[Keep] || now_q[DropLinks] || now_q[DropOwn]);
+
+  // It is known late that there is something to do.
+  logic starts, start_acts;
+  assign starts = start_i.valid && !busy_q;
+`ifdef MUTANT_9
+  assign start_acts = now_q[Start] && !waits;
+`else
+  assign start_acts = now_q[Start] && !frame_commit_i && !waits;
+`endif
 
   tag_t tag;
   assign tag = delivers ? message_i.tag : other_i.tag;
 
   logic head_of_chain, head_of_arrival, head_of_header_chain, has_next, has_class_next;
-  index_t walk_next;
+  index_t walk_next, first_header;
 
   always_comb begin
     state_d          = state_q;
     reads            = 1'b0;
     left_d           = left_q;
     overflow_d       = overflow_q;
-    index_d          = index_q;
     bucket_d         = bucket_q;
     best_valid_d     = best_valid_q;
     best_sequence_d  = best_sequence_q;
@@ -298,16 +317,6 @@ module list_sequencer
     owner_d          = owner_q;
     follows_d        = 1'b0;
 
-    access_o            = '0;
-    free_take_o         = 1'b0;
-    free_give_o         = 1'b0;
-    free_give_index_o   = index_q;
-    header_take_o       = 1'b0;
-    header_give_o       = 1'b0;
-    header_give_index_o = index_q - HeaderBase;
-    discount_o          = 1'b0;
-    discount_class_o    = key_i.class_number;
-    sequence_next_o     = 1'b0;
     append_resume_o     = 1'b0;
     append_over_o       = 1'b0;
     retire_valid_o      = 1'b0;
@@ -317,55 +326,45 @@ module list_sequencer
                  entry_reference: reference_to(index_q, entry_a.generation, Entries), key: key_i, a: a_i, b: b_i};
     plan_o = '0;
 
-    effect_d = state_q == Weigh ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
+    effect_d = now_q[Weigh] ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
                                           message_i.remote_offset, no_payload_q) : effect_q;
 
     // The entry behind a message or an unlink.
-    freed_d = state_q == Own ? !delivers || (effect_q.unlinks && (!overflow_q || (!keeps_q && entry_b.headers == '0)))
+    freed_d = now_q[Own] ? !delivers || (effect_q.unlinks && (!overflow_q || (!keeps_q && entry_b.headers == '0)))
                              : freed_q;
-    own_key = key_i;
-    own_key.status = freed_d ? Free : Draining;
-    own_a = entry_a;
-    own_a.generation = next_generation(entry_a.generation, Entries);
+    own_generation = next_generation(entry_a.generation, Entries);
 `ifdef MUTANT_13
-    own_a.local_offset = entry_a.local_offset + message_i.length;
+    own_offset = entry_a.local_offset + message_i.length;
 `else
-    own_a.local_offset = entry_a.local_offset + mlength_of(effect_q);
+    own_offset = moved_offset(effect_q, entry_a.local_offset, key_i.length);
 `endif
-    own_b = entry_b;
-    own_b.headers = state_q == DropOwner ? entry_b.headers - 1'b1 : entry_b.headers + 1'b1;
+    own_headers = now_q[DropOwner] ? entry_b.headers - 1'b1 : entry_b.headers + 1'b1;
+    drained     = entry_b.headers == index_t'(1) && key_i.status == Draining;
 
     // The header that a message leaves.
-    new_key = '{sequence_number: sequence_i, length: message_i.length, prev: ~arrival_i.tail, next: None, options: '0,
-                portal: message_i.portal, status: Live, class_number: '0, source: message_i.source,
+    new_key = '{sequence_number: sequence_i, length: message_i.length, prev: now_q[Keep] ? ~arrival_i.tail : key_i.prev,
+                next: None, options: '0, portal: message_i.portal, status: Live, class_number: '0, source: message_i.source,
                 match_bits: message_i.match_bits};
     new_a = '{spare: '0, generation: header_a.generation, reserved: '0, operation: message_i.operation, entry: owner_q,
               start: header_start_q, mlength: mlength_of(effect_q), remote_offset: message_i.remote_offset,
               header_data: message_i.header_data};
-    new_b = '{spare: '0, class_prev: ~header_chain_i.tail, class_next: None, token: message_i.token, uid: message_i.uid};
-    header_free_key = key_i;
-    header_free_key.status = Free;
-    header_free_a = header_a;
-    header_free_a.generation = header_a.generation + 1'b1;
+    new_b = '{spare: '0, class_prev: now_q[Keep] ? ~header_chain_i.tail : header_b.class_prev, class_next: None,
+              token: message_i.token, uid: message_i.uid};
 
     head_of_chain        = ~chain_i.head == index_q;
     head_of_arrival      = ~arrival_i.head == index_q;
     head_of_header_chain = ~header_chain_i.head == index_q;
-    has_next             = state_q == Unchain ? is_entry(key_i.next) : is_header(key_i.next);
+    has_next             = now_q[Unchain] ? is_entry(key_i.next) : is_header(key_i.next);
     has_class_next       = is_header(header_b.class_next);
     walk_next            = by_class_q ? header_b.class_next : key_i.next;
-    offset_after         = offset_q + key_i.length;
-    if (offset_after < offset_q) offset_after = '1;
+    first_header         = by_class_q ? ~header_chain_i.head : ~arrival_i.head;
+    offset_after         = {1'b0, offset_q} + {1'b0, key_i.length};
 
     if (!wait_q) begin
       unique case (state_q)
-        Idle: if (start_i.valid) state_d = Start;
+        Idle: ;  // `starts` ends it
 
-`ifdef MUTANT_9
-        Start: if (!waits) begin
-`else
-        Start: if (!frame_commit_i && !waits) begin
-`endif
+        Start: if (start_acts) begin
           left_d       = active_i;
           overflow_d   = point_q == InOverflow;
           best_valid_d = 1'b0;
@@ -378,26 +377,20 @@ module list_sequencer
             FromStart, InOverflow: state_d = Class;
             Walk: begin
               left_d  = '0;
-              index_d = key_i.next;
               reads   = 1'b1;
-              access_o.records = '{valid: 1'b1, address: key_i.next};
               state_d = Compare;
             end
             Known: begin
-              index_d       = start_index_q;
               best_index_d  = start_index_q;
               best_bucket_d = bucket_q;
               reads         = 1'b1;
-              access_o.records = '{valid: 1'b1, address: start_index_q};
-              state_d = Weigh;
+              state_d       = Weigh;
             end
             default: begin
               unique case (other_i.kind)
                 Unlink: begin
-                  index_d = index_of(other_i.entry_reference, Entries);
-                  if (is_entry(index_d)) begin
+                  if (is_entry(start_index_q)) begin
                     reads   = 1'b1;
-                    access_o.records = '{valid: 1'b1, address: index_d};
                     state_d = Unlinking;
                   end else begin
                     answer_valid_o  = 1'b1;
@@ -414,7 +407,6 @@ module list_sequencer
                   end else if (free_valid_i) begin
                     reserved_d       = 1'b1;
                     reserved_index_d = free_index_i;
-                    free_take_o      = 1'b1;
                     state_d          = SearchHeaders;
                   end
                 end
@@ -428,10 +420,9 @@ module list_sequencer
           if (left_q == '0) begin
             state_d = Chosen;
           end else begin
-            left_d   = left_q & ~((Classes + 1)'(1) << class_now);
+            left_d   = left_q & ~class_now_q;
             bucket_d = hash_bucket;
             reads    = 1'b1;
-            access_o.entry_chain = '{valid: 1'b1, address: index_t'(hash_bucket)};
             state_d  = Head;
           end
         end
@@ -440,9 +431,7 @@ module list_sequencer
           if (chain_i.head == '0) begin
             state_d = Class;
           end else begin
-            index_d = ~chain_i.head;
             reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: index_d};
             state_d = Compare;
           end
         end
@@ -451,10 +440,6 @@ module list_sequencer
         Compare: begin
           state_d = Judge;
           follows_d = is_entry(key_i.next);
-          if (follows_d) begin
-            index_d = key_i.next;
-            access_o.records = '{valid: 1'b1, address: key_i.next};
-          end
         end
 
         Judge: begin
@@ -476,11 +461,7 @@ module list_sequencer
         Chosen: begin
           if (best_valid_q) begin
             state_d = Weigh;
-            if (index_q != best_index_q) begin
-              index_d = best_index_q;
-              reads   = 1'b1;
-              access_o.records = '{valid: 1'b1, address: best_index_q};
-            end
+            reads   = index_q != best_index_q;
           end else if (!overflow_q) begin
             overflow_d = 1'b1;
             left_d     = active_i;
@@ -517,7 +498,6 @@ module list_sequencer
             if (effect_q.unlinks) begin
               reads    = 1'b1;
               bucket_d = best_bucket_q;
-              access_o.entry_chain = '{valid: 1'b1, address: index_t'(best_bucket_q)};
               state_d  = Unchain;
             end
           end
@@ -534,57 +514,23 @@ module list_sequencer
               answer_o.status = Unlinked;
               bucket_d        = hash_bucket;
               reads           = 1'b1;
-              access_o.entry_chain = '{valid: 1'b1, address: index_t'(hash_bucket)};
               state_d         = Unchain;
             end
           end
         end
 
-        Unchain: begin
-          access_o.k[0] = '{valid: !head_of_chain, address: key_i.prev, lanes: LaneNext, data: word_next(key_i.next),
-                            tag: tag};
-          access_o.k[1] = '{valid: has_next, address: key_i.next, lanes: LanePrev, data: word_prev(key_i.prev), tag: tag};
-          access_o.entry_chain_write[0] = '{valid: head_of_chain || !has_next, address: index_t'(bucket_q),
-              lanes: {!has_next, head_of_chain},
-              data: '{tail: head_of_chain ? '0 : ~key_i.prev, head: has_next ? ~key_i.next : '0}, tag: tag};
-          state_d = Own;
-        end
+        Unchain: state_d = Own;
 
         Own: begin
-          access_o.k[0] = '{valid: !delivers || effect_q.unlinks, address: index_q,
-                            lanes: LanesStatus | (freed_d ? LaneNext : '0), data: own_key, tag: tag};
-          access_o.a[0] = '{valid: freed_d || (delivers && key_i.options[ManageLocal]), address: index_q,
-              lanes: (freed_d ? LanesGeneration : '0) | (delivers && key_i.options[ManageLocal] ? LanesLocalOffset : '0),
-              data: own_a, tag: tag};
-          access_o.b[0] = '{valid: keeps_q, address: index_q, lanes: LaneHeaders, data: own_b, tag: tag};
-          free_give_o   = freed_d;
-          discount_o    = !delivers || effect_q.unlinks;
-          state_d       = Finish;
+          state_d = Finish;
           if (keeps_q) begin
             reads   = 1'b1;
-            index_d = kept_q;
-            access_o.records      = '{valid: 1'b1, address: kept_q};
-            access_o.arrival      = '{valid: 1'b1, address: index_t'(message_i.portal)};
-            access_o.header_chain = '{valid: 1'b1, address: index_t'(header_bucket)};
             state_d = Keep;
           end
         end
 
         Keep: begin
-          access_o.k[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_key, tag: tag};
-          access_o.k[1] = '{valid: arrival_i.head != '0, address: ~arrival_i.tail, lanes: LaneNext,
-                            data: word_next(index_q), tag: tag};
-          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_a, tag: tag};
-          access_o.b[0] = '{valid: 1'b1, address: index_q, lanes: LanesAll, data: new_b, tag: tag};
-          access_o.b[1] = '{valid: header_chain_i.head != '0, address: ~header_chain_i.tail, lanes: LaneClassNext,
-                            data: word_class_next(index_q), tag: tag};
-          access_o.arrival_write = '{valid: 1'b1, address: index_t'(message_i.portal),
-              lanes: {1'b1, arrival_i.head == '0}, data: '{tail: ~index_q, head: ~index_q}, tag: tag};
-          access_o.header_chain_write = '{valid: 1'b1, address: index_t'(header_bucket_q),
-              lanes: {1'b1, header_chain_i.head == '0}, data: '{tail: ~index_q, head: ~index_q}, tag: tag};
-          header_take_o   = 1'b1;
-          sequence_next_o = 1'b1;
-          state_d         = Finish;
+          state_d = Finish;
         end
 
         Finish: begin
@@ -601,17 +547,13 @@ module list_sequencer
             state_d = NotFound;
           end else begin
             reads = 1'b1;
-            access_o.header_chain = '{valid: by_class_q, address: index_t'(header_bucket)};
-            access_o.arrival      = '{valid: !by_class_q, address: index_t'(other_i.portal)};
             state_d = HeaderHead;
           end
         end
 
         HeaderHead: begin
-          index_d = by_class_q ? ~header_chain_i.head : ~arrival_i.head;
-          if (is_header(index_d)) begin
+          if (is_header(first_header)) begin
             reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: index_d};
             state_d = HeaderCompare;
           end else begin
             state_d = NotFound;
@@ -624,9 +566,7 @@ module list_sequencer
           if (hit_q) begin
             state_d = HeaderFound;
           end else if (is_header(walk_next)) begin
-            index_d = walk_next;
             reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: walk_next};
             state_d = HeaderCompare;
           end else begin
             state_d = NotFound;
@@ -638,15 +578,13 @@ module list_sequencer
           answer_o.last     = 1'b0;
           answer_o.overflow = 1'b1;
           found_d           = 1'b1;
-          if (other_i.kind == Append && local_by_rlength) offset_d = offset_after;
+          if (other_i.kind == Append && local_by_rlength) offset_d = offset_after[LengthW] ? '1 : offset_after[LengthW-1:0];
           if (other_i.kind == Append || other_i.delete_found) begin
             state_d = Drop;
           end else if (once) begin
             state_d = NotFound;
           end else if (is_header(walk_next)) begin
-            index_d = walk_next;
             reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: walk_next};
             state_d = HeaderCompare;
           end else begin
             state_d = NotFound;
@@ -656,46 +594,18 @@ module list_sequencer
         Drop: begin
           owner_d = header_a.entry;
           reads   = 1'b1;
-          access_o.arrival      = '{valid: 1'b1, address: index_t'(key_i.portal)};
-          access_o.header_chain = '{valid: 1'b1, address: index_t'(header_bucket)};
           state_d = DropLinks;
         end
 
-        DropLinks: begin
-          access_o.k[0] = '{valid: !head_of_arrival, address: key_i.prev, lanes: LaneNext, data: word_next(key_i.next),
-                            tag: tag};
-          access_o.k[1] = '{valid: has_next, address: key_i.next, lanes: LanePrev, data: word_prev(key_i.prev), tag: tag};
-          access_o.b[0] = '{valid: !head_of_header_chain, address: header_b.class_prev, lanes: LaneClassNext,
-                            data: word_class_next(header_b.class_next), tag: tag};
-          access_o.b[1] = '{valid: has_class_next, address: header_b.class_next, lanes: LaneClassPrev,
-                            data: word_class_prev(header_b.class_prev), tag: tag};
-          access_o.arrival_write = '{valid: head_of_arrival || !has_next, address: index_t'(key_i.portal),
-              lanes: {!has_next, head_of_arrival},
-              data: '{tail: head_of_arrival ? '0 : ~key_i.prev, head: has_next ? ~key_i.next : '0}, tag: tag};
-          access_o.header_chain_write = '{valid: head_of_header_chain || !has_class_next,
-              address: index_t'(header_bucket_q), lanes: {!has_class_next, head_of_header_chain},
-              data: '{tail: head_of_header_chain ? '0 : ~header_b.class_prev,
-                      head: has_class_next ? ~header_b.class_next : '0}, tag: tag};
-          state_d = DropOwn;
-        end
+        DropLinks: state_d = DropOwn;
 
         DropOwn: begin
-          access_o.k[0] = '{valid: 1'b1, address: index_q, lanes: LanesStatus | LaneNext, data: header_free_key, tag: tag};
-          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: header_free_a, tag: tag};
-          header_give_o = 1'b1;
-          index_d       = owner_q;
-          reads         = 1'b1;
-          access_o.records = '{valid: 1'b1, address: owner_q};
-          state_d       = DropOwner;
+          reads   = 1'b1;
+          state_d = DropOwner;
         end
 
         DropOwner: begin
-          access_o.b[0] = '{valid: 1'b1, address: index_q, lanes: LaneHeaders, data: own_b, tag: tag};
-          if (own_b.headers == '0 && key_i.status == Draining) begin
-            own_key.status  = Free;
-            access_o.k[0]   = '{valid: 1'b1, address: index_q, lanes: LanesStatus | LaneNext, data: own_key, tag: tag};
-            access_o.a[0]   = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: own_a, tag: tag};
-            free_give_o     = 1'b1;
+          if (drained) begin
             answer_valid_o  = 1'b1;
             answer_o.last   = 1'b0;
             answer_o.overflow = 1'b1;
@@ -710,16 +620,11 @@ module list_sequencer
           end else if (once) begin
             // The record at the top of the free list was the append's, for this one message.
             if (free_valid_i) begin
-              index_d = free_index_i;
               reads   = 1'b1;
-              access_o.records = '{valid: 1'b1, address: free_index_i};
               state_d = Spend;
             end
-          end else if (local_by_rlength &&
-                       (other_i.length > offset_q ? other_i.length - offset_q : '0) < other_i.min_free) begin
-            index_d = reserved_index_q;
+          end else if (spends_q) begin
             reads   = 1'b1;
-            access_o.records = '{valid: 1'b1, address: reserved_index_q};
             state_d = Spend;
           end else begin
             state_d = SearchHeaders;
@@ -738,11 +643,6 @@ module list_sequencer
         end
 
         Spend: begin
-          access_o.a[0] = '{valid: 1'b1, address: index_q, lanes: LanesGeneration, data: own_a, tag: tag};
-          access_o.k[0] = '{valid: reserved_q, address: index_q, lanes: LaneNext, data: key_i, tag: tag};
-          free_give_o      = reserved_q;
-          discount_o       = 1'b1;
-          discount_class_o = append_class_i;
           answer_valid_o   = 1'b1;
           answer_o.status  = Spent;
           answer_o.overflow = 1'b0;
@@ -754,49 +654,133 @@ module list_sequencer
       endcase
     end
 
+    // With one port: the first cycle, then the second.
     if (twice && !second_q) begin
-      state_d             = state_q;
-      index_d             = index_q;
-      reads               = 1'b0;
-      access_o.records.valid = 1'b0;
-      access_o.entry_chain.valid = 1'b0;
-      access_o.arrival.valid = 1'b0;
-      access_o.header_chain.valid = 1'b0;
+      state_d = state_q;
+      reads   = 1'b0;
+    end
+  end
+
+  // ---- Reads and writes.
+
+  always_comb begin
+    access_o = '0;
+
+    access_o.records.valid = start_acts || now_q[Head] || (now_q[Compare] && is_entry(key_i.next)) ||
+        (now_q[Chosen] && best_valid_q) || (now_q[Own] && last && keeps_q) || now_q[HeaderHead] ||
+        (now_q[HeaderJudge] && !hit_q && is_header(walk_next)) ||
+        (now_q[HeaderFound] && other_i.kind != Append && !other_i.delete_found && is_header(walk_next)) ||
+        (now_q[DropOwn] && last) || now_q[Dropped];
+    access_o.records.address =
+        (start_index_q & {IndexW{now_q[Start]}}) |
+        (~chain_i.head & {IndexW{now_q[Head]}}) |
+        (key_i.next & {IndexW{now_q[Compare]}}) |
+        (best_index_q & {IndexW{now_q[Chosen]}}) |
+        (kept_q & {IndexW{now_q[Own]}}) |
+        (first_header & {IndexW{now_q[HeaderHead]}}) |
+        (walk_next & {IndexW{now_q[HeaderJudge] || now_q[HeaderFound]}}) |
+        (owner_q & {IndexW{now_q[DropOwn]}}) |
+        ((once ? free_index_i : reserved_index_q) & {IndexW{now_q[Dropped]}});
+    access_o.entry_chain  = '{valid: now_q[Class] || now_q[Decide] || now_q[Unlinking],
+                              address: now_q[Decide] ? index_t'(best_bucket_q) : index_t'(hash_bucket)};
+    access_o.header_chain = '{valid: (now_q[Own] && last) || now_q[SearchHeaders] || now_q[Drop],
+                              address: index_t'(header_bucket)};
+    access_o.arrival      = '{valid: access_o.header_chain.valid, address: index_t'(header_portal)};
+
+    // ---- Links of other records, and what changes of the record in hand; then what has a word of its own.
+    access_o.gives = now_q[Own] || now_q[DropOwn] || now_q[DropOwner] || now_q[Spend];
+    access_o.k[0].valid = (now_q[Unchain] && first && !head_of_chain) ||
+        (now_q[Own] && first && (!delivers || effect_q.unlinks)) ||
+        (now_q[Keep] && first && arrival_i.head != '0) ||
+        (now_q[DropLinks] && first && !head_of_arrival) || (now_q[DropOwn] && first) ||
+        (now_q[DropOwner] && drained) || (now_q[Spend] && reserved_q);
+    access_o.k[0].address = now_q[Unchain] || now_q[DropLinks] ? key_i.prev : now_q[Keep] ? ~arrival_i.tail : index_q;
+    access_o.k[0].lanes = (now_q[Own] || now_q[DropOwn] || now_q[DropOwner] ? LanesStatus : '0) |
+        (now_q[Own] && !freed_d ? '0 : LaneNext);
+    access_o.k[0].data = changed_key(key_i, now_q[Own] && !freed_d ? Draining : Free, now_q[Keep] ? index_q : key_i.next);
+    access_o.k[0].tag = tag;
+    access_o.k[1] = '{valid: ((now_q[Unchain] || now_q[DropLinks]) && last && has_next) || (now_q[Keep] && last),
+                      address: now_q[Keep] ? index_q : key_i.next, lanes: now_q[Keep] ? LanesAll : LanePrev, data: new_key,
+                      tag: tag};
+
+    access_o.a[0].valid = (now_q[Own] && first && (freed_d || moves_offset)) || (now_q[DropOwn] && first) ||
+        (now_q[DropOwner] && drained) || now_q[Spend];
+    access_o.a[0].address = index_q;
+    access_o.a[0].lanes = (now_q[Own] && !freed_d ? '0 : LanesGeneration) |
+        (now_q[Own] && moves_offset ? LanesLocalOffset : '0);
+    access_o.a[0].data = changed_a(a_i, now_q[DropOwn] ? header_a.generation + 1'b1 : own_generation, own_offset);
+    access_o.a[0].tag = tag;
+    access_o.a[1] = '{valid: now_q[Keep] && last, address: index_q, lanes: LanesAll, data: new_a, tag: tag};
+
+    access_o.b[0].valid = (now_q[Own] && first && keeps_q) || (now_q[Keep] && first && header_chain_i.head != '0) ||
+        (now_q[DropLinks] && first && !head_of_header_chain) || now_q[DropOwner];
+    access_o.b[0].address = now_q[Keep] ? ~header_chain_i.tail : now_q[DropLinks] ? header_b.class_prev : index_q;
+    access_o.b[0].lanes = now_q[Keep] || now_q[DropLinks] ? LaneClassNext : LaneHeaders;
+    access_o.b[0].data = word_headers(own_headers) | word_class_next(now_q[Keep] ? index_q : header_b.class_next);
+    access_o.b[0].tag = tag;
+    access_o.b[1] = '{valid: (now_q[DropLinks] && last && has_class_next) || (now_q[Keep] && last),
+                      address: now_q[Keep] ? index_q : header_b.class_next,
+                      lanes: now_q[Keep] ? LanesAll : LaneClassPrev, data: new_b, tag: tag};
+
+    access_o.entry_chain_write[0] = '{valid: now_q[Unchain] && first && (head_of_chain || !has_next),
+        address: index_t'(bucket_q), lanes: {!has_next, head_of_chain},
+        data: '{tail: head_of_chain ? '0 : ~key_i.prev, head: has_next ? ~key_i.next : '0}, tag: tag};
+    access_o.arrival_write = '{valid: (now_q[Keep] && first) || (now_q[DropLinks] && first && (head_of_arrival || !has_next)),
+        address: now_q[Keep] ? index_t'(message_i.portal) : index_t'(key_i.portal),
+        lanes: now_q[Keep] ? {1'b1, arrival_i.head == '0} : {!has_next, head_of_arrival},
+        data: '{tail: now_q[Keep] ? ~index_q : head_of_arrival ? '0 : ~key_i.prev,
+                head: now_q[Keep] ? ~index_q : has_next ? ~key_i.next : '0}, tag: tag};
+    access_o.header_chain_write = '{
+        valid: (now_q[Keep] && first) || (now_q[DropLinks] && first && (head_of_header_chain || !has_class_next)),
+        address: index_t'(header_bucket_q),
+        lanes: now_q[Keep] ? {1'b1, header_chain_i.head == '0} : {!has_class_next, head_of_header_chain},
+        data: '{tail: now_q[Keep] ? ~index_q : head_of_header_chain ? '0 : ~header_b.class_prev,
+                head: now_q[Keep] ? ~index_q : has_class_next ? ~header_b.class_next : '0}, tag: tag};
+
+    if (Ports == 1) begin
+      access_o.k[0] = either(access_o.k[0], access_o.k[1], second_q, LanesChangedK);
+      access_o.a[0] = either(access_o.a[0], access_o.a[1], second_q, LanesChangedA);
+      access_o.b[0] = either(access_o.b[0], access_o.b[1], second_q, LanesChangedB);
       access_o.k[1].valid = 1'b0;
       access_o.a[1].valid = 1'b0;
       access_o.b[1].valid = 1'b0;
     end
-    if (twice && second_q) begin
-      free_give_o                         = 1'b0;
-      header_give_o                       = 1'b0;
-      header_take_o                       = 1'b0;
-      discount_o                          = 1'b0;
-      sequence_next_o                     = 1'b0;
-      access_o.k[0]                       = access_o.k[1];
-      access_o.a[0]                       = access_o.a[1];
-      access_o.b[0]                       = access_o.b[1];
-      access_o.k[1].valid                 = 1'b0;
-      access_o.a[1].valid                 = 1'b0;
-      access_o.b[1].valid                 = 1'b0;
-      access_o.entry_chain_write[0].valid = 1'b0;
-      access_o.arrival_write.valid        = 1'b0;
-      access_o.header_chain_write.valid   = 1'b0;
-    end
   end
+  // The record that the banks show is the last that was read.
+  assign index_d = access_o.records.valid ? access_o.records.address : index_q;
+
+  // The record that is reserved is taken a cycle later; nobody else takes one meanwhile.
+  assign free_take_o         = reserves_q;
+  assign free_give_o         = (now_q[Own] && first && freed_d) || (now_q[DropOwner] && drained) || (now_q[Spend] && reserved_q);
+  assign free_give_index_o   = index_q;
+  assign header_take_o       = now_q[Keep] && last;
+  assign header_give_o       = now_q[DropOwn] && first;
+  assign header_give_index_o = index_q - HeaderBase;
+  assign sequence_next_o     = now_q[Keep] && last;
+  assign discount_o          = (now_q[Own] && first && (!delivers || effect_q.unlinks)) || now_q[Spend];
+  assign discount_class_o    = now_q[Spend] ? append_class_i : key_i.class_number;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q  <= Idle;
+      now_q    <= States'(1) << Idle;
       wait_q   <= 1'b0;
+      busy_q   <= 1'b0;
+      reserves_q <= 1'b0;
       second_q <= 1'b0;
     end else begin
-      state_q  <= state_d;
+      state_q  <= starts ? Start : state_d;
+      now_q    <= reads ? '0 : States'(1) << state_d;
+      if (starts) now_q[Idle] <= 1'b0;
+      if (starts) now_q[Start] <= 1'b1;
       wait_q   <= reads;
+      reserves_q <= start_acts && point_q == Other && other_i.kind == Append && !free_full_i && !once && free_valid_i;
+      busy_q   <= starts || state_d != Idle;
       second_q <= twice && !wait_q && !second_q;
     end
   end
   always_ff @(posedge clk_i) begin
-    if (start_i.valid && state_q == Idle) begin
+    if (!busy_q) begin
       point_q       <= start_i.point;
       start_index_q <= start_i.index;
       bucket_q      <= BucketW'(start_i.bucket);
@@ -804,6 +788,7 @@ module list_sequencer
       bucket_q <= bucket_d;
     end
     left_q           <= left_d;
+    class_now_q        <= lowest(left_d);
     overflow_q       <= overflow_d;
     index_q          <= index_d;
     best_valid_q     <= best_valid_d;
@@ -820,7 +805,7 @@ module list_sequencer
     found_q          <= found_d;
     owner_q          <= owner_d;
     follows_q        <= follows_d;
-    hit_q            <= state_q == HeaderCompare ? header_hit : hit;
+    hit_q            <= now_q[HeaderCompare] ? header_hit : hit;
 `ifdef MUTANT_8
     older_q          <= !best_valid_q || key_i.sequence_number > best_sequence_q;
 `else
@@ -828,13 +813,14 @@ module list_sequencer
 `endif
     judged_q          <= index_q;
     judged_sequence_q <= key_i.sequence_number;
-    if (state_q == Own) header_start_q <= entry_a.start + 64'(effect_q.offset);
+    if (now_q[Own]) header_start_q <= entry_a.start + 64'(effect_q.offset);
+    spends_q <= local_by_rlength && other_i.min_free != '0 && exceeds_two(offset_q, other_i.min_free, other_i.length);
     no_payload_q <= overflow_q && message_i.token != '0;
-    if (!wait_q && (state_q == Own || state_q == SearchHeaders || state_q == Drop)) header_bucket_q <= header_bucket;
+    if (now_q[Own] || now_q[SearchHeaders] || now_q[Drop]) header_bucket_q <= header_bucket;
   end
 
-  assign busy_o = state_q != Idle;
-  assign waits_o = state_q == Start && waits;
+  assign busy_o = busy_q;
+  assign waits_o = now_q[Start] && waits;
   assign retire_tag_o = tag;
   assign append_offset_o = offset_q;
   assign append_reserved_o = reserved_q;

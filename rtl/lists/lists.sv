@@ -9,7 +9,10 @@
 //   Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c
 //   Append    3 cycles, if no unexpected header can match
 //   both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a message and an append
-//             every 11
+//             every 9
+//
+// Cycles count from the start of a command: that of its acceptance, if nothing is under way. `command_ready_o` is a register: one
+// command is accepted before it can start.
 //
 // Here are the banks, the free lists and the class table; list_frame.sv and list_sequencer.sv use them in turn.
 
@@ -52,6 +55,7 @@ module lists
 
   access_t frame_access, sequencer_access;
   logic sequencer_busy, sequencer_waits, frame_commit, frame_idle;
+  selects_t selects;
   start_t start;
   command_t message, other;
   class_t append_class_held;
@@ -78,7 +82,7 @@ module lists
   logic header_valid, header_full, header_take, header_give;
   index_t header_index, header_link, header_give_index;
 
-  logic [Classes:0] active;
+  logic [Classes:0] active, next_active;
   pattern_t [Classes-1:0] patterns;
   pattern_t append_pattern;
   class_t append_class;
@@ -89,19 +93,29 @@ module lists
   assign ready = ready_k && ready_a && ready_b && ready_entry && ready_header && ready_arrival;
 
   // Registers: order of list operations, count of live headers, pattern of their chains.
-  logic [63:0] sequence_q, sequence_d;
+  logic [63:0] sequence_q;  // of the next operation
+  logic low_full_q, header_taken_q, header_given_q;
   index_t headers_q;
   pattern_t header_pattern_q;
   logic header_pattern_set, frame_sequence_next, sequencer_sequence_next;
-  assign sequence_d = sequence_q + 1'b1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      sequence_q       <= '0;
+      sequence_q       <= 64'd1;
+      low_full_q       <= 1'b0;
+      header_taken_q   <= 1'b0;
+      header_given_q   <= 1'b0;
       headers_q        <= '0;
       header_pattern_q <= '0;
     end else begin
-      if (frame_sequence_next || sequencer_sequence_next) sequence_q <= sequence_d;
-      if (header_take != header_give) headers_q <= header_take ? headers_q + 1'b1 : headers_q - 1'b1;
+      // Operations are two cycles apart at least, so the carry into the upper half is known before.
+      low_full_q <= sequence_q[31:0] == '1;
+      if (frame_sequence_next || sequencer_sequence_next)
+        sequence_q <= {sequence_q[63:32] + 32'(low_full_q), sequence_q[31:0] + 1'b1};
+      // A cycle late; nothing asks so soon.
+      header_taken_q <= header_take;
+      header_given_q <= header_give;
+      if (header_taken_q) headers_q <= headers_q + 1'b1;
+      else if (header_given_q) headers_q <= headers_q - 1'b1;
       if (header_pattern_set) header_pattern_q <= append_pattern;
     end
   end
@@ -154,7 +168,7 @@ module lists
       .free_take_o(frame_take),
       .free_give_o(frame_give),
       .free_give_index_o(frame_give_index),
-      .active_i(active),
+      .next_active_i(next_active),
       .pattern_i(patterns),
       .append_pattern_o(append_pattern),
       .append_class_i(append_class),
@@ -164,11 +178,12 @@ module lists
       .has_headers_i(headers_q != '0),
       .header_pattern_set_o(header_pattern_set),
       .header_pattern_i(header_pattern_q),
-      .sequence_i(sequence_d),
+      .sequence_i(sequence_q),
       .sequence_next_o(frame_sequence_next),
       .sequencer_busy_i(sequencer_busy),
       .start_o(start),
       .commit_o(frame_commit),
+      .selects_o(selects),
       .idle_o(frame_idle),
       .message_o(message),
       .other_o(other),
@@ -228,7 +243,7 @@ module lists
       .discount_class_o(sequencer_discount_class),
       .has_headers_i(headers_q != '0),
       .header_pattern_i(header_pattern_q),
-      .sequence_i(sequence_d),
+      .sequence_i(sequence_q),
       .sequence_next_o(sequencer_sequence_next),
       .append_resume_o(append_resume),
       .append_offset_o(append_offset),
@@ -241,6 +256,7 @@ module lists
       .clk_i,
       .rst_ni,
       .active_o        (active),
+      .next_active_o   (next_active),
       .pattern_o       (patterns),
       .pattern_i       (append_pattern),
       .class_o         (append_class),
@@ -261,24 +277,28 @@ module lists
 
   // ---- Free records. Their links are read by the second read port of K, one at a time.
 
-  logic entry_refill, header_refill, refill_header_q, refill_header_d;
+  logic entry_refill, header_refill, refill_wanted_q, wanted_header_q, refill_header_q;
   logic [1:0] refill_q;  // a read of the last cycle, and of the one before
   index_t entry_refill_address, header_refill_address;
-  logic refill_free, refill_entry, refill_header;
+  logic refill_read, refill_entry, refill_header;
   key_t [Ports-1:0] k_data;
+  // A register says that a read is wanted. If it is no longer, which is known late, the read is made, and not used.
   // With one port the read must not replace a record that is shown and needed.
-  assign refill_free = ready && refill_q == '0 &&
-      (Ports == 2 || (frame_idle && !records.valid && (!sequencer_busy || sequencer_waits)));
-  assign refill_entry = refill_free && entry_refill;
-  assign refill_header = refill_free && header_refill && !entry_refill;
-  assign refill_header_d = refill_header;
+  assign refill_read = refill_wanted_q && refill_q == '0 &&
+      (Ports == 2 || (frame_idle && (!sequencer_busy || sequencer_waits)));
+  assign refill_entry  = refill_read && !wanted_header_q;
+  assign refill_header = refill_read && wanted_header_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      refill_wanted_q <= 1'b0;
+      wanted_header_q <= 1'b0;
       refill_q        <= '0;
       refill_header_q <= 1'b0;
     end else begin
-      refill_q <= {refill_q[0], refill_entry || refill_header};
-      if (refill_free) refill_header_q <= refill_header_d;
+      refill_wanted_q <= ready && (entry_refill || header_refill);
+      wanted_header_q <= !entry_refill;
+      refill_q        <= {refill_q[0], (refill_entry && entry_refill) || (refill_header && header_refill)};
+      if (refill_read) refill_header_q <= wanted_header_q;
     end
   end
 
@@ -292,7 +312,7 @@ module lists
       .index_o         (free_index),
       .take_i          (frame_take || sequencer_take),
       .give_i          (frame_give || sequencer_give),
-      .give_index_i    (frame_give ? frame_give_index : sequencer_give_index),
+      .give_index_i    (sequencer_access.gives ? sequencer_give_index : frame_give_index),
       .link_o          (entry_link),
       .refill_o        (entry_refill),
       .refill_address_o(entry_refill_address),
@@ -326,17 +346,22 @@ module lists
   chain_write_t [1:0] entry_write;
   // The sequencer makes no write in a cycle of the frame's writes.
   always_comb begin
-    for (int port = 0; port < 2; port++) begin
-      k_write[port] = frame_access.k[port].valid ? frame_access.k[port] : sequencer_access.k[port];
-      a_write[port] = frame_access.a[port].valid ? frame_access.a[port] : sequencer_access.a[port];
-      b_write[port] = frame_access.b[port].valid ? frame_access.b[port] : sequencer_access.b[port];
-      entry_write[port] = frame_access.entry_chain_write[port].valid ? frame_access.entry_chain_write[port] :
-          sequencer_access.entry_chain_write[port];
+    k_write[0]  = selects.first ? frame_access.k[0] : sequencer_access.k[0];
+    k_write[1]  = selects.second ? frame_access.k[1] : sequencer_access.k[1];
+    a_write[0]  = selects.first ? frame_access.a[0] : sequencer_access.a[0];
+    a_write[1]  = selects.second ? frame_access.a[1] : sequencer_access.a[1];
+    b_write[0]  = Ports == 1 && selects.second ? frame_access.b[0] : sequencer_access.b[0];
+    b_write[1]  = selects.second ? frame_access.b[1] : sequencer_access.b[1];
+    entry_write = selects.chains ? frame_access.entry_chain_write : sequencer_access.entry_chain_write;
+    // Whole words are the second port's, or, with one port, are written alone.
+    if (Ports == 1) begin
+      k_write[0].data = merged(selects.second ? frame_access.k[0].data : sequencer_access.k[0].data, k_write[0].data, LanesChangedK);
+      a_write[0].data = merged(selects.second ? frame_access.a[0].data : sequencer_access.a[0].data, a_write[0].data, LanesChangedA);
     end
     // A record that is given back gets its link.
     given = k_write[0].data;
-    given.next = header_give ? header_link : entry_link;
-    if (frame_give || sequencer_give || header_give) k_write[0].data = given;
+    if (selects.first ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
+    k_write[0].data = given;
   end
 
   logic [Ports-1:0][255:0] k_old, k_new, a_old, a_new, b_old, b_new, b_data;
@@ -348,12 +373,12 @@ module lists
   assign b   = b_data[0];
 
   index_t refill_address;
-  assign refill_address = refill_entry ? entry_refill_address : header_refill_address + index_t'(Entries);
+  assign refill_address = !wanted_header_q ? entry_refill_address : header_refill_address + index_t'(Entries);
 
   logic [1:0] k_read;
   logic [1:0][PoolW-1:0] k_read_address;
   always_comb begin
-    k_read         = {refill_entry || refill_header, records.valid};
+    k_read         = {refill_read, records.valid};
     k_read_address = {PoolW'(refill_address), PoolW'(records.address)};
     if (Ports == 1 && k_read[1]) begin
       k_read[0]         = 1'b1;

@@ -160,6 +160,7 @@ package lists_pkg;
   // All accesses of one part of the list manager.
   typedef struct packed {
     read_t               records;        // K, A and B at one address
+    logic                gives;          // the record of k[0] is given back: its link is that of the free list
     bank_write_t [1:0]   k;
     bank_write_t [1:0]   a;
     bank_write_t [1:0]   b;
@@ -171,14 +172,34 @@ package lists_pkg;
     chain_write_t        arrival_write;
   } access_t;
 
+  // Whether writes are those of the frame, or of the sequencer. They are never both.
+  typedef struct packed {
+    logic first;   // of the first port of K and A
+    logic second;  // of B, and of the second ports
+    logic chains;
+  } selects_t;
+
   // What the message in hand would do to an entry, before the last choice.
   typedef struct packed {
     length_t offset;
     length_t taken;   // the message's payload
-    length_t rest;    // room for it, if it does not fit
+    length_t rest;    // room for it, if it does not fit and there is any
+    logic    room;
     logic    fits;
     logic    unlinks;
   } effect_t;
+
+  // Whether a + b > limit: a row of full adders, then one carry chain.
+  function automatic logic exceeds_two(length_t a, length_t b, length_t limit);
+    logic [LengthW+1:0] wide_a, wide_b, below, sum, carry, total;
+    wide_a = (LengthW + 2)'(a);
+    wide_b = (LengthW + 2)'(b);
+    below  = ~(LengthW + 2)'(limit);  // -limit - 1
+    sum    = wide_a ^ wide_b ^ below;
+    carry  = ((wide_a & wide_b) | (wide_a & below) | (wide_b & below)) << 1;
+    total  = sum + carry;
+    return !total[LengthW+1];
+  endfunction
 
   // Whether a + b + c > limit: two rows of full adders, then one carry chain.
   function automatic logic exceeds(length_t a, length_t b, length_t c, length_t limit);
@@ -202,8 +223,10 @@ package lists_pkg;
     local_ = entry.options[ManageLocal];
     result.offset = local_ ? local_offset : remote_offset;
     result.taken = no_payload ? '0 : length;
-    result.fits = no_payload || !exceeds(result.offset, length, '0, entry.length);
-    result.rest = entry.length > result.offset ? entry.length - result.offset : '0;
+    result.fits = no_payload ||
+        !(local_ ? exceeds_two(local_offset, length, entry.length) : exceeds_two(remote_offset, length, entry.length));
+    result.rest = local_ ? entry.length - local_offset : entry.length - remote_offset;
+    result.room = local_ ? entry.length > local_offset : entry.length > remote_offset;
 `ifdef MUTANT_14
     result.unlinks = entry.options[UseOnce] ||
         (local_ && min_free != '0 && exceeds(local_offset, result.taken, min_free + 1'b1, entry.length));
@@ -215,7 +238,12 @@ package lists_pkg;
   endfunction
 
   function automatic length_t mlength_of(effect_t effect_);
-    return effect_.fits ? effect_.taken : effect_.rest;
+    return effect_.fits ? effect_.taken : effect_.room ? effect_.rest : '0;
+  endfunction
+
+  // The local offset behind the message. One that is cut ends where the entry does.
+  function automatic length_t moved_offset(effect_t effect_, length_t local_offset, length_t length);
+    return effect_.fits ? local_offset + effect_.taken : effect_.room ? length : local_offset;
   endfunction
 
   // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
@@ -297,46 +325,66 @@ package lists_pkg;
     index_t  header;    // which
   } plan_t;
 
-  // The first class of a set, and its pattern; that of ClassOther leaves nothing to compare.
-  function automatic class_t lowest_class(logic [Classes:0] classes);
-    class_t lowest;
-    lowest = '0;
-    for (int number = int'(Classes); number >= 0; number--) if (classes[number]) lowest = class_t'(number);
-    return lowest;
+  // The first class of a set, as a set, and its pattern; that of ClassOther leaves nothing to compare.
+  function automatic logic [Classes:0] lowest(logic [Classes:0] classes);
+    return classes & ~(classes - 1'b1);
   endfunction
 
-  function automatic pattern_t pattern_of(pattern_t [Classes-1:0] patterns, class_t class_number);
+  function automatic pattern_t pattern_of(pattern_t [Classes-1:0] patterns, logic [Classes:0] class_set);
     pattern_t pattern;
-    pattern = '1;
-    for (int number = 0; number < int'(Classes); number++) begin
-      if (class_number == class_t'(number)) pattern = patterns[number];
-    end
+    pattern = class_set[Classes] ? '1 : '0;
+    for (int number = 0; number < int'(Classes); number++) if (class_set[number]) pattern |= patterns[number];
     return pattern;
   endfunction
 
-  // Words of which one lane counts.
-  function automatic logic [255:0] word_next(index_t index);
+  // Words of which some lanes count: those that change in a record that is there. The first port writes nothing else.
+  parameter logic [15:0] LanesChangedK = 16'h01c0;
+  parameter logic [15:0] LanesChangedA = 16'he0c0;
+  parameter logic [15:0] LanesChangedB = 16'h0110;
+  function automatic logic [255:0] changed_key(key_t key, status_e status, index_t next);
     key_t word;
     word = '0;
-    word.next = index;
+    word.next = next;
+    word.options = key.options;
+    word.portal = key.portal;
+    word.status = status;
+    word.class_number = key.class_number;
     return word;
   endfunction
-  function automatic logic [255:0] word_prev(index_t index);
-    key_t word;
+  function automatic logic [255:0] changed_a(logic [255:0] a, generation_t generation, length_t local_offset);
+    entry_a_t word;
     word = '0;
-    word.prev = index;
+    word[255:208] = a[255:208];  // whole lanes
+    word.generation = generation;
+    word.local_offset = local_offset;
     return word;
   endfunction
+  function automatic logic [255:0] word_headers(index_t headers);
+    entry_b_t word;
+    word = '0;
+    word.headers = headers;
+    return word;
+  endfunction
+
+  // With one port: the first port's write, or the second's. Where the first writes nothing, the data are the second's.
+  function automatic bank_write_t either(bank_write_t first, bank_write_t second, logic use_second, logic [15:0] lanes);
+    bank_write_t result;
+    result = use_second ? second : first;
+    result.data = merged(second.data, result.data, lanes);
+    return result;
+  endfunction
+
+  function automatic logic [255:0] merged(logic [255:0] whole, logic [255:0] changed, logic [15:0] lanes);
+    logic [255:0] result;
+    result = whole;
+    for (int lane = 0; lane < 16; lane++) if (lanes[lane]) result[lane*LaneW+:LaneW] = changed[lane*LaneW+:LaneW];
+    return result;
+  endfunction
+
   function automatic logic [255:0] word_class_next(index_t index);
     header_b_t word;
     word = '0;
     word.class_next = index;
-    return word;
-  endfunction
-  function automatic logic [255:0] word_class_prev(index_t index);
-    header_b_t word;
-    word = '0;
-    word.class_prev = index;
     return word;
   endfunction
 
@@ -362,7 +410,7 @@ package lists_pkg;
   // crates/nic/src/portals/search.rs).
   function automatic logic accepts(view_t view, message_t message);
     logic same, fits;
-    logic [LengthW:0] end_;
+    logic fits_local, fits_remote;
 `ifdef MUTANT_6
     same = ((view.match_bits ^ message.match_bits) & ~(view.ignore_bits ^ 64'h100)) == '0;
 `else
@@ -374,11 +422,14 @@ package lists_pkg;
     same &= ((view.source ^ message.source) & ~view.source_ignore) == '0;
 `endif
 `ifdef MUTANT_15
-    end_ = {1'b0, message.length};
+    fits_local  = message.length <= view.length;
+    fits_remote = message.length <= view.length;
 `else
-    end_ = {1'b0, view.manage_local ? view.local_offset : message.remote_offset} + {1'b0, message.length};
+    // Two sums, of which the option chooses one: so it does not lie before a carry.
+    fits_local  = !exceeds_two(view.local_offset, message.length, view.length);
+    fits_remote = !exceeds_two(message.remote_offset, message.length, view.length);
 `endif
-    fits = end_ <= {1'b0, view.length};
+    fits = view.manage_local ? fits_local : fits_remote;
     return same && (fits || !view.no_truncate);
   endfunction
 
