@@ -32,6 +32,7 @@ use selvedge_nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
     TlbEntry, Triggered,
 };
+use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
 use crate::os::asymmetric;
@@ -495,6 +496,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 list_max: limits.list,
                 short_list: limits.short_list,
             },
+            tap: Tapped::default(),
         }
     }
 }
