@@ -14,6 +14,7 @@ pub mod home;
 pub mod lists;
 pub mod records;
 pub mod refinement;
+pub mod replay;
 pub mod shadow;
 pub mod unit;
 

@@ -41,7 +41,7 @@ pub(super) const BANK_A: usize = 1;
 pub(super) const BANK_B: usize = 2;
 pub(super) const BANK_ENTRY_CHAINS: usize = 3;
 pub(super) const BANK_HEADER_CHAINS: usize = 4;
-pub(super) const PORTALS: usize = 64;
+pub const PORTALS: usize = 64;
 
 /// Status of an answer.
 pub(super) mod status {
@@ -74,6 +74,15 @@ pub enum Command {
 pub struct TooWide(pub &'static str);
 
 impl Command {
+    /// The portal table entry that it names.
+    pub fn portal(&self) -> Option<u32> {
+        match self {
+            Command::Deliver(request) => Some(request.portal),
+            Command::Append { portal, .. } | Command::Search { portal, .. } => Some(*portal),
+            Command::Unlink(_) => None,
+        }
+    }
+
     /// The command as the RTL takes it.
     ///
     /// # Errors

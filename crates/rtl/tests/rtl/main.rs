@@ -11,3 +11,4 @@ mod free_list;
 mod layout;
 mod lists;
 mod refinement;
+mod replay;
