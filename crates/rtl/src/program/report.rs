@@ -76,11 +76,9 @@ fn tables(designs: &[Value]) -> String {
     for library in &libraries {
         let corners: BTreeSet<String> = designs.iter().flat_map(|one| keys(&one["timing"][library])).collect();
         let mut head = vec![String::new(), "small, kGE".into(), "fast, kGE".into(), "memory, bits".into()];
-        head.extend(
-            corners
-                .iter()
-                .map(|corner| format!("MHz, {}", corner.trim_start_matches(library.as_str()).trim_matches('_'))),
-        );
+        head.extend(corners.iter().map(|corner| {
+            format!("MHz {}", corner.trim_start_matches(library.as_str()).trim_matches('_')).trim_end().to_owned()
+        }));
         let rows = designs.iter().filter(|one| one["area"][library].is_object()).map(|one| {
             let (area, timing) = (&one["area"][library], &one["timing"][library]);
             let mut row = vec![one["name"].as_str().unwrap_or_default().to_owned()];
