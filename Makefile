@@ -5,7 +5,7 @@
 #   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
-#   make rtl       lints, simulates and proves the engine in SystemVerilog;  make rtl-report: its figures, in docs/rtl
+#   make rtl       lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs;  make rtl-report: its figures, in docs/rtl
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
 #   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
@@ -144,6 +144,8 @@ BESIDE := death
 
 # The engine in SystemVerilog has a target of its own: make rtl.
 RTL := selvedge-rtl
+# What `selvedge rtl` runs.
+RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 
 test: setup check-registers
 	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) --no-run & tests=$$!; \
@@ -210,6 +212,7 @@ rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
+	@install -D -m 755 $(TARGET)/$(TEST_PROFILE)/selvedge-rtl $(RTL_PROGRAM)
 	@rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py || [ $$? = 77 ]
 	@FORMAL_SECONDS=$(RTL_PROOF_SECONDS) rtl/formal/run.sh $(RTL_PROOFS) || [ $$? = 77 ]
 
@@ -241,6 +244,7 @@ install: build
 	install -m 755 $(NCCL) $(PREFIX)/lib/
 	for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(PREFIX)/lib/sharp/$$name; done
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
+	[ ! -f $(RTL_PROGRAM) ] || install -m 755 $(RTL_PROGRAM) $(PREFIX)/libexec/selvedge/
 	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
 	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/
 	install -m 755 $(RANKS_EXTOLL) $(PREFIX)/libexec/selvedge/extoll/

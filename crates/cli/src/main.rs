@@ -10,6 +10,7 @@ mod env;
 mod info;
 mod mpirun;
 mod registers;
+mod rtl;
 mod run;
 mod sim;
 mod snapshot;
@@ -37,6 +38,7 @@ enum Command {
     Env(env::Args),
     Top(top::Args),
     Registers(registers::Args),
+    Rtl(rtl::Args),
     Info(info::Args),
     Bench(bench::Args),
     Manager(aggregation::ManagerArgs),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Env(args) => env::main(args),
         Command::Top(args) => top::main(args),
         Command::Registers(args) => registers::main(args),
+        Command::Rtl(args) => rtl::main(args),
         Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Manager(args) => aggregation::manager_main(args),

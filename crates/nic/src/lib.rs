@@ -53,6 +53,7 @@ pub mod ring;
 pub mod rma;
 pub mod signals;
 pub mod tables;
+pub mod tap;
 pub mod units;
 pub mod velo;
 

@@ -18,6 +18,7 @@ use crate::nic::Nic;
 use crate::portals::constants::{ack, options};
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::tables::{Command, Request, kind};
+use crate::tap::Transition;
 
 impl Request {
     /// Whether the request is one of the Portals unit.
@@ -87,10 +88,28 @@ impl Command {
     }
 }
 
+/// A delivery as the tap shows it, if it has happened.
+fn shown(request: &Request, verdict: &Verdict) -> Option<Transition> {
+    match verdict {
+        Verdict::Done(delivery) if request.is_portals() => {
+            Some(Transition::Deliver { request: *request, delivery: *delivery })
+        }
+        _ => None,
+    }
+}
+
 impl Nic<'_> {
     /// Handles a request in any process of the job.
     #[inline]
     pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        if self.tap.is_open() {
+            return self.tapped(|nic| nic.deliver_now(bus, request), |verdict| shown(request, verdict));
+        }
+        self.deliver_now(bus, request)
+    }
+
+    #[inline(always)]
+    fn deliver_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
             true => self.portals_deliver(bus, request),
             false => self.deliver_to_unit(bus, request),
@@ -100,6 +119,14 @@ impl Nic<'_> {
     /// [`Nic::deliver`] for the NIC's owner.
     #[inline]
     pub fn deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        if self.tap.is_open() {
+            return self.tapped(|nic| nic.deliver_own_now(bus, request), |verdict| shown(request, verdict));
+        }
+        self.deliver_own_now(bus, request)
+    }
+
+    #[inline(always)]
+    fn deliver_own_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
             true => self.portals_deliver_own(bus, request),
             false => self.deliver_to_unit(bus, request),
@@ -132,6 +159,17 @@ impl Nic<'_> {
     /// The payload has been read, or, with a failure, will never be read.
     #[inline]
     pub fn complete_send(&mut self, command: &Command, fail: u8) {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.complete_send_now(command, fail),
+                |()| command.is_portals().then_some(Transition::Send { command: *command, fail }),
+            );
+        }
+        self.complete_send_now(command, fail);
+    }
+
+    #[inline(always)]
+    fn complete_send_now(&mut self, command: &Command, fail: u8) {
         if command.is_portals() {
             self.portals_sent(command, fail);
         } else if command.is_rma() {
@@ -142,6 +180,17 @@ impl Nic<'_> {
     /// The outcome at the target.
     #[inline]
     pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.complete_response_now(command, delivery),
+                |()| command.is_portals().then_some(Transition::Response { command: *command, delivery: *delivery }),
+            );
+        }
+        self.complete_response_now(command, delivery);
+    }
+
+    #[inline(always)]
+    fn complete_response_now(&mut self, command: &Command, delivery: &Delivery) {
         if command.is_portals() {
             self.portals_response(command, delivery);
         } else if command.is_rma() {

@@ -261,7 +261,7 @@ impl Lockstep {
             let answer = answer_of(words);
             self.last.push((tag, command, answer));
             let expected = self.run_nic(command);
-            if answer::TAG.get(words) != tag.into() || answer != expected {
+            if answer::TAG.get(words) != u64::from(tag) || answer != expected {
                 return Err(self.report(format!("tag {}: {answer:?}, but nic: {expected:?}", answer::TAG.get(words))));
             }
             let (retired, writes) = self.follow(tag, answer.is_err(), *answered, &own)?;

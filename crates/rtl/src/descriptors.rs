@@ -84,6 +84,7 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
+    pub accepted: u32,
     pub latency: u32,
     /// Of a bind that succeeded.
     pub descriptor: u32,
@@ -133,7 +134,8 @@ impl Pair {
             for index in changed.drain(..) {
                 self.compare(index).map_err(context)?;
             }
-            answers.push(Answer { latency: at - output.accepted[number], ..answer });
+            let accepted = output.accepted[number];
+            answers.push(Answer { accepted, latency: at - accepted, ..answer });
         }
         same("answers", output.answers.len(), commands.len())?;
         (0..self.records).try_for_each(|index| self.compare(index))?;
@@ -171,7 +173,7 @@ impl Pair {
             },
         };
         same("status", status, expected)?;
-        Ok(Answer { status, latency: 0, descriptor })
+        Ok(Answer { status, accepted: 0, latency: 0, descriptor })
     }
 
     /// Compares a record.

@@ -8,6 +8,7 @@ use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
 use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
+use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Tables};
 
 /// The tables of a NIC.
@@ -107,6 +108,7 @@ impl Home {
                 list_max: self.limits.list,
                 short_list: self.limits.short_list,
             },
+            tap: Tapped::default(),
         }
     }
 }

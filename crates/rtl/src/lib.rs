@@ -15,6 +15,7 @@ pub mod lists;
 pub mod pac;
 pub mod records;
 pub mod refinement;
+pub mod replay;
 pub mod shadow;
 pub mod unit;
 

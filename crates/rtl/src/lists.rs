@@ -32,6 +32,9 @@ pub use words::*;
 use outcome::Answer;
 use words::{BANK_B, WRITES};
 
+/// Events of one command: a search may find all headers.
+const EVENTS: u32 = 512;
+
 struct InFlight {
     command: Command,
     accepted: u32,
@@ -69,6 +72,9 @@ pub struct Lockstep {
     /// The last commands, for the report of a difference.
     recent: VecDeque<(u32, Command)>,
     timings: Vec<Timing>,
+    outcomes: Vec<Outcome>,
+    /// The longest priority, overflow and unexpected list so far.
+    pub longest: [u32; 3],
 }
 
 impl Lockstep {
@@ -83,12 +89,12 @@ impl Lockstep {
             portals,
             list: entries,
             short_list: 2,
-            heap_blocks: 256,
-            heap_blocks_max: 256,
+            heap_blocks: EVENTS,
+            heap_blocks_max: EVENTS,
             ..Limits::NONE
         };
         let mut home = Home::new(&limits);
-        let queue = home.nic().queue_alloc(128).expect("there is room");
+        let queue = home.nic().queue_alloc(EVENTS).expect("there is room");
         for portal in 0..portals {
             home.nic().portal_alloc(Some(portal), 0, queue).expect("it is free");
         }
@@ -108,6 +114,8 @@ impl Lockstep {
             compare_all: true,
             recent: VecDeque::new(),
             timings: Vec::new(),
+            outcomes: Vec::new(),
+            longest: [0; 3],
         })
     }
 
@@ -152,6 +160,16 @@ impl Lockstep {
     /// The cycles of the commands so far, in their order.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
+    }
+
+    /// What the commands have led to since the last call, in their order.
+    pub fn take_outcomes(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Whether a portal table entry has unexpected headers, when nothing is under way.
+    pub fn has_unexpected(&self, portal: u32) -> bool {
+        self.home.portals.get(portal as usize).is_some_and(|portal| portal.headers != 0)
     }
 
     /// Cycles since the reset.
@@ -223,6 +241,7 @@ impl Lockstep {
         if rtl != model {
             return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}"));
         }
+        self.outcomes.push(model);
         let written = match self.compare_all {
             true => (0..self.records().count()).collect(),
             false => flight.records(),
@@ -249,7 +268,11 @@ impl Lockstep {
                 Verdict::Done(delivery) => outcome.delivery = Some(delivery),
                 other => panic!("{other:?}: no other process, no fault"),
             },
-            Command::Append { portal, which, spec } => outcome.appended = Some(nic.append(bus, *portal, *which, spec)),
+            Command::Append { portal, which, spec } => {
+                let appended = nic.append(bus, *portal, *which, spec);
+                outcome.is_linked = appended.is_ok_and(|reference| nic.entry_index(reference).is_some());
+                outcome.appended = Some(appended);
+            }
             Command::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
             Command::Search { portal, spec, delete } => {
                 nic.search(bus, *portal, spec, *delete).expect("the portal table entry is enabled");
@@ -257,6 +280,10 @@ impl Lockstep {
         }
         while let Taken::Event(event, _) = nic.signals.take_event(queue) {
             outcome.events.push(event);
+        }
+        if let Some(portal) = command.portal().and_then(|portal| self.home.portals.get(portal as usize)) {
+            let lengths = [portal.entries[0], portal.entries[1], portal.headers];
+            self.longest.iter_mut().zip(lengths).for_each(|(most, length)| *most = length.max(*most));
         }
         outcome
     }

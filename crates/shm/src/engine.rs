@@ -113,18 +113,31 @@ impl Interface {
     /// Not inlined in `start`, which runs often where this is not called.
     #[cold]
     fn start_elsewhere(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
+        self.record_issue(command);
         self.backend.start(self, command, full)
     }
 
     #[cold]
     fn start_elsewhere_awaited(&self, command: &Command) -> Result<(), StartError> {
+        self.record_issue(command);
         self.backend.start_awaited(self, command)
+    }
+
+    /// Shows the command to the NIC's tap, if there is one.
+    #[cold]
+    fn record_issue(&self, command: &Command) {
+        if self.own.segment.is_recorded() && command.is_portals() {
+            self.own.segment.lock(self.word).show_issue(command);
+        }
     }
 
     /// Executes an operation of this process.
     #[inline]
     pub(crate) fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.progress_at_start();
+        if self.own.segment.is_recorded() {
+            self.record_issue(command);
+        }
         let mut due = Due::new();
         let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due).map(|_| ());
         if !due.is_empty() {

@@ -30,6 +30,7 @@ use crate::os::process::Identity;
 use crate::os::{asymmetric, thread};
 use crate::packet_queue::{Outgoing, Turn};
 use crate::peer_files;
+use crate::record;
 use crate::rings::Rings;
 use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
@@ -143,7 +144,9 @@ impl Interface {
     ) -> Result<Arc<Interface>, OpenError> {
         let config = backend.configure(config);
         let limits = backend.size(limits);
-        let offers = backend.offers(&config);
+        let mut offers = backend.offers(&config);
+        // What is stored into mapped memory is in no trace.
+        offers.maps_peers &= !record::is_wanted();
         let identity = Identity::own();
         asymmetric::register();
         thread::watch_forks();

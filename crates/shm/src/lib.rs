@@ -27,6 +27,7 @@
 //! | `peer_files` | memory files of a process, as its peers map them |
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
+//! | [`record`] | writes what NICs do to files |
 //! | [`address_space`] | what of a limited address space may be taken |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
@@ -67,6 +68,7 @@ mod packet_queue;
 pub mod packets;
 mod peer_files;
 pub mod plain_put;
+pub mod record;
 pub mod rings;
 mod routes;
 pub mod segment;

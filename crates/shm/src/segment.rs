@@ -32,6 +32,7 @@ use selvedge_nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
     TlbEntry, Triggered,
 };
+use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
 use crate::os::asymmetric;
@@ -40,6 +41,7 @@ use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
 use crate::peer_files::SharedFile;
+use crate::record;
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
@@ -219,6 +221,7 @@ pub struct Segment {
     heap_blocks: AtomicU64,
     /// The views, made once; only the lock's holder touches them.
     nic: UnsafeCell<Nic<'static>>,
+    is_recorded: bool,
 }
 
 // SAFETY: only the thread that holds the NIC's lock touches the views in the cell. The rest is atomics and a mapping,
@@ -266,9 +269,9 @@ impl Segment {
         // SAFETY: only this thread uses the mapping until the rename. It starts at a page and is larger than the
         // header.
         unsafe { base.cast::<SegmentHeader>().write(header) };
-        let segment = Segment::new(mapping, layout);
-        // SAFETY: no other thread or process knows the segment yet.
-        unsafe { segment.nic() }.format(limits);
+        let mut segment = Segment::new(mapping, layout);
+        segment.nic.get_mut().format(limits);
+        segment.set_tap(record::begin(segment.header()));
         std::fs::rename(&making, path)
             .map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
         Ok(segment)
@@ -288,7 +291,9 @@ impl Segment {
             limits: header.limits,
         };
         let layout = claims.layout(path, mapping.file_bytes()?)?;
-        Ok(Segment::new(mapping.reserve(layout.reserved_bytes())?, layout))
+        let mut segment = Segment::new(mapping.reserve(layout.reserved_bytes())?, layout);
+        segment.set_tap(record::join(segment.header()));
+        Ok(segment)
     }
 
     fn new(mapping: Mapping, layout: Layout) -> Segment {
@@ -296,7 +301,24 @@ impl Segment {
         // SAFETY: the mapping holds what the layout describes. It is unmapped only with the segment, and the views are
         // a private field of the segment: a caller borrows them no longer than the segment.
         let nic = unsafe { views(mapping.base(), &layout, blocks.into()) };
-        Segment { mapping, layout, heap_blocks: AtomicU64::new(blocks.into()), nic: UnsafeCell::new(nic) }
+        Segment {
+            mapping,
+            layout,
+            heap_blocks: AtomicU64::new(blocks.into()),
+            nic: UnsafeCell::new(nic),
+            is_recorded: false,
+        }
+    }
+
+    pub(crate) fn set_tap(&mut self, tap: Tapped<'static>) {
+        self.is_recorded = tap.is_set();
+        self.nic.get_mut().tap = tap;
+    }
+
+    /// Whether this process records the NIC.
+    #[inline(always)]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded
     }
 
     /// The header.
@@ -495,6 +517,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 list_max: limits.list,
                 short_list: limits.short_list,
             },
+            tap: Tapped::default(),
         }
     }
 }

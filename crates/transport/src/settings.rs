@@ -310,6 +310,19 @@ pub const VARIABLES: &[Variable] = &[
         text: "The PMIx client library to use under a PMIx launcher.",
     },
     Variable {
+        name: "SELVEDGE_RECORD",
+        values: "a directory",
+        default: "not set",
+        text: "Each NIC writes what it does to a file in this directory, for selvedge rtl replay. The same for all processes of a job. NICs are \
+               slower then: no puts go past their locks.",
+    },
+    Variable {
+        name: "SELVEDGE_RECORD_RANK",
+        values: "a number",
+        default: "not set: all",
+        text: "With SELVEDGE_RECORD: the only rank whose NICs are recorded.",
+    },
+    Variable {
         name: "SELVEDGE_PREFIX",
         values: "a directory",
         default: "where the selvedge command is installed",

@@ -22,7 +22,7 @@ mod mpi;
 mod oshmem;
 mod peers;
 mod plots;
-mod process;
+pub(crate) mod process;
 mod record;
 mod report;
 mod shmem;

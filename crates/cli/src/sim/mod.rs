@@ -34,6 +34,7 @@ mod text;
 mod traffic;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -162,6 +163,14 @@ pub struct Args {
     #[command(flatten)]
     output: Output,
 
+    /// Real processes: record what each NIC does, in a file of this folder; `selvedge rtl replay` runs them through the RTL
+    #[arg(long, value_name = "FOLDER")]
+    record: Option<PathBuf>,
+
+    /// Record this rank only
+    #[arg(long, value_name = "RANK", requires = "record")]
+    record_rank: Option<u32>,
+
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM [ARGS]", num_args = 1..)]
     command: Vec<OsString>,
@@ -242,6 +251,12 @@ fn dispatch(args: &Args) -> Result<u8> {
         return Err(
             Usage("--aggregation is for MPI programs; built-in programs have --algorithm switches".to_owned()).into()
         );
+    }
+    if args.record.is_some() && args.command.is_empty() {
+        return Err(Usage(
+            "--record is for real processes, because only their NICs are in files; leave it out".to_owned(),
+        )
+        .into());
     }
     if args.study {
         return traffic::study(args);

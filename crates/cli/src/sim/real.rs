@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge sim -- PROGRAM`: runs unmodified programs as the ranks.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use selvedge_shm::record;
 use selvedge_sim::machine::{FullMailbox, Machine};
 use selvedge_sim::node::{Aggregation, AggregationError};
 use selvedge_sim::time::Time;
@@ -32,6 +34,23 @@ fn share(machine: &Machine, placement: &[u32], groups: Option<u32>) -> Result<Ag
     }
 }
 
+/// Prepares a folder for traces; gives the settings with which the ranks write there.
+fn record(folder: &Path, rank: Option<u32>, ranks: u32) -> Result<Vec<(String, String)>> {
+    let wrong = |why: String| Usage(format!("--record {}: {why}", folder.display()));
+    if let Some(rank) = rank.filter(|&rank| rank >= ranks) {
+        return Err(wrong(format!("there is no rank {rank}")).into());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+    let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    let is_trace = |file: &std::fs::DirEntry| file.path().extension().is_some_and(|extension| extension == "trace");
+    if std::fs::read_dir(&folder).map_err(|error| wrong(error.to_string()))?.flatten().any(|file| is_trace(&file)) {
+        return Err(wrong("it has traces already; name an empty folder".into()).into());
+    }
+    // The simulator runs the ranks' NICs, too.
+    record::record_to(&folder, rank);
+    Ok(record::settings(&folder, rank))
+}
+
 pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (program, arguments) =
@@ -44,10 +63,14 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if let Some(groups) = args.aggregation {
         plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
     }
+    let mut env = args.env.clone();
+    if let Some(folder) = &args.record {
+        env.extend(record(folder, args.record_rank, plan.ranks)?);
+    }
     let launched = launch(Launch {
         ranks: plan.ranks,
         command: args.command.clone(),
-        env: args.env.clone(),
+        env,
         tag_output: args.tag_output,
         keep_going: args.keep_going,
         grant: plan.aggregation.as_ref().map(|aggregation| aggregation.granted.save()),

@@ -14,6 +14,7 @@ mod info_top;
 mod mpirun;
 mod pmi;
 mod registers;
+mod rtl;
 mod run;
 mod sim_accesses;
 mod sim_deaths;

@@ -22,6 +22,7 @@ use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
 use crate::nic::Nic;
 use crate::tables::{Entry, entry, header, slot};
+use crate::tap::Transition;
 
 impl Nic<'_> {
     /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`). Returns its reference.
@@ -32,6 +33,12 @@ impl Nic<'_> {
         which: u8,
         spec: &EntrySpec,
     ) -> Result<u32, AppendError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.append(bus, portal, which, spec),
+                |entry| Some(Transition::Append { portal, list: which, spec: *spec, entry: entry.ok() }),
+            );
+        }
         let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
         let length = record.entries[usize::from(which & 1)];
         if self.tables.entries.get(self.tables.control.free_entry as usize).is_none() {
@@ -80,6 +87,12 @@ impl Nic<'_> {
     /// Takes a slot for an entry and fills it. [`Nic::link_reserved`] links it.
     #[inline]
     pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.reserve_entry(portal, spec),
+                |entry| Some(Transition::Reserve { portal, spec: *spec, entry: entry.ok() }),
+            );
+        }
         let index = self.tables.control.free_entry;
         let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
         self.tables.control.free_entry = slot::next(index, record.next);
@@ -164,6 +177,12 @@ impl Nic<'_> {
         spec: &EntrySpec,
         delete: bool,
     ) -> Result<(), AppendError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.search(bus, portal, spec, delete),
+                |done| Some(Transition::Search { portal, spec: *spec, deletes: delete, is_done: done.is_ok() }),
+            );
+        }
         let queue = self.portal(portal).map_err(|_| AppendError::Portal)?.queue;
         let view = &EntryView::from(spec);
         let once = spec.options & options::USE_ONCE != 0;
@@ -282,6 +301,12 @@ impl Nic<'_> {
 
     /// Unlinks an entry.
     pub fn unlink(&mut self, reference: u32) -> Result<(), UnlinkError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.unlink(reference),
+                |done| Some(Transition::Unlink { entry: reference, is_done: done.is_ok() }),
+            );
+        }
         let index = self.entry_index(reference).ok_or(UnlinkError::Invalid)?;
         let record = self.tables.entries[index as usize];
         match slot::status(record.slot) {

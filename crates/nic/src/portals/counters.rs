@@ -21,6 +21,7 @@ use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
 use crate::tables::{CounterBook, GRANTED, counter, slot};
+use crate::tap::Transition;
 
 /// How a sender counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,9 @@ impl Nic<'_> {
     /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.signals.counter(reference)?;
+        if self.tap.is_set() {
+            return Some(Lane::Locked);
+        }
         let (_, book) = self.counter_book(reference)?;
         if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & GRANTED != 0) {
             return Some(Lane::Locked);
@@ -150,6 +154,9 @@ impl Nic<'_> {
     /// Adds to a counter. Does nothing if there is no such counter.
     #[inline(always)]
     pub fn count(&mut self, reference: u32, success: u64, failure: u64) {
+        if self.tap.is_set() {
+            self.show_count(reference, success, failure);
+        }
         let Some((index, book)) = self.counter_book(reference) else { return };
         book.success = book.success.wrapping_add(success);
         book.failure = book.failure.wrapping_add(failure);
@@ -167,6 +174,12 @@ impl Nic<'_> {
     /// Sets a counter. The lanes keep their values and the record holds the difference, so a count that arrives in a
     /// lane meanwhile is not lost.
     pub fn count_set(&mut self, reference: u32, success: u64, failure: u64) {
+        if self.tap.is_open() {
+            return self.tapped_quietly(
+                |nic| nic.count_set(reference, success, failure),
+                |()| Some(Transition::CountSet { counter: reference, success, failure }),
+            );
+        }
         let in_lanes = self.signals.counter(reference).map_or(0, Counter::in_lanes);
         self.count_set_booked(reference, success.wrapping_sub(in_lanes), failure);
     }

@@ -7,7 +7,7 @@ use crate::handle::NONE;
 use crate::tables::{CLASS_SHORT, Entry};
 
 /// A program's description of an entry. Addresses are the program's own; the I/O vector is already in the heap.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntrySpec {
     pub options: u32,
     pub start: u64,

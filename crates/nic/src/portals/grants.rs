@@ -147,6 +147,10 @@ impl Nic<'_> {
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<GrantHandle, GrantError> {
+        // A tap is shown every put.
+        if self.tap.is_set() {
+            return Err(GrantError::Unavailable);
+        }
         let index = match counter {
             Some(counter) => {
                 let (index, book) = self.counter_book(counter).ok_or(GrantError::Unavailable)?;

@@ -28,6 +28,9 @@ impl Nic<'_> {
     /// [`Nic::deliver`].
     #[inline(always)]
     pub fn plain_put<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
+        if self.tap.is_set() {
+            return false;
+        }
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
         let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.plain_put_to(bus, found, queue, put).is_some()

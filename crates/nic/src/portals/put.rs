@@ -9,7 +9,7 @@ use crate::handle::NONE;
 use crate::tables::{Entry, Intent, Request, kind};
 
 /// The fields of a request that a plain put has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
     pub portal: u32,
     pub uid: u32,

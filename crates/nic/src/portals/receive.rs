@@ -29,6 +29,7 @@ use crate::handle::Encoding;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
+use crate::tap::Transition;
 
 /// The result of posting a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,12 @@ impl Nic<'_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
     #[inline]
     pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.post_receive(bus, index, spec),
+                |posted| Some(Transition::PostReceive { portal: index, spec: *spec, posted: posted.ok() }),
+            );
+        }
         match self.post_to_short_list(index, spec) {
             Some(at) => {
                 let encoding = Encoding::new(self.tables.entries.len());
@@ -145,6 +152,10 @@ impl Nic<'_> {
     /// list is long or full; nothing has changed.
     #[inline(always)]
     pub fn post_to_short_list(&mut self, index: u32, spec: &EntrySpec) -> Option<u32> {
+        // The caller posts by `post_receive` then, which shows it.
+        if self.tap.is_open() {
+            return None;
+        }
         let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
         let portal = portals.get_mut(index as usize)?;
         let (length, number) = (portal.short_length(), portal.short_tail);
@@ -200,7 +211,10 @@ impl Nic<'_> {
         let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
         let portal = portals.get_mut(index as usize).filter(|portal| portal.status == portal::ENABLED)?;
         let slots = *short_list as usize;
-        let ring = short_lists.get(index as usize * slots..)?.get(..slots)?;
+        let first = index as usize * slots;
+        // A tap is shown what `Nic::take_receive` takes.
+        let slots = if self.tap.is_set() { 0 } else { slots };
+        let ring = short_lists.get(first..)?.get(..slots)?;
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
@@ -210,6 +224,17 @@ impl Nic<'_> {
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
     pub fn take_receive<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.take_receive_now(bus, put),
+                |taken| taken.map(|receive| Transition::TakeReceive { put: *put, receive }),
+            );
+        }
+        self.take_receive_now(bus, put)
+    }
+
+    #[inline(always)]
+    fn take_receive_now<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
         let record = self.tables.portals.get(put.portal as usize)?;
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
@@ -255,6 +280,14 @@ impl Nic<'_> {
         if slot::status(record.slot) != header::LIVE {
             return;
         }
+        if self.tap.is_open() {
+            let Header { portal, source, match_bits, .. } = *record;
+            let (header, portal) = (found, portal.into());
+            return self.tapped(
+                |nic| nic.claim_unexpected(found),
+                |()| Some(Transition::ClaimUnexpected { header, portal, source, match_bits }),
+            );
+        }
         self.unchain_header(found.into());
         let record = &mut self.tables.headers[found as usize];
         record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
@@ -263,6 +296,15 @@ impl Nic<'_> {
     /// Drops an unexpected message. This may free the overflow entry that has its payload.
     pub fn drop_unexpected(&mut self, found: u32) {
         let Some(record) = self.tables.headers.get(found as usize) else { return };
+        if self.tap.is_open() {
+            let Header { portal, source, match_bits, .. } = *record;
+            let (header, portal) = (found, portal.into());
+            let is_kept = slot::status(record.slot) != slot::FREE;
+            return self.tapped(
+                |nic| nic.drop_unexpected(found),
+                |()| is_kept.then_some(Transition::DropUnexpected { header, portal, source, match_bits }),
+            );
+        }
         match slot::status(record.slot) {
             header::LIVE => self.drop_header(found),
             header::CLAIMED => self.free_header(found),
@@ -274,7 +316,7 @@ impl Nic<'_> {
     pub fn clear_unexpected(&mut self, index: u32) {
         for _ in 0..self.tables.headers.len() {
             let Some(found) = self.first_header(index) else { return };
-            self.drop_header(found);
+            self.drop_unexpected(found);
         }
     }
 
@@ -289,6 +331,7 @@ impl Nic<'_> {
         };
         let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
         if let Some(at) = first {
+            self.show_unlink(at);
             self.unchain_entry(at as u32);
             self.free_entry(at as u32);
         }
@@ -305,11 +348,21 @@ impl Nic<'_> {
             }
             let record = &self.tables.entries[at];
             if slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index {
+                self.show_unlink(at);
                 self.unchain_entry(at as u32);
                 self.free_entry(at as u32);
             }
         }
         Ok(())
+    }
+
+    /// Shows that a linked entry is about to be unlinked.
+    fn show_unlink(&self, at: usize) {
+        if self.tap.is_open() {
+            let generation = slot::generation(self.tables.entries[at].slot);
+            let entry = Encoding::new(self.tables.entries.len()).encode(at as u32, generation);
+            self.show(&Transition::Unlink { entry, is_done: true });
+        }
     }
 
     /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the

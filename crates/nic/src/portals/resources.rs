@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::nic::Nic;
 use crate::signals::{Descriptor, Signals};
 use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, counter, portal, queue, slot};
+use crate::tap::Transition;
 
 /// Status of descriptors.
 pub const DESCRIPTOR_LIVE: u32 = 1;
@@ -97,6 +98,10 @@ impl Nic<'_> {
 
     /// Binds a memory descriptor. Returns its reference.
     pub fn bind(&mut self, view: &DescriptorView) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self
+                .tapped(|nic| nic.bind(view), |made| Some(Transition::Bind { view: *view, descriptor: made.ok() }));
+        }
         let (index, record) = take_free!(self.tables.control.free_descriptor, self.signals.descriptors);
         // Pairs with the acquire fence of a reader. A reader that sees a field of the new descriptor also sees that the
         // old one is gone.
@@ -115,6 +120,12 @@ impl Nic<'_> {
 
     /// Releases a descriptor.
     pub fn release(&mut self, reference: u32) -> Option<()> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.release(reference),
+                |done| Some(Transition::Release { descriptor: reference, is_done: done.is_some() }),
+            );
+        }
         let view = self.signals.descriptor(reference)?;
         let encoding = self.signals.encodings.descriptors;
         let (index, generation) = encoding.decode(reference);
@@ -128,6 +139,10 @@ impl Nic<'_> {
 
     /// Allocates a counter, at zero.
     pub fn counter_alloc(&mut self) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self
+                .tapped(|nic| nic.counter_alloc(), |made| Some(Transition::CounterAlloc { counter: made.ok() }));
+        }
         let index = self.tables.control.free_counter;
         let book = self.tables.counters.get_mut(index as usize).ok_or(Full)?;
         let counter = self.signals.counters.get(index as usize).ok_or(Full)?;
@@ -153,6 +168,12 @@ impl Nic<'_> {
 
     /// Frees a counter; operations that wait for it are cancelled.
     pub fn counter_free(&mut self, reference: u32) -> Result<(), CounterError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.counter_free(reference),
+                |done| Some(Transition::CounterFree { counter: reference, is_done: done.is_ok() }),
+            );
+        }
         self.counter_book(reference).ok_or(CounterError::Invalid)?;
         self.revoke_at_counter(reference)?;
         self.cancel_triggered(reference).ok_or(CounterError::Invalid)?;
@@ -170,6 +191,12 @@ impl Nic<'_> {
     /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
     /// [`Nic::queue_available`] says which.
     pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.queue_alloc(capacity),
+                |made| Some(Transition::QueueAlloc { capacity, queue: made.ok() }),
+            );
+        }
         if !self.queue_available() {
             return Err(Full);
         }
@@ -204,6 +231,12 @@ impl Nic<'_> {
 
     /// Frees an event queue and its ring.
     pub fn queue_free(&mut self, reference: u32) -> Option<()> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.queue_free(reference),
+                |done| Some(Transition::QueueFree { queue: reference, is_done: done.is_some() }),
+            );
+        }
         let queue = self.signals.queue(reference)?;
         let encoding = self.signals.encodings.queues;
         let (index, generation) = encoding.decode(reference);
@@ -219,6 +252,12 @@ impl Nic<'_> {
 
     /// Allocates a portal table entry: the wanted index, or the lowest free one.
     pub fn portal_alloc(&mut self, wanted: Option<u32>, flags: u32, queue: u32) -> Result<u32, PortalError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.portal_alloc(wanted, flags, queue),
+                |made| Some(Transition::PortalAlloc { wanted, options: flags, queue, portal: made.ok() }),
+            );
+        }
         let index = match wanted {
             Some(index) => match self.tables.portals.get(index as usize) {
                 None => return Err(PortalError::Invalid),
@@ -235,6 +274,12 @@ impl Nic<'_> {
 
     /// Frees a portal table entry and its unexpected headers. Refused while entries are linked, so there are no grants.
     pub fn portal_free(&mut self, index: u32) -> Result<(), PortalError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.portal_free(index),
+                |done| Some(Transition::PortalFree { portal: index, is_done: done.is_ok() }),
+            );
+        }
         let entry = *self.portal(index)?;
         if entry.entries != [0, 0] {
             return Err(PortalError::InUse);
@@ -254,6 +299,12 @@ impl Nic<'_> {
 
     /// Enables or disables a portal table entry.
     pub fn portal_set(&mut self, index: u32, enabled: bool) -> Result<(), PortalError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.portal_set(index, enabled),
+                |done| Some(Transition::PortalSet { portal: index, is_enabled: enabled, is_done: done.is_ok() }),
+            );
+        }
         self.portal(index)?;
         if !enabled {
             self.revoke_at_portal(index)?;

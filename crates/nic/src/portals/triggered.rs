@@ -28,6 +28,7 @@ use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
+use crate::tap::Transition;
 
 /// A data-moving operation that is due.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +41,8 @@ pub struct Fired {
 /// An armed operation, for [`Nic::cancel_armed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Armed {
-    index: u32,
-    generation: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 /// What a triggered operation does, beyond moving data.
@@ -120,6 +121,15 @@ impl Nic<'_> {
     /// such counter, because nothing would ever free the operation. Fails also if senders count permanently in the
     /// counter's lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.arm(counter, threshold, action),
+                |armed| {
+                    let armed = armed.ok().map(Armed::pair);
+                    Some(Transition::Arm { counter, threshold, action: action.into(), armed })
+                },
+            );
+        }
         let index = self.tables.control.free_triggered;
         if !self.triggered_available() {
             return Err(ArmError::Full);
@@ -271,6 +281,15 @@ impl Nic<'_> {
     /// that runs it and then calls [`Nic::finish_fired`]. An operation that needs grants revoked stays unchanged at the
     /// head of the queue; the ones before it have run.
     pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
+        if self.tap.is_open() && self.has_fired() {
+            return self.tapped_quietly(
+                |nic| nic.next_fired(bus, executor),
+                |fired| {
+                    let fired = fired.ok()?.map(|fired| (fired.index, fired.command));
+                    Some(Transition::Fire { fired })
+                },
+            );
+        }
         loop {
             let index = self.tables.control.fire_head;
             let Some(record) = self.tables.triggered.get(index as usize) else { return Ok(None) };
@@ -465,6 +484,9 @@ impl Nic<'_> {
         if slot::status(record.slot) == slot::FREE {
             return;
         }
+        if self.tap.is_open() {
+            return self.tapped(|nic| nic.finish_fired(index), |()| Some(Transition::Finish { index }));
+        }
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
         record.next = slot::link(index, self.tables.control.free_triggered);
         self.tables.control.free_triggered = index;
@@ -472,6 +494,12 @@ impl Nic<'_> {
 
     /// Cancels all operations that wait for a counter (`PtlCTCancelTriggered`).
     pub fn cancel_triggered(&mut self, reference: u32) -> Option<()> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.cancel_triggered(reference),
+                |done| Some(Transition::CancelTriggered { counter: reference, is_done: done.is_some() }),
+            );
+        }
         self.counter_book(reference)?;
         for _ in 0..=self.tables.triggered.len() {
             let head = self.counter_book(reference)?.1.armed_head;
@@ -484,6 +512,12 @@ impl Nic<'_> {
 
     /// Cancels one operation. False: it is due, has run, or was cancelled.
     pub fn cancel_armed(&mut self, armed: Armed) -> bool {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.cancel_armed(armed),
+                |&is_done| Some(Transition::CancelArmed { armed: armed.pair(), is_done }),
+            );
+        }
         let Some(&record) = self.tables.triggered.get(armed.index as usize) else { return false };
         if record.slot != slot::word(armed.generation, triggered::ARMED) {
             return false;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::watch;
 use selvedge_nic::layout::BLOCK_BYTES;
+use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Step, Tables};
 
 /// Limits so small that every table fills up within a short history.
@@ -120,6 +121,7 @@ impl Home {
                 list_max: limits.list,
                 short_list: limits.short_list,
             },
+            tap: Tapped::default(),
         }
     }
 }

@@ -21,5 +21,6 @@ mod rma_hostile;
 mod rma_locks;
 mod rma_memory;
 mod rma_queue;
+mod tap;
 mod triggered;
 mod velo;

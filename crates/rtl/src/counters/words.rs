@@ -73,9 +73,25 @@ pub fn amounts(success: u64, failure: u64) -> Body {
 /// If a value is wider than the RTL's field.
 pub fn body_of(command: &tables::Command) -> Body {
     let mut words = [0; BODY_WORDS];
-    let request = &command.request;
-    let side = if request.kind == kind::GET { &command.sink } else { &command.source };
-    let fields = [
+    for (field, value) in fields_of(command) {
+        field.set(&mut words, value);
+    }
+    words
+}
+
+/// Whether the body has room for all values of the command, and its side has no I/O vector.
+pub fn fits(command: &tables::Command) -> bool {
+    let side = side_of(command);
+    side.iov == NONE && fields_of(command).iter().all(|(field, value)| field.width == 64 || value >> field.width == 0)
+}
+
+fn side_of(command: &tables::Command) -> &Side {
+    if command.kind == kind::GET { &command.sink } else { &command.source }
+}
+
+fn fields_of(command: &tables::Command) -> [(Field, u64); 16] {
+    let (request, side) = (&command.request, side_of(command));
+    [
         (body::TARGET, command.target),
         (body::INITIATOR, request.initiator),
         (body::UID, request.uid.into()),
@@ -92,11 +108,7 @@ pub fn body_of(command: &tables::Command) -> Body {
         (body::USER_PTR, command.user_ptr),
         (body::HEADER_DATA, request.header_data),
         (body::MATCH_BITS, request.match_bits),
-    ];
-    for (field, value) in fields {
-        field.set(&mut words, value);
-    }
-    words
+    ]
 }
 
 /// A command of `nic` with all fields of the RTL's body filled from one number, so that a field in the wrong place shows.

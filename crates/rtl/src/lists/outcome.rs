@@ -16,6 +16,8 @@ pub struct Outcome {
     pub delivery: Option<Delivery>,
     /// The result of an append: a reference, or that the table was full.
     pub appended: Option<Result<u32, AppendError>>,
+    /// An append has put the entry on its list.
+    pub is_linked: bool,
     pub unlinked: Option<Result<(), UnlinkError>>,
     pub events: Vec<Event>,
 }
@@ -56,7 +58,7 @@ impl Lockstep {
                         status::MATCHED => taken_header(&mut outcome, answer, spec, None),
                         status::DRAINED => drained(&mut outcome, answer),
                         status::LINKED => {
-                            outcome.appended = Some(Ok(reference));
+                            (outcome.appended, outcome.is_linked) = (Some(Ok(reference)), true);
                             if spec.options & options::EVENT_LINK_DISABLE == 0 {
                                 outcome.events.push(about_entry(
                                     *portal,

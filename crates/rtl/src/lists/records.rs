@@ -93,11 +93,11 @@ impl<'a> Records<'a> {
         self.check_free("headers", &free_headers, self.entries(), self.home.headers.len())?;
         let linked = |record: usize| {
             let status = key::STATUS.get(self.shadow.word(BANK_K, record));
-            status == entry::PRIORITY.into() || status == entry::OVERFLOW.into()
+            status == u64::from(entry::PRIORITY) || status == u64::from(entry::OVERFLOW)
         };
         let next = |record: usize| key::NEXT.get(self.shadow.word(BANK_K, record)) as usize;
         self.check_chains("entry", BANK_ENTRY_CHAINS, 0..self.entries(), linked, next)?;
-        let linked = |record: usize| key::STATUS.get(self.shadow.word(BANK_K, record)) == header::LIVE.into();
+        let linked = |record: usize| key::STATUS.get(self.shadow.word(BANK_K, record)) == u64::from(header::LIVE);
         let next = |record: usize| header_b::CLASS_NEXT.get(self.shadow.word(BANK_B, record)) as usize;
         self.check_chains("header", BANK_HEADER_CHAINS, self.entries()..self.count(), linked, next)
     }

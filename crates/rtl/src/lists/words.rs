@@ -75,6 +75,15 @@ pub enum Command {
 pub struct TooWide(pub &'static str);
 
 impl Command {
+    /// The portal table entry that it names.
+    pub fn portal(&self) -> Option<u32> {
+        match self {
+            Command::Deliver(request) => Some(request.portal),
+            Command::Append { portal, .. } | Command::Search { portal, .. } => Some(*portal),
+            Command::Unlink(_) => None,
+        }
+    }
+
     /// The command as the RTL takes it.
     ///
     /// # Errors

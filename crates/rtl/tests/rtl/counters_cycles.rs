@@ -176,7 +176,7 @@ fn other_operations_pass_through() {
     let (_, seen) = &output.outsides[0];
     let part = |field: Field| field.get(seen);
     assert_eq!((part(outside_out::OTHER_VALID), output.outsides.len()), (1, 1));
-    assert_eq!(part(outside_out::OTHER_KIND), kind::UNLINK.into());
+    assert_eq!(part(outside_out::OTHER_KIND), u64::from(kind::UNLINK));
     assert_eq!((part(outside_out::OTHER_VARIANT), part(outside_out::OTHER_OBJECT)), (2, 0x5a5_a5a5));
     assert_eq!(part(body::USER_PTR.within(outside_out::OTHER.at)), 77);
 }

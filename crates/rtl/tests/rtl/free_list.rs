@@ -80,7 +80,7 @@ fn check(steps: &[Step]) {
     assert_eq!(seen.len(), expected.len());
     for (seen, &(tag, full, index)) in seen.iter().zip(&expected) {
         assert_eq!((seen.0, seen.1), (tag, full));
-        assert!(index.is_none_or(|index| seen.2 == index.into()), "{seen:?} instead of {index:?}");
+        assert!(index.is_none_or(|index| seen.2 == u64::from(index)), "{seen:?} instead of {index:?}");
     }
     // The links in the bank are those of `nic`.
     let mut top = free.last().copied();

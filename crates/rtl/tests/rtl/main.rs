@@ -12,3 +12,4 @@ mod layout;
 mod lists;
 mod pac;
 mod refinement;
+mod replay;

@@ -18,6 +18,7 @@ use selvedge_nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
     TlbEntry, Triggered,
 };
+use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Limits, Nic, Signals, Tables};
 
 /// The tables of one NIC.
@@ -144,6 +145,7 @@ impl OwnTables {
                 list_max: self.limits.list,
                 short_list: self.limits.short_list,
             },
+            tap: Tapped::default(),
         }
     }
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge rtl`: hands its arguments to `selvedge-rtl`, which has the units of the RTL. It is a program of its own, because it is
+//! built where Verilator is, by `make rtl`.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, bail};
+
+use crate::bench::process::Tree;
+
+/// Run a recorded program through the engine in SystemVerilog (replay), or show the engine's figures (report)
+#[derive(clap::Args)]
+#[command(disable_help_flag = true, override_usage = USAGE)]
+pub struct Args {
+    /// A command of selvedge-rtl, and its arguments; --help shows them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND [ARGS]")]
+    arguments: Vec<OsString>,
+}
+
+const USAGE: &str = "\
+selvedge rtl replay [--unit UNIT] [--gap CYCLES] [--json] TRACE...
+       selvedge rtl report [--folder FOLDER] [--json]";
+
+/// The program, in libexec/selvedge of the tree.
+const PROGRAM: &str = "selvedge-rtl";
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    let path = Tree::find()?.prefix().join("libexec/selvedge").join(PROGRAM);
+    if !path.is_file() {
+        bail!(
+            "{} is not there: build it with make rtl, which needs Verilator, or set SELVEDGE_PREFIX to the tree that has it",
+            path.display()
+        );
+    }
+    let error = Command::new(&path).args(&args.arguments).exec();
+    bail!("cannot start {}: {error}", path.display())
+}

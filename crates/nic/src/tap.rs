@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A tap on a NIC: its transitions as values, in the order in which they take effect.
+//!
+//! A home sets [`Nic::tap`] to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
+//! then ends with one call of [`Tap::show`], under the NIC's lock, with its arguments and its result.
+//!
+//! Invariants
+//! 1. A transition that another one runs is not shown. The exceptions are counts of deliveries and responses: their counter is
+//!    shown before them, with `is_caused`. What triggered operations and [`Nic::count_set`] add is not shown, because a NIC that
+//!    replays the trace adds it itself.
+//! 2. A transition that was refused is shown, with an empty result. A request that another process must handle is not: nothing
+//!    has happened.
+//! 3. A tapped NIC gives no grants and no lanes, because puts and counts by these are no transitions.
+//! 4. Not shown: what happens to the heap, the VELO, RMA and aggregation units, recovery.
+//!
+//! Cost without a tap: a transition tests one word of the view, which is in the process's cache, and takes the usual branch. On the ways
+//! of messages the transition proper is a function of its own (`deliver_now`), so that it is inlined as if there were no tap.
+
+use crate::nic::Nic;
+use crate::portals::delivery::Delivery;
+use crate::portals::entry::EntrySpec;
+use crate::portals::put::Put;
+use crate::portals::receive::{Posted, Receive};
+use crate::portals::resources::DescriptorView;
+use crate::portals::triggered::{Action, Armed};
+use crate::tables::{Command, Request};
+
+/// Who is shown the transitions of a NIC.
+pub trait Tap: Send + Sync {
+    /// The transition has happened. The caller holds the NIC's lock.
+    fn show(&self, transition: &Transition);
+}
+
+/// A NIC's tap.
+#[derive(Clone, Copy, Default)]
+pub struct Tapped<'a> {
+    sink: Option<&'a dyn Tap>,
+    within: Within,
+}
+
+/// What a transition inside another one shows.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Within {
+    /// There is no other one.
+    #[default]
+    Nothing,
+    /// Its counts.
+    Transition,
+    /// Nothing.
+    Counter,
+}
+
+impl<'a> Tapped<'a> {
+    pub fn new(sink: &'a dyn Tap) -> Tapped<'a> {
+        Tapped { sink: Some(sink), within: Within::Nothing }
+    }
+
+    /// Whether there is a tap.
+    #[inline(always)]
+    pub fn is_set(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Whether the next transition is to be shown.
+    #[inline(always)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.sink.is_some() && self.within == Within::Nothing
+    }
+}
+
+/// What a triggered operation does: [`Action`] without its borrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armable {
+    Command { command: Command },
+    CounterSet { counter: u32, success: u64, failure: u64 },
+    CounterIncrement { counter: u32, success: u64, failure: u64 },
+    CounterSuccess { counter: u32, success: u64 },
+    Append { entry: u32, list: u8 },
+    Receive { entry: u32, queue: u32 },
+    Unlink { entry: u32 },
+}
+
+impl From<Action<'_>> for Armable {
+    fn from(action: Action<'_>) -> Armable {
+        match action {
+            Action::Command(command) => Armable::Command { command: *command },
+            Action::CounterSet { counter, success, failure } => Armable::CounterSet { counter, success, failure },
+            Action::CounterIncrement { counter, success, failure } => {
+                Armable::CounterIncrement { counter, success, failure }
+            }
+            Action::CounterSuccess { counter, success } => Armable::CounterSuccess { counter, success },
+            Action::Append { entry, list } => Armable::Append { entry, list },
+            Action::Receive { entry, queue } => Armable::Receive { entry, queue },
+            Action::Unlink { entry } => Armable::Unlink { entry },
+        }
+    }
+}
+
+/// A transition of the Portals unit, with its result. `None` and `false`: it was refused, and nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one lives at a time, on the stack")]
+pub enum Transition {
+    PortalAlloc {
+        wanted: Option<u32>,
+        options: u32,
+        queue: u32,
+        portal: Option<u32>,
+    },
+    PortalFree {
+        portal: u32,
+        is_done: bool,
+    },
+    PortalSet {
+        portal: u32,
+        is_enabled: bool,
+        is_done: bool,
+    },
+    Append {
+        portal: u32,
+        list: u8,
+        spec: EntrySpec,
+        entry: Option<u32>,
+    },
+    /// An entry of a triggered append.
+    Reserve {
+        portal: u32,
+        spec: EntrySpec,
+        entry: Option<u32>,
+    },
+    Unlink {
+        entry: u32,
+        is_done: bool,
+    },
+    Search {
+        portal: u32,
+        spec: EntrySpec,
+        deletes: bool,
+        is_done: bool,
+    },
+    Deliver {
+        request: Request,
+        delivery: Delivery,
+    },
+    PostReceive {
+        portal: u32,
+        spec: EntrySpec,
+        posted: Option<Posted>,
+    },
+    TakeReceive {
+        put: Put,
+        receive: Receive,
+    },
+    /// An unexpected message is taken off its list, but kept; or it is dropped. These name it beside its index.
+    ClaimUnexpected {
+        header: u32,
+        portal: u32,
+        source: u64,
+        match_bits: u64,
+    },
+    DropUnexpected {
+        header: u32,
+        portal: u32,
+        source: u64,
+        match_bits: u64,
+    },
+    Bind {
+        view: DescriptorView,
+        descriptor: Option<u32>,
+    },
+    Release {
+        descriptor: u32,
+        is_done: bool,
+    },
+    CounterAlloc {
+        counter: Option<u32>,
+    },
+    CounterFree {
+        counter: u32,
+        is_done: bool,
+    },
+    CountSet {
+        counter: u32,
+        success: u64,
+        failure: u64,
+    },
+    /// `is_caused`: by the transition that is shown next.
+    Count {
+        counter: u32,
+        success: u64,
+        failure: u64,
+        is_caused: bool,
+    },
+    /// The operation: its index and generation.
+    Arm {
+        counter: u32,
+        threshold: u64,
+        action: Armable,
+        armed: Option<(u32, u32)>,
+    },
+    CancelTriggered {
+        counter: u32,
+        is_done: bool,
+    },
+    CancelArmed {
+        armed: (u32, u32),
+        is_done: bool,
+    },
+    /// Triggered operations ran up to this one, which moves data.
+    Fire {
+        fired: Option<(u32, Command)>,
+    },
+    /// A fired operation has run.
+    Finish {
+        index: u32,
+    },
+    QueueAlloc {
+        capacity: u32,
+        queue: Option<u32>,
+    },
+    QueueFree {
+        queue: u32,
+        is_done: bool,
+    },
+    /// The program starts a command.
+    Issue {
+        command: Command,
+    },
+    /// Its payload has been read.
+    Send {
+        command: Command,
+        fail: u8,
+    },
+    /// The target's answer, or an acknowledgement.
+    Response {
+        command: Command,
+        delivery: Delivery,
+    },
+}
+
+impl Nic<'_> {
+    /// Runs a transition of a tapped NIC, and shows what `of` makes of its result.
+    #[cold]
+    pub(crate) fn tapped<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tapped_within(Within::Transition, run, of)
+    }
+
+    /// [`Nic::tapped`] for a transition whose counts are not shown.
+    #[cold]
+    pub(crate) fn tapped_quietly<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tapped_within(Within::Counter, run, of)
+    }
+
+    fn tapped_within<T>(
+        &mut self,
+        within: Within,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tap.within = within;
+        let result = run(self);
+        self.tap.within = Within::Nothing;
+        if let Some(transition) = of(&result) {
+            self.show(&transition);
+        }
+        result
+    }
+
+    /// Shows a transition, if there is a tap.
+    pub(crate) fn show(&self, transition: &Transition) {
+        if let Some(sink) = self.tap.sink {
+            sink.show(transition);
+        }
+    }
+
+    /// Shows a count. It is about to happen.
+    #[cold]
+    pub(crate) fn show_count(&self, counter: u32, success: u64, failure: u64) {
+        let is_caused = self.tap.within == Within::Transition;
+        // A counter of which there is none is no counter's count.
+        if (is_caused || self.tap.within == Within::Nothing) && self.signals.counter(counter).is_some() {
+            self.show(&Transition::Count { counter, success, failure, is_caused });
+        }
+    }
+
+    /// Shows that the program starts a command, which changes no table yet.
+    #[cold]
+    pub fn show_issue(&self, command: &Command) {
+        self.show(&Transition::Issue { command: *command });
+    }
+}
+
+impl Armed {
+    pub(crate) fn pair(self) -> (u32, u32) {
+        (self.index, self.generation)
+    }
+}

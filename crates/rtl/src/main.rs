@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge-rtl`: what `selvedge rtl` runs. A program of its own, because it has the units that Verilator has built.
+//!
+//! Exit codes: 1 when RTL and software differ, or the RTL is not built; 2 for an invalid command line, and for a file that is no trace
+//! or cannot be read.
+
+mod program;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use selvedge_rtl::replay::{self, Options, ReplayError};
+use selvedge_trace::Reader;
+
+/// The engine in SystemVerilog, beside the software NIC.
+#[derive(Parser)]
+#[command(name = "selvedge rtl", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Replay(ReplayArgs),
+    Report(program::report::Args),
+}
+
+/// Run what a program's NIC did through the RTL and through the software NIC, and compare them at each command
+///
+/// Traces come from `selvedge sim --record FOLDER`, and live from SELVEDGE_RECORD=FOLDER. The first difference ends the replay and
+/// shows both states.
+#[derive(clap::Args)]
+struct ReplayArgs {
+    /// The traces, one file for each NIC
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+
+    /// Replay this unit only; may be given several times
+    #[arg(long = "unit", value_name = "UNIT", value_parser = clap::builder::PossibleValuesParser::new(replay::units()))]
+    units: Vec<String>,
+
+    /// Cycles between the end of a command and the next one; 0: one behind the other
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    gap: u64,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXIT_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Replay(args) => replay_all(&args),
+        Command::Report(args) => program::report::main(&args),
+    }
+}
+
+fn replay_all(args: &ReplayArgs) -> ExitCode {
+    let options = Options { units: args.units.clone(), gap: args.gap };
+    let mut all = Vec::new();
+    for path in &args.traces {
+        let done = Reader::open(path).map_err(ReplayError::from).and_then(|trace| replay::replay(trace, &options));
+        match done {
+            Ok(report) if args.json => {
+                let mut one = report.json();
+                one["trace"] = path.display().to_string().into();
+                all.push(one);
+            }
+            Ok(report) => print(&format!("{}: {report}", path.display())),
+            Err(error) => {
+                eprintln!("selvedge rtl: {}: {error}", path.display());
+                return match error {
+                    ReplayError::Trace(_) => ExitCode::from(EXIT_INPUT),
+                    ReplayError::Missing(_) | ReplayError::Difference { .. } => ExitCode::FAILURE,
+                };
+            }
+        }
+    }
+    if args.json {
+        print(&format!("{:#}\n", serde_json::Value::from(all)));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Writes to standard output, whose reader may be gone.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

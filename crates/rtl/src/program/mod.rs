@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Subcommands of `selvedge-rtl` that need no unit.
+
+pub mod report;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge rtl report`: the figures that `make rtl-report` keeps in docs/rtl, as a table.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+/// Print area and frequency of the units, beside those of small RISC cores
+///
+/// The figures are those that `make rtl-report` has kept. Logic and memory are apart. Two netlists of the same source: `small`, and
+/// `fast`, whose frequencies are shown.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder with the figures [default: docs/rtl of the current folder, or of the repository around this program]
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+
+    /// Print JSON: what the files hold
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main(args: &Args) -> ExitCode {
+    let Some(folder) = args.folder.clone().or_else(find) else {
+        eprintln!(
+            "selvedge rtl: there are no figures: run make rtl-report in the repository, or name their folder with --folder"
+        );
+        return ExitCode::from(crate::EXIT_INPUT);
+    };
+    match designs(&folder) {
+        Ok(designs) if args.json => crate::print(&format!("{:#}\n", Value::from(designs))),
+        Ok(designs) => crate::print(&tables(&designs)),
+        Err(why) => {
+            eprintln!("selvedge rtl: {why}");
+            return ExitCode::from(crate::EXIT_INPUT);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The folder of figures above the current folder or above this program.
+fn find() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let places = [std::env::current_dir().ok(), own];
+    let above = places.iter().flatten().flat_map(|place| place.ancestors());
+    let mut folders = above.map(|folder| folder.join("docs/rtl"));
+    folders.find(|folder| folder.join("figures.md").is_file())
+}
+
+/// All designs that have figures, by name.
+fn designs(folder: &Path) -> Result<Vec<Value>, String> {
+    let files = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let mut designs = Vec::new();
+    for path in paths {
+        let wrong = |why: String| format!("{}: {why}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let one: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if one["name"].is_string() && (one["area"].is_object() || one["fpga"].is_object()) {
+            designs.push(one);
+        }
+    }
+    if designs.is_empty() { Err(format!("{}: no figures", folder.display())) } else { Ok(designs) }
+}
+
+/// A table for each library of cells, and one of the FPGA.
+fn tables(designs: &[Value]) -> String {
+    let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+    let libraries: BTreeSet<String> = designs.iter().flat_map(|one| keys(&one["area"])).collect();
+    let mut text = String::new();
+    for library in &libraries {
+        let corners: BTreeSet<String> = designs.iter().flat_map(|one| keys(&one["timing"][library])).collect();
+        let mut head = vec![String::new(), "small, kGE".into(), "fast, kGE".into(), "memory, bits".into()];
+        head.extend(corners.iter().map(|corner| {
+            format!("MHz {}", corner.trim_start_matches(library.as_str()).trim_matches('_')).trim_end().to_owned()
+        }));
+        let rows = designs.iter().filter(|one| one["area"][library].is_object()).map(|one| {
+            let (area, timing) = (&one["area"][library], &one["timing"][library]);
+            let mut row = vec![one["name"].as_str().unwrap_or_default().to_owned()];
+            row.extend([&area["small"]["kge"], &area["fast"]["kge"], &area["memory_bits"]].map(shown));
+            row.extend(corners.iter().map(|corner| shown(&timing[corner]["fast"]["frequency_mhz"])));
+            row
+        });
+        let _ = writeln!(text, "Cells {library}");
+        text += &table(std::iter::once(head).chain(rows).collect());
+        text.push('\n');
+    }
+    let fpga: Vec<_> = designs.iter().filter(|one| one["fpga"].is_object()).collect();
+    if !fpga.is_empty() {
+        let head = ["", "device", "MHz", "LUT4", "flip-flops", "block memories"].map(str::to_owned).to_vec();
+        let rows = fpga.iter().map(|one| {
+            let (fpga, used) = (&one["fpga"], &one["fpga"]["used"]);
+            let mut row = vec![one["name"].as_str().unwrap_or_default().to_owned()];
+            row.extend(
+                [&fpga["device"], &fpga["frequency_mhz"], &used["TRELLIS_COMB"], &used["TRELLIS_FF"], &used["DP16KD"]]
+                    .map(shown),
+            );
+            row
+        });
+        text += "FPGA, after place and route\n";
+        text += &table(std::iter::once(head).chain(rows).collect());
+        text.push('\n');
+    }
+    text + "There are no figures of power yet.\n"
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.1}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}
+
+/// Columns as wide as their widest cell: the first to the left, the others to the right.
+fn table(rows: Vec<Vec<String>>) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}

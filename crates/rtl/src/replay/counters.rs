@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counters and triggered operations in a replay.
+//!
+//! The unit fires operations itself, as soon as they are due; so records of firing are not replayed, nor what operations on counters
+//! add. Counts of deliveries and responses are.
+
+use std::collections::BTreeMap;
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::tables::{self, Side};
+use selvedge_nic::tap::{Armable, Transition};
+
+use super::ids::Ids;
+use super::statistics::{Statistics, span};
+use super::{Driver, as_in_trace};
+use crate::Unit;
+use crate::counters::words::{Command, What, fits};
+use crate::counters::{Pair, Ready};
+use crate::records::Status;
+use crate::unit::Missing;
+
+/// `counters` of rtl/units.toml: counters, triggered operations.
+const SIZE: (usize, usize) = (512, 128);
+
+/// What the trace says of a command's result.
+enum Traced {
+    Counter(u32),
+    Armed((u32, u32)),
+    Done(bool),
+    Nothing,
+}
+
+pub struct Counters {
+    both: Pair,
+    gap: u64,
+    statistics: Statistics,
+    ids: Ids,
+    queue: Vec<(u64, Command, Traced)>,
+    counters: BTreeMap<u32, u32>,
+    armed: BTreeMap<(u32, u32), (u32, u32)>,
+}
+
+impl Counters {
+    pub fn new(gap: u64) -> Result<Counters, Missing> {
+        Ok(Counters {
+            both: Pair::new(Unit::new("counters")?, SIZE.0, SIZE.1),
+            gap,
+            statistics: Statistics::of("counters"),
+            ids: Ids::default(),
+            queue: Vec::new(),
+            counters: BTreeMap::new(),
+            armed: BTreeMap::new(),
+        })
+    }
+
+    fn leave_out(&mut self, number: u64, reason: &'static str) {
+        self.statistics.leave_out(reason);
+        self.statistics.differs_from.get_or_insert(number);
+    }
+
+    fn offer(&mut self, number: u64, command: Command, traced: Traced) -> Result<(), String> {
+        self.queue.push((number, command, traced));
+        if self.gap > 0 || self.queue.len() >= 64 { self.run() } else { Ok(()) }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let queue = std::mem::take(&mut self.queue);
+        if queue.is_empty() {
+            return Ok(());
+        }
+        let commands: Vec<Command> = queue.iter().map(|(_, command, _)| *command).collect();
+        let answers = self.both.run(&commands, Ready::ALL)?;
+        self.statistics.cycles += span(answers.iter().map(|answer| (answer.accepted, answer.latency)));
+        let left = self.both.left.len() as u64;
+        if left > 0 {
+            *self.statistics.largest.entry("operations that moved data").or_default() += left;
+        }
+        for ((number, command, traced), answer) in queue.into_iter().zip(answers) {
+            let kind = kind_of(&command);
+            self.statistics.commands.entry(kind).or_default().add(answer.latency);
+            let is_done = answer.status == Status::Ok;
+            match traced {
+                Traced::Counter(_) if !is_done => self.leave_out(number, "counters beyond 512"),
+                Traced::Counter(traced) => {
+                    self.counters.insert(traced, answer.counter);
+                    self.statistics.note_largest("counters", self.counters.len() as u64);
+                }
+                Traced::Armed(_) if !is_done => self.leave_out(number, "triggered operations beyond 128"),
+                Traced::Armed(traced) => {
+                    self.armed.insert(traced, answer.armed);
+                }
+                Traced::Done(traced) => as_in_trace(&mut self.statistics, number, kind, is_done, traced)?,
+                Traced::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The counter here. Runs what may still make it.
+    fn counter(&mut self, traced: u32) -> Result<Option<u32>, String> {
+        if !self.counters.contains_key(&traced) {
+            self.run()?;
+        }
+        Ok(self.counters.get(&traced).copied())
+    }
+
+    /// What is armed, with the ids and counters of this NIC; or why it is not carried out.
+    fn what(&mut self, action: &Armable) -> Result<Result<What, &'static str>, String> {
+        const NO_COUNTER: &str = "operations on counters that were left out";
+        Ok(match *action {
+            Armable::Command { command } => self.command(&command)?,
+            Armable::CounterSet { counter, success, failure } => {
+                self.counter(counter)?.map(|counter| What::Set { counter, success, failure }).ok_or(NO_COUNTER)
+            }
+            Armable::CounterIncrement { counter, success, failure } => {
+                self.counter(counter)?.map(|counter| What::Increment { counter, success, failure }).ok_or(NO_COUNTER)
+            }
+            Armable::CounterSuccess { counter, success } => {
+                self.counter(counter)?.map(|counter| What::SetSuccess { counter, success }).ok_or(NO_COUNTER)
+            }
+            Armable::Append { .. } | Armable::Receive { .. } | Armable::Unlink { .. } => {
+                Err("triggered operations on entries")
+            }
+        })
+    }
+
+    fn command(&mut self, command: &tables::Command) -> Result<Result<What, &'static str>, String> {
+        let mut here = *command;
+        let (Some(target), Some(initiator)) = (self.ids.id(command.target), self.ids.id(command.initiator)) else {
+            return Ok(Err("process ids too wide"));
+        };
+        (here.target, here.request.initiator) = (target, initiator);
+        for side in [&mut here.source, &mut here.sink] {
+            if side.counter != NONE {
+                let counter = self.counter(side.counter)?.unwrap_or(NONE);
+                *side = Side { counter, ..*side };
+            }
+        }
+        Ok(if fits(&here) { Ok(What::Move(here)) } else { Err("triggered commands with values too wide") })
+    }
+}
+
+fn kind_of(command: &Command) -> &'static str {
+    match command {
+        Command::Alloc => "alloc",
+        Command::Free(_) => "free",
+        Command::Set { .. } => "set",
+        Command::Increment { .. } => "increment",
+        Command::Get(_) => "get",
+        Command::Arm { .. } => "arm",
+        Command::Cancel(_) => "cancel",
+        Command::CancelOne { .. } => "cancel one",
+    }
+}
+
+impl Driver for Counters {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+        const LEFT_OUT: &str = "commands of counters that were left out";
+        const REFUSED: &str = "commands that the recorded NIC refused";
+        let command = match *transition {
+            Transition::CounterAlloc { counter: Some(counter) } => {
+                return self.offer(number, Command::Alloc, Traced::Counter(counter));
+            }
+            Transition::Arm { counter, threshold, ref action, armed: Some(armed) } => {
+                let Some(counter) = self.counter(counter)? else {
+                    self.statistics.leave_out(LEFT_OUT);
+                    return Ok(());
+                };
+                return match self.what(action)? {
+                    Ok(what) => self.offer(number, Command::Arm { counter, threshold, what }, Traced::Armed(armed)),
+                    Err(reason) => {
+                        self.leave_out(number, reason);
+                        Ok(())
+                    }
+                };
+            }
+            Transition::CounterAlloc { .. } | Transition::Arm { .. } => {
+                self.statistics.leave_out(REFUSED);
+                return Ok(());
+            }
+            Transition::CancelArmed { armed, is_done } => {
+                self.run()?;
+                match self.armed.get(&armed) {
+                    Some(&(index, generation)) => {
+                        let command = Command::CancelOne { index, generation };
+                        return self.offer(number, command, Traced::Done(is_done));
+                    }
+                    None => self.statistics.leave_out(LEFT_OUT),
+                }
+                return Ok(());
+            }
+            Transition::CounterFree { counter, is_done } => {
+                let here = self.counter(counter)?;
+                if is_done {
+                    self.counters.remove(&counter);
+                }
+                here.map(|here| (Command::Free(here), Traced::Done(is_done)))
+            }
+            Transition::CancelTriggered { counter, is_done } => {
+                self.counter(counter)?.map(|here| (Command::Cancel(here), Traced::Done(is_done)))
+            }
+            Transition::CountSet { counter, success, failure } => {
+                self.counter(counter)?.map(|counter| (Command::Set { counter, success, failure }, Traced::Nothing))
+            }
+            Transition::Count { counter, success, failure, .. } => self
+                .counter(counter)?
+                .map(|counter| (Command::Increment { counter, success, failure }, Traced::Done(true))),
+            _ => return Ok(()),
+        };
+        match command {
+            Some((command, traced)) => self.offer(number, command, traced),
+            None => {
+                self.statistics.leave_out(LEFT_OUT);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        self.run()
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Replays a trace of a NIC ([`selvedge_trace`]): each unit of the RTL gets its share of the transitions, in lockstep with `nic`.
+//!
+//! A [`Driver`] makes commands of one unit out of transitions and runs them through the unit's lockstep. The replay is a loop over
+//! drivers, so a unit is added by one more. The tables have the sizes of the RTL, not those of the recorded NIC.
+//!
+//! 1. RTL and `nic` are compared at each command, as in the tests. The first difference ends the replay, with both states.
+//! 2. The results are also compared with those in the trace, as long as no command was left out that would have changed the unit.
+//! 3. References of the trace are mapped to those that the same command gave here. A command of a record that was left out is left
+//!    out, and counted.
+//! 4. A trace may have any content: what the RTL does not carry out is counted with its reason.
+
+mod counters;
+mod descriptors;
+mod ids;
+mod lists;
+mod statistics;
+
+use std::fmt;
+use std::io::Read;
+
+use selvedge_trace::{Open, Reader, Record, TraceError};
+
+use crate::unit::Missing;
+use selvedge_nic::tap::Transition;
+pub use statistics::{Cycles, Statistics};
+
+/// A unit of the RTL in a replay.
+pub trait Driver {
+    /// Takes a transition of the trace: its number, and what happened.
+    ///
+    /// # Errors
+    /// The first difference.
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String>;
+
+    /// Runs what is still to be run.
+    ///
+    /// # Errors
+    /// As [`Driver::take`].
+    fn finish(&mut self) -> Result<(), String>;
+
+    fn statistics(&self) -> &Statistics;
+}
+
+/// The units that are replayed, and how each is made: with so many cycles between two commands.
+type Make = fn(u64) -> Result<Box<dyn Driver>, Missing>;
+const DRIVERS: &[(&str, Make)] = &[
+    ("lists", |gap| Ok(Box::new(lists::Lists::new(gap)?))),
+    ("counters", |gap| Ok(Box::new(counters::Counters::new(gap)?))),
+    ("descriptors", |gap| Ok(Box::new(descriptors::Descriptors::new(gap)?))),
+];
+
+/// The names of all units that can be replayed.
+pub fn units() -> impl Iterator<Item = &'static str> {
+    DRIVERS.iter().map(|(name, _)| *name)
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The units; empty: all.
+    pub units: Vec<String>,
+    /// Cycles from the end of a command to the next. 0: one command behind the other.
+    pub gap: u64,
+}
+
+/// Why a replay ended.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The file is no trace, or ends early.
+    Trace(TraceError),
+    /// The RTL is not built.
+    Missing(Missing),
+    /// RTL and `nic`, or RTL and trace, differ.
+    Difference { unit: &'static str, text: String },
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::Trace(error) => error.fmt(out),
+            ReplayError::Missing(missing) => missing.fmt(out),
+            ReplayError::Difference { unit, text } => write!(out, "{unit}: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl From<TraceError> for ReplayError {
+    fn from(error: TraceError) -> ReplayError {
+        ReplayError::Trace(error)
+    }
+}
+
+/// What a replay has done.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The NICs of the trace, one behind the other.
+    pub nics: Vec<Open>,
+    pub records: u64,
+    pub units: Vec<Statistics>,
+}
+
+impl Report {
+    pub fn json(&self) -> serde_json::Value {
+        let units: Vec<_> = self.units.iter().map(Statistics::json).collect();
+        let nic = self.nics.first();
+        serde_json::json!({
+            "program": nic.map(|nic| nic.program.clone()),
+            "rank": nic.map(|nic| nic.rank),
+            "ni": nic.map(|nic| nic.ni),
+            "nics": self.nics.len(),
+            "records": self.records,
+            "units": units,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(nic) = self.nics.first() {
+            let several =
+                if self.nics.len() > 1 { format!(", opened {} times", self.nics.len()) } else { String::new() };
+            writeln!(out, "{}, rank {}, NIC {}{several}: {} records", nic.program, nic.rank, nic.ni, self.records)?;
+        }
+        self.units.iter().try_for_each(|unit| write!(out, "{unit}"))
+    }
+}
+
+/// Replays a trace.
+///
+/// # Errors
+/// The first difference; or the trace is malformed; or a unit is not built.
+///
+/// # Panics
+/// If a unit of the options is none of [`units`].
+pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, ReplayError> {
+    let wanted = |name: &str| options.units.is_empty() || options.units.iter().any(|unit| unit == name);
+    let makes: Vec<_> = DRIVERS.iter().filter(|(name, _)| wanted(name)).collect();
+    assert!(!makes.is_empty(), "{:?} are no units", options.units);
+    let units = makes.iter().map(|(name, _)| Statistics::of(name)).collect();
+    let mut report = Report { units, ..Report::default() };
+    let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
+    for record in trace {
+        let number = report.records;
+        report.records += 1;
+        match record? {
+            Record::Open(open) => {
+                finish(&mut drivers, &mut report)?;
+                let made: Result<Vec<_>, Missing> = makes.iter().map(|(_, make)| make(options.gap)).collect();
+                drivers = made.map_err(ReplayError::Missing)?;
+                report.nics.push(open);
+            }
+            Record::Transition(transition) => {
+                for driver in &mut drivers {
+                    let unit = driver.statistics().unit;
+                    let differs = |text| ReplayError::Difference { unit, text };
+                    driver.take(number, &transition).map_err(differs)?;
+                }
+            }
+        }
+    }
+    finish(&mut drivers, &mut report)?;
+    Ok(report)
+}
+
+/// Ends a NIC.
+fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(), ReplayError> {
+    for (driver, sum) in drivers.iter_mut().zip(&mut report.units) {
+        driver.finish().map_err(|text| ReplayError::Difference { unit: sum.unit, text })?;
+        sum.merge(driver.statistics());
+    }
+    drivers.clear();
+    Ok(())
+}
+
+/// Compares a result with the trace's.
+fn as_in_trace<T: PartialEq + fmt::Debug>(
+    statistics: &mut Statistics,
+    number: u64,
+    what: &str,
+    here: T,
+    trace: T,
+) -> Result<(), String> {
+    if here == trace {
+        statistics.same_as_trace += 1;
+        return Ok(());
+    }
+    match statistics.differs_from {
+        None => Err(format!("record {number}, {what}: {here:x?} here, {trace:x?} in the trace")),
+        Some(_) => Ok(()),
+    }
+}
