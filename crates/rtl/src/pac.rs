@@ -38,7 +38,7 @@ const FIRED_GET: u32 = 5;
 /// The tag's high bits name the source.
 const SOURCE_AT: u32 = 29;
 /// Cycles without anything that leaves after which the engine is taken to be still.
-const STILL: u64 = 400;
+const STILL: u64 = 4096;
 
 /// What goes into the engine.
 #[derive(Clone, Debug)]

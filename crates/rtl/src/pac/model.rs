@@ -91,7 +91,10 @@ pub struct Model {
     pub made: Made,
 }
 
-/// What the commands so far have made.
+/// No operation: what an arm that was refused has made.
+pub const NOT_ARMED: (u32, u32) = (0xffff, 0);
+
+/// What the commands so far have made: NONE, or [`NOT_ARMED`], where one was refused.
 #[derive(Clone, Debug, Default)]
 pub struct Made {
     pub entries: Vec<u32>,
@@ -101,6 +104,8 @@ pub struct Made {
     pub tokens: Vec<u64>,
     /// Commands that wait for their response, with their tokens.
     pub waiting: Vec<(Command, u64)>,
+    /// The results of messages.
+    pub deliveries: Vec<Delivery>,
 }
 
 impl Model {
@@ -127,10 +132,11 @@ impl Model {
             (Buffer::Command, Some(host)) => {
                 let answer = self.run(host)?;
                 match host {
-                    Host::Append { .. } => self.made.entries.extend(answer.reference),
-                    Host::Bind(_) => self.made.descriptors.extend(answer.reference),
-                    Host::CounterAlloc => self.made.counters.extend(answer.reference),
-                    _ => self.made.armed.extend(answer.armed),
+                    Host::Append { .. } => self.made.entries.push(answer.reference.unwrap_or(NONE)),
+                    Host::Bind(_) => self.made.descriptors.push(answer.reference.unwrap_or(NONE)),
+                    Host::CounterAlloc => self.made.counters.push(answer.reference.unwrap_or(NONE)),
+                    Host::Arm { .. } => self.made.armed.push(answer.armed.unwrap_or(NOT_ARMED)),
+                    _ => {}
                 }
                 self.left.answers.push_back(answer);
             }
@@ -377,6 +383,7 @@ impl Model {
         let Verdict::Done(delivery) = self.home.nic().deliver(&mut bus, &Request::from(packet)) else {
             return Err("a message is neither done nor refused".into());
         };
+        self.made.deliveries.push(delivery);
         self.left.receives[0].extend(bus.put);
         if packet.token != 0 {
             let is_get = packet.kind == kind::GET;

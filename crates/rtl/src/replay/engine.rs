@@ -21,13 +21,14 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, RESPONSE};
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::resources::DescriptorView;
-use selvedge_nic::portals::{EntrySpec, Posted, Put, ack, fail, list, options};
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
 
-use super::Driver;
 use super::ids::Ids;
 use super::statistics::Statistics;
+use super::{Driver, as_in_trace};
+use crate::pac::model::NOT_ARMED;
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
 use crate::pac::{Input, Lockstep, Ready};
 use crate::unit::Missing;
@@ -61,6 +62,10 @@ enum Made {
     Descriptor(u32),
     Counter(u32),
     Armed((u32, u32)),
+    /// Of a message: its result.
+    Delivery(Delivery),
+    /// Of a receive that was taken: the bytes, where they are known.
+    Taken(Option<u64>),
     Nothing,
 }
 
@@ -70,7 +75,7 @@ pub struct Engine {
     statistics: Statistics,
     ids: Ids,
     batch: Vec<Input>,
-    kinds: Vec<(&'static str, Made)>,
+    kinds: Vec<(u64, &'static str, Made)>,
     configured: Option<(u32, u32)>,
     entries: BTreeMap<u32, u32>,
     counters: BTreeMap<u32, u32>,
@@ -81,6 +86,8 @@ pub struct Engine {
     taken: BTreeSet<u32>,
     next_token: u64,
     until: u32,
+    /// The record that is taken.
+    number: u64,
 }
 
 impl Engine {
@@ -103,6 +110,7 @@ impl Engine {
             taken: BTreeSet::new(),
             next_token: 0,
             until: 0,
+            number: 0,
         })
     }
 
@@ -112,17 +120,17 @@ impl Engine {
         Ok(())
     }
 
-    fn offer(&mut self, kind: &'static str, input: Input, made: Made) -> Result<(), String> {
+    fn offer(&mut self, number: u64, kind: &'static str, input: Input, made: Made) -> Result<(), String> {
         if self.batch.first().is_some_and(|first| first.buffer != input.buffer) {
             self.run()?;
         }
         self.batch.push(input);
-        self.kinds.push((kind, made));
+        self.kinds.push((number, kind, made));
         if self.gap > 0 || self.batch.len() >= BATCH { self.run() } else { Ok(()) }
     }
 
     fn command(&mut self, kind: &'static str, host: Host, made: Made) -> Result<(), String> {
-        self.offer(kind, host.into(), made)
+        self.offer(self.number, kind, host.into(), made)
     }
 
     /// Runs the batch until all of it is done, and takes what it has made.
@@ -135,14 +143,22 @@ impl Engine {
         let before = self.both.timings().len();
         let made = {
             let made = &self.both.model.made;
-            (made.entries.len(), made.descriptors.len(), made.counters.len(), made.armed.len())
+            (made.entries.len(), made.descriptors.len(), made.counters.len(), made.armed.len(), made.deliveries.len())
         };
         let accepted = self.both.run(&inputs, self.gap)?;
         if accepted < inputs.len() {
-            return Err(format!("the engine takes {accepted} of {} commands and stands still: {:?}", inputs.len(), kinds[accepted].0));
+            return Err(format!(
+                "the engine takes {accepted} of {} commands and stands still: {:?}",
+                inputs.len(),
+                kinds[accepted].1
+            ));
         }
         let of_buffer = |both: &Lockstep| {
-            both.timings()[before..].iter().filter(|timing| timing.buffer == Some(inputs[0].buffer)).copied().collect::<Vec<_>>()
+            both.timings()[before..]
+                .iter()
+                .filter(|timing| timing.buffer == Some(inputs[0].buffer))
+                .copied()
+                .collect::<Vec<_>>()
         };
         let mut timings = of_buffer(&self.both);
         for _ in 0..1000 {
@@ -156,24 +172,46 @@ impl Engine {
             return Err(format!("{} of {} commands are never done", inputs.len() - timings.len(), inputs.len()));
         }
         let references = &self.both.model.made;
-        let (mut entries, mut descriptors) = (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
+        let (mut entries, mut descriptors) =
+            (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
         let (mut counters, mut armed) = (references.counters[made.2..].iter(), references.armed[made.3..].iter());
-        for ((kind, made), timing) in kinds.into_iter().zip(timings) {
+        let deliveries = references.deliveries[made.4..].to_vec();
+        let mut deliveries = deliveries.into_iter();
+        let (mut results, mut refused) = (Vec::new(), Vec::new());
+        for ((number, kind, made), timing) in kinds.into_iter().zip(timings) {
             self.statistics.commands.entry(kind).or_default().add(timing.retired - timing.accepted);
             let began = timing.accepted.max(self.until);
             self.statistics.cycles += u64::from(timing.retired.saturating_sub(began));
             self.until = self.until.max(timing.retired);
             match made {
-                Made::Entry(traced) => drop(entries.next().map(|&here| self.entries.insert(traced, here))),
-                Made::Descriptor(traced) => {
-                    if let (Some(&here), Some(known)) = (descriptors.next(), self.descriptors.get_mut(&traced)) {
-                        known.0 = here;
-                    }
+                Made::Entry(traced) => match entries.next() {
+                    Some(&here) if here != NONE => drop(self.entries.insert(traced, here)),
+                    _ => refused.push((number, "entries beyond 256")),
+                },
+                Made::Descriptor(traced) => match (descriptors.next(), self.descriptors.get_mut(&traced)) {
+                    (Some(&here), Some(known)) if here != NONE => known.0 = here,
+                    _ => refused.push((number, "descriptors beyond 256")),
+                },
+                Made::Counter(traced) => match counters.next() {
+                    Some(&here) if here != NONE => drop(self.counters.insert(traced, here)),
+                    _ => refused.push((number, "counters beyond 512")),
+                },
+                Made::Armed(traced) => match armed.next() {
+                    Some(&here) if here != NOT_ARMED => drop(self.armed.insert(traced, here)),
+                    _ => refused.push((number, "triggered operations beyond 128")),
+                },
+                Made::Delivery(traced) => {
+                    results.extend(deliveries.next().map(|here| (number, kind, here, Ok(traced))))
                 }
-                Made::Counter(traced) => drop(counters.next().map(|&here| self.counters.insert(traced, here))),
-                Made::Armed(traced) => drop(armed.next().map(|&here| self.armed.insert(traced, here))),
+                Made::Taken(bytes) => results.extend(deliveries.next().map(|here| (number, kind, here, Err(bytes)))),
                 Made::Nothing => {}
             }
+        }
+        for (number, reason) in refused {
+            self.leave_out(number, reason)?;
+        }
+        for (number, kind, here, traced) in results {
+            self.compare(number, kind, &here, traced)?;
         }
         // The program takes its events.
         let queues: Vec<u32> = self.queues.values().copied().collect();
@@ -181,6 +219,30 @@ impl Engine {
             while let Taken::Event(..) = self.both.model.home.nic().signals.take_event(queue) {}
         }
         Ok(())
+    }
+
+    /// Compares the result of a message with the trace's.
+    fn compare(
+        &mut self,
+        number: u64,
+        kind: &str,
+        here: &Delivery,
+        traced: Result<Delivery, Option<u64>>,
+    ) -> Result<(), String> {
+        match traced {
+            Ok(traced) if here.fail == fail::DROPPED && traced.fail == fail::OK && traced.list == list::OVERFLOW => {
+                self.leave_out(number, "unexpected messages beyond 256")
+            }
+            Ok(traced) if traced.fail == fail::PT_DISABLED && here.fail != fail::PT_DISABLED => {
+                self.leave_out(number, "messages that flow control refuses")
+            }
+            Ok(traced) => as_in_trace(&mut self.statistics, number, kind, *here, traced),
+            Err(Some(bytes)) => {
+                let here = (here.fail, here.list, here.mlength);
+                as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
+            }
+            Err(None) => Ok(()),
+        }
     }
 
     /// The counter here; NONE stays NONE.
@@ -205,7 +267,13 @@ impl Engine {
         Ok(Some(EntrySpec { source, source_ignore, counter, length: spec.length.min(most), ..*spec }))
     }
 
-    fn append(&mut self, number: u64, (portal, which): (u32, u8), spec: &EntrySpec, entry: Option<u32>) -> Result<(), String> {
+    fn append(
+        &mut self,
+        number: u64,
+        (portal, which): (u32, u8),
+        spec: &EntrySpec,
+        entry: Option<u32>,
+    ) -> Result<(), String> {
         let Some(spec) = self.spec(spec)? else { return self.leave_out(number, "process ids too wide") };
         if spec.options & options::IOVEC != 0 || spec.min_free >> 32 != 0 || spec.options & !options::ME_MASK != 0 {
             return self.leave_out(number, "entries with I/O vectors, or values too wide");
@@ -216,7 +284,7 @@ impl Engine {
         if entry.is_none() { self.run() } else { Ok(()) }
     }
 
-    fn message(&mut self, number: u64, request: &Request) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, result: Made) -> Result<(), String> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             return self.leave_out(number, "process ids too wide");
         };
@@ -240,7 +308,7 @@ impl Engine {
         };
         // An epoch is of flow control.
         let operand = [packet.operand[0], 0, 0, 0];
-        self.offer(kind, Input::packet(buffer, Packet { operand, ..packet }.encode(false)), Made::Nothing)
+        self.offer(number, kind, Input::packet(buffer, Packet { operand, ..packet }.encode(false)), result)
     }
 
     fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
@@ -346,7 +414,15 @@ impl Engine {
     fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, String> {
         let counter = self.counter(side.counter)?;
         let queue = self.queue(side.queue);
-        let view = DescriptorView { start: side.start, length, options: side.options, queue, counter, iov: NONE, iov_count: 0 };
+        let view = DescriptorView {
+            start: side.start,
+            length,
+            options: side.options,
+            queue,
+            counter,
+            iov: NONE,
+            iov_count: 0,
+        };
         let before = self.both.model.made.descriptors.len();
         self.command("bind", Host::Bind(view), Made::Nothing)?;
         self.run()?;
@@ -354,10 +430,17 @@ impl Engine {
     }
 
     /// The response to a command that waits.
-    fn respond(&mut self, number: u64, command: &Command, delivery: &selvedge_nic::portals::Delivery) -> Result<(), String> {
+    fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), String> {
         self.run()?;
         let key = |one: &Command| {
-            (one.request.kind, one.request.portal, one.request.match_bits, one.request.remote_offset, one.request.length, one.user_ptr)
+            (
+                one.request.kind,
+                one.request.portal,
+                one.request.match_bits,
+                one.request.remote_offset,
+                one.request.length,
+                one.user_ptr,
+            )
         };
         let waiting = &self.both.model.made.waiting;
         let Some(&(_, token)) = waiting.iter().find(|(other, _)| key(other) == key(command)) else {
@@ -376,7 +459,7 @@ impl Engine {
             remote_offset: delivery.remote_offset,
             ..Packet::from(&command.request)
         };
-        self.offer("response", Input::packet(Buffer::Response, packet.encode(false)), Made::Nothing)
+        self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Made::Nothing)
     }
 
     fn arm(
@@ -417,6 +500,7 @@ impl Engine {
 impl Driver for Engine {
     fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
         const REFUSED: &str = "commands that the recorded NIC refused";
+        self.number = number;
         match *transition {
             Transition::QueueAlloc { capacity, queue: Some(queue) } => {
                 self.run()?;
@@ -459,7 +543,9 @@ impl Driver for Engine {
                 }
                 self.portal(portal, 0)
             }
-            Transition::Append { portal, list, spec, entry: Some(entry) } => self.append(number, (portal, list), &spec, Some(entry)),
+            Transition::Append { portal, list, spec, entry: Some(entry) } => {
+                self.append(number, (portal, list), &spec, Some(entry))
+            }
             Transition::PostReceive { portal, spec, posted: Some(posted) } => {
                 let entry = match posted {
                     Posted::Linked(entry) => Some(entry),
@@ -486,9 +572,9 @@ impl Driver for Engine {
             },
             Transition::Deliver { request, delivery } => match delivery.fail {
                 fail::SEGV => self.leave_out(number, "messages to unmapped memory"),
-                _ => self.message(number, &request),
+                _ => self.message(number, &request, Made::Delivery(delivery)),
             },
-            Transition::TakeReceive { put, .. } => {
+            Transition::TakeReceive { put, receive } => {
                 let Put { portal, uid, initiator, match_bits, remote_offset, header_data, length } = put;
                 let request = Request {
                     kind: kind::PUT,
@@ -501,7 +587,8 @@ impl Driver for Engine {
                     length,
                     ..Request::default()
                 };
-                self.message(number, &request)
+                let bytes = (remote_offset == 0).then_some(length.min(receive.length));
+                self.message(number, &request, Made::Taken(bytes))
             }
             Transition::ClaimUnexpected { header, portal, source, match_bits } => match self.taken.insert(header) {
                 true => self.take_unexpected(number, portal, Some((source, match_bits))),
@@ -561,7 +648,9 @@ impl Driver for Engine {
             }
             Transition::Issue { ref command } => self.start(number, command, None),
             Transition::Response { ref command, ref delivery } => self.respond(number, command, delivery),
-            Transition::Send { fail, .. } if fail != fail::OK => self.leave_out(number, "commands whose payload was not read"),
+            Transition::Send { fail, .. } if fail != fail::OK => {
+                self.leave_out(number, "commands whose payload was not read")
+            }
             Transition::Reserve { .. } => self.leave_out(number, "triggered appends"),
             Transition::Send { .. } | Transition::Fire { .. } | Transition::Finish { .. } => Ok(()),
             _ => {

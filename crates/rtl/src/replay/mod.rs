@@ -12,6 +12,7 @@
 
 mod counters;
 mod descriptors;
+mod engine;
 mod ids;
 mod lists;
 mod statistics;
@@ -48,6 +49,7 @@ const DRIVERS: &[(&str, Make)] = &[
     ("lists", |gap| Ok(Box::new(lists::Lists::new(gap)?))),
     ("counters", |gap| Ok(Box::new(counters::Counters::new(gap)?))),
     ("descriptors", |gap| Ok(Box::new(descriptors::Descriptors::new(gap)?))),
+    ("engine", |gap| Ok(Box::new(engine::Engine::new(gap)?))),
 ];
 
 /// The names of all units that can be replayed.

@@ -60,9 +60,8 @@ impl Engine {
         let lengths = [64, 7];
         let queues = lengths.map(|length| both.model.home.nic().queue_alloc(length).expect("there is room"));
         let rings: Vec<u32> = both.model.home.queue_books.iter().map(|book| book.ring).collect();
-        let made = |number: usize| {
-            Host::Queue { reference: queues[number], ring: rings[number], length: lengths[number] }
-        };
+        let made =
+            |number: usize| Host::Queue { reference: queues[number], ring: rings[number], length: lengths[number] };
         let queue = queues[0];
         let mut engine = Engine { both, queue };
         engine.host(&[
@@ -360,8 +359,19 @@ fn cycles_of_commands_alone() {
     let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
     engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
     let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
-    let view = DescriptorView { start: 0x4000, length: 64, options: 0, queue: engine.queue, counter: one, iov: NONE, iov_count: 0 };
-    engine.host(&[Host::Bind(view), append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_CT_COMM, one) })]);
+    let view = DescriptorView {
+        start: 0x4000,
+        length: 64,
+        options: 0,
+        queue: engine.queue,
+        counter: one,
+        iov: NONE,
+        iov_count: 0,
+    };
+    engine.host(&[
+        Host::Bind(view),
+        append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_CT_COMM, one) }),
+    ]);
     let descriptor = engine.last(|made| made.descriptors.last());
     let operation = Operation { descriptor, length: 16, ..Operation::default() };
     let once = append(list::PRIORITY, EntrySpec { match_bits: 6, ..entry(options::USE_ONCE, NONE) });
@@ -387,7 +397,12 @@ fn cycles_of_commands_alone() {
 #[test]
 fn a_stream_of_messages() {
     let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
-    let entry = |tag: u64| append(list::PRIORITY, EntrySpec { match_bits: tag, ..entry(options::USE_ONCE | options::EVENT_LINK_DISABLE, NONE) });
+    let entry = |tag: u64| {
+        append(
+            list::PRIORITY,
+            EntrySpec { match_bits: tag, ..entry(options::USE_ONCE | options::EVENT_LINK_DISABLE, NONE) },
+        )
+    };
     engine.host(&(0..100).map(entry).collect::<Vec<_>>());
     let before = engine.both.timings().len();
     engine.all(&(0..100).map(|tag| put(Packet { match_bits: tag, ..MESSAGE })).collect::<Vec<_>>());
@@ -430,14 +445,28 @@ mod histories {
     fn spec() -> impl Strategy<Value = EntrySpec> {
         use options::*;
         let bits = vec![
-            EVENT_LINK_DISABLE, EVENT_COMM_DISABLE, EVENT_SUCCESS_DISABLE, EVENT_OVER_DISABLE, EVENT_UNLINK_DISABLE,
-            UNEXPECTED_HDR_DISABLE, ACK_DISABLE, NO_TRUNCATE, EVENT_CT_COMM, EVENT_CT_OVERFLOW, EVENT_CT_BYTES,
+            EVENT_LINK_DISABLE,
+            EVENT_COMM_DISABLE,
+            EVENT_SUCCESS_DISABLE,
+            EVENT_OVER_DISABLE,
+            EVENT_UNLINK_DISABLE,
+            UNEXPECTED_HDR_DISABLE,
+            ACK_DISABLE,
+            NO_TRUNCATE,
+            EVENT_CT_COMM,
+            EVENT_CT_OVERFLOW,
+            EVENT_CT_BYTES,
         ];
         let life = select(vec![USE_ONCE, USE_ONCE, 0, MANAGE_LOCAL, MANAGE_LOCAL | LOCAL_INC_UH_RLENGTH]);
         let allowed = select(vec![OP_PUT | OP_GET, OP_PUT | OP_GET, OP_PUT | OP_GET, OP_PUT, OP_GET]);
         (
             (proptest::collection::vec(select(bits), 0..4), life, allowed),
-            (select(vec![0u64, 1, 2]), select(vec![0u64, 0, 0, 1, u64::MAX]), select(vec![1u64, 2]), select(vec![0, 0, u64::MAX])),
+            (
+                select(vec![0u64, 1, 2]),
+                select(vec![0u64, 0, 0, 1, u64::MAX]),
+                select(vec![1u64, 2]),
+                select(vec![0, 0, u64::MAX]),
+            ),
             (0..6u64, select(vec![0u64, 8, 16, 40]), 0..3u64, 0..100u64, select(vec![u32::MAX, u32::MAX, u32::MAX, 0])),
         )
             .prop_map(|((bits, life, allowed), keys, (at, length, min_free, user_ptr, uid))| EntrySpec {
@@ -496,8 +525,14 @@ mod histories {
         use options::*;
         let what = select(vec![list::PRIORITY, list::PRIORITY, list::OVERFLOW]);
         let of_descriptor = vec![
-            MD_EVENT_CT_SEND, MD_EVENT_CT_REPLY, MD_EVENT_CT_ACK, MD_EVENT_SUCCESS_DISABLE, MD_EVENT_SEND_DISABLE,
-            MD_UNRELIABLE, MD_EVENT_CT_BYTES, MD_FAILURES_UNCOUNTED,
+            MD_EVENT_CT_SEND,
+            MD_EVENT_CT_REPLY,
+            MD_EVENT_CT_ACK,
+            MD_EVENT_SUCCESS_DISABLE,
+            MD_EVENT_SEND_DISABLE,
+            MD_UNRELIABLE,
+            MD_EVENT_CT_BYTES,
+            MD_FAILURES_UNCOUNTED,
         ];
         let binds = (proptest::collection::vec(select(of_descriptor), 0..5), any::<bool>(), 0..6usize);
         prop_oneof![
@@ -542,7 +577,9 @@ mod histories {
                 *next_token += 1;
                 get(Packet { token: *next_token, ..packet })
             }
-            Op::Respond { token, packet } => response(Packet { token: of(&made.tokens, token).unwrap_or(1 << 40), ..packet }),
+            Op::Respond { token, packet } => {
+                response(Packet { token: of(&made.tokens, token).unwrap_or(1 << 40), ..packet })
+            }
             Op::Append { portal, which, spec, counter: back } => {
                 Host::Append { portal, which, spec: EntrySpec { counter: counter(back), ..spec } }.into()
             }
@@ -553,12 +590,15 @@ mod histories {
             Op::Bind { options, queued, counter: back } => {
                 let queue = if queued { engine.queue } else { NONE };
                 let (start, length, iov, iov_count) = (0x4_0000, 64, NONE, 0);
-                Host::Bind(DescriptorView { start, length, options, queue, counter: counter(back), iov, iov_count }).into()
+                Host::Bind(DescriptorView { start, length, options, queue, counter: counter(back), iov, iov_count })
+                    .into()
             }
             Op::Unbind(back) => Host::Unbind(descriptor(back)).into(),
             Op::CounterAlloc => Host::CounterAlloc.into(),
             Op::CounterFree(back) => Host::CounterFree(counter(back)).into(),
-            Op::CounterSet(back, success, failure) => Host::CounterSet { counter: counter(back), success, failure }.into(),
+            Op::CounterSet(back, success, failure) => {
+                Host::CounterSet { counter: counter(back), success, failure }.into()
+            }
             Op::CounterIncrement(back, success, failure) => {
                 Host::CounterIncrement { counter: counter(back), success, failure }.into()
             }
