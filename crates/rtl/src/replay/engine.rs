@@ -233,6 +233,9 @@ impl Engine {
             Ok(traced) if here.fail == fail::DROPPED && traced.fail == fail::OK && traced.list == list::OVERFLOW => {
                 self.leave_out(number, "unexpected messages beyond 256")
             }
+            Ok(traced) if traced.fail == fail::DROPPED && here.fail == fail::OK && here.list == list::OVERFLOW => {
+                self.leave_out(number, "messages that the recorded NIC had no room for")
+            }
             Ok(traced) if traced.fail == fail::PT_DISABLED && here.fail != fail::PT_DISABLED => {
                 self.leave_out(number, "messages that flow control refuses")
             }
