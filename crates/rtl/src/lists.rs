@@ -5,7 +5,7 @@
 //!
 //! 1. what the RTL answered: status, entry, header, offset and length, as the events and the result that `nic` gives;
 //! 2. the records, field by field: those that the RTL wrote, or all;
-//! 3. when nothing is under way ([`Lockstep::check_idle`]): free lists in their order, and that each record is on one chain, in
+//! 3. when nothing is under way ([`Records::check_idle`]): free lists in their order, and that each record is on one chain, in
 //!    order.
 //!
 //! Not compared: links and buckets, which are derived and of another hash. A record that a younger command has already written (an
