@@ -166,6 +166,8 @@ mod tests {
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
             ("SELVEDGE_LOG", "warn,selvedge_shm=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),
+            ("SELVEDGE_RECORD", "/", "/nowhere at all"),
+            ("SELVEDGE_RECORD_RANK", "3", "many"),
             ("SELVEDGE_JOB", "solo", "../x"),
             ("SELVEDGE_RANK", "7", "-1"),
             ("SELVEDGE_SIZE", "8", "many"),
