@@ -31,6 +31,7 @@
 //!
 //! Decoding any 128 bytes gives a packet whose fields are in range, or an error. It never panics.
 
+use crate::portals::delivery::Delivery;
 use crate::tables::{Request, kind};
 
 /// Version of the format.
@@ -181,6 +182,32 @@ impl Packet {
             payload_bytes: word(104),
             sender: half(120),
         })
+    }
+}
+
+impl Packet {
+    /// The response to this request. The payload of a reply is still to be set.
+    pub fn response(&self, delivery: &Delivery) -> Packet {
+        Packet {
+            kind: RESPONSE,
+            fail: delivery.fail,
+            ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
+            length: delivery.mlength,
+            remote_offset: delivery.remote_offset,
+            place: Place::Inline,
+            ..*self
+        }
+    }
+
+    /// The result that a response carries, for a command that asked for so many bytes.
+    pub fn delivery(&self, asked: u64) -> Delivery {
+        Delivery {
+            fail: self.fail,
+            mlength: self.length.min(asked),
+            remote_offset: self.remote_offset,
+            ack_disabled: self.ack & 1 == 0,
+            list: self.ack >> 1,
+        }
     }
 }
 

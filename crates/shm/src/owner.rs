@@ -16,7 +16,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
+use selvedge_nic::packet::{Packet, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{NoMemory, Register};
@@ -207,13 +207,7 @@ impl Interface {
         bytes: *const u8,
         held: u64,
     ) {
-        let mut delivery = Delivery {
-            fail: packet.fail,
-            mlength: packet.length.min(command.length),
-            remote_offset: packet.remote_offset,
-            ack_disabled: packet.ack & 1 == 0,
-            list: packet.ack >> 1,
-        };
+        let mut delivery = packet.delivery(command.length);
         let carries = command.has_reply() && delivery.fail == fail::OK;
         if carries {
             let length = delivery.mlength.min(held);
@@ -228,15 +222,7 @@ impl Interface {
     /// Sends the response to a request that arrived as a packet.
     fn answer(&self, request: &Packet, delivery: &Delivery, mut reply: Vec<u8>) {
         reply.truncate(delivery.mlength as usize);
-        let packet = Packet {
-            kind: RESPONSE,
-            fail: delivery.fail,
-            ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
-            length: delivery.mlength,
-            remote_offset: delivery.remote_offset,
-            place: Position::Inline,
-            ..*request
-        };
+        let packet = request.response(delivery);
         let Some(origin) = self.way_to(request.origin) else { return };
         match self.post(origin, &packet, &mut reply) {
             Ok(()) | Err(PostError::Gone) => {}

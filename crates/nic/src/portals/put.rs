@@ -80,6 +80,23 @@ impl From<&Request> for Put {
     }
 }
 
+impl From<&Put> for Request {
+    fn from(put: &Put) -> Request {
+        let Put { portal, uid, initiator, match_bits, remote_offset, header_data, length } = *put;
+        Request {
+            kind: kind::PUT,
+            portal,
+            uid,
+            initiator,
+            match_bits,
+            remote_offset,
+            header_data,
+            length,
+            ..Request::default()
+        }
+    }
+}
+
 impl From<&Put> for Key {
     #[inline(always)]
     fn from(put: &Put) -> Key {

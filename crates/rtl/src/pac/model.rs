@@ -364,13 +364,7 @@ impl Model {
     fn respond(&mut self, packet: &Packet, number: u32) {
         let Some(command) = self.home.nic().take_pending(packet.token) else { return };
         self.made.waiting.retain(|&(_, token)| token != packet.token);
-        let delivery = Delivery {
-            fail: packet.fail,
-            mlength: packet.length.min(command.length),
-            remote_offset: packet.remote_offset,
-            ack_disabled: packet.ack & 1 == 0,
-            list: packet.ack >> 1,
-        };
+        let delivery = packet.delivery(command.length);
         if command.has_reply() && delivery.fail == fail::OK && delivery.mlength != 0 {
             let receive = Receive { number, start: command.sink.start, length: delivery.mlength as u32 };
             self.left.receives[1].push_back(receive);
@@ -388,17 +382,7 @@ impl Model {
         if packet.token != 0 {
             let is_get = packet.kind == kind::GET;
             let bytes = if is_get { delivery.mlength } else { 0 };
-            let response = Packet {
-                kind: RESPONSE,
-                fail: delivery.fail,
-                ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
-                length: delivery.mlength,
-                remote_offset: delivery.remote_offset,
-                payload_bytes: bytes,
-                place: Place::Inline,
-                sender: 0,
-                ..*packet
-            };
+            let response = Packet { payload_bytes: bytes, sender: 0, ..packet.response(&delivery) };
             let send = Send { header: response.encode(false), length: bytes as u32, start: bus.get };
             self.left.sends[2].push_back(send);
         }
