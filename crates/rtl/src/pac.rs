@@ -28,6 +28,24 @@ use words::{
     Buffer, Host, Message, Status, answer, command, event_line, outside_in, outside_out, pack, receive, send, trace,
 };
 
+/// The tables of the unit `pac` of rtl/units.toml, and its buckets. The heap is the host's.
+pub const LIMITS: Limits = Limits {
+    entries: 256,
+    headers: 256,
+    descriptors: 256,
+    counters: 512,
+    triggered: 128,
+    portals: 64,
+    queues: 32,
+    pending: 64,
+    list: 256,
+    short_list: 2,
+    heap_blocks: 1024,
+    heap_blocks_max: 1024,
+    ..Limits::NONE
+};
+pub const BUCKETS: usize = 512;
+
 /// Write ports of the trace; the banks of counters are behind those of lists.
 const WRITES: usize = 15;
 const COUNTER_BANKS: usize = 8;
@@ -92,11 +110,13 @@ pub struct Lockstep {
     asked: BTreeSet<u32>,
     counted: BTreeMap<u32, Vec<Write>>,
     changed: Vec<Write>,
+    /// Operations that have left their port, and that `nic` has not fired yet.
     left: Vec<u32>,
-    /// The first cycle in which a thing stands at its port, so that one that waits is taken once.
+    /// What has left the RTL and is not compared yet.
     seen: model::Left,
     timings: Vec<Timing>,
     recent: VecDeque<String>,
+    /// Commands that `nic` has carried out.
     compared: u64,
 }
 
@@ -337,7 +357,7 @@ impl Lockstep {
         }
     }
 
-    /// Keeps what has left at the ports.
+    /// Stores the transfers and event lines that left the RTL in the last run. Returns whether there were any.
     fn take_ports(&mut self) -> bool {
         use outside_out as out;
         let mut moved = false;
@@ -381,7 +401,7 @@ impl Lockstep {
         moved
     }
 
-    /// Compares what has left at each port on both sides; at the end, all of it.
+    /// Compares the output of each port on both sides. `at_end`: one side must not have more than the other.
     fn compare_ports(&mut self, at_end: bool) -> Result<(), String> {
         let (rtl, nic) = (&mut self.seen, &mut self.model.left);
         let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);

@@ -18,53 +18,38 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::packet::{Packet, RESPONSE};
+use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::resources::DescriptorView;
-use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, ack, fail, list, options};
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
 
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace};
-use crate::pac::model::NOT_ARMED;
+use super::{Driver, as_in_trace, taking};
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
+use crate::pac::{self, model::NOT_ARMED};
 use crate::pac::{Input, Lockstep, Ready};
 use crate::unit::Missing;
 
-/// `pac` of rtl/units.toml. Event queues lie in host memory, which is as large as programs want it.
-const LIMITS: Limits = Limits {
-    entries: 256,
-    headers: 256,
-    descriptors: 256,
-    counters: 512,
-    triggered: 128,
-    portals: 64,
-    queues: 32,
-    pending: 64,
-    list: 256,
-    short_list: 2,
-    heap_blocks: 1 << 17,
-    heap_blocks_max: 1 << 17,
-    ..Limits::NONE
-};
-const BUCKETS: usize = 512;
+/// Event queues lie in host memory, which is as large as programs want it.
+const LIMITS: Limits = Limits { heap_blocks: 1 << 17, heap_blocks_max: 1 << 17, ..pac::LIMITS };
 /// Commands that go into one buffer before their results are looked at.
 const BATCH: usize = 64;
 /// Cycles of a run without anything that waits.
 const STEP: u64 = 64;
 
-/// What the trace says that a command has made.
+/// What a command makes, or a message gives, with what the trace says of it.
 #[derive(Clone, Copy)]
 enum Made {
-    Entry(u32),
-    Descriptor(u32),
+    /// A reference. None: the trace has none, as no later command names it.
+    Entry(Option<u32>),
+    Descriptor(Option<u32>),
     Counter(u32),
     Armed((u32, u32)),
-    /// Of a message: its result.
     Delivery(Delivery),
-    /// Of a receive that was taken: the bytes, where they are known.
+    /// A receive that was taken, with its bytes, where they are known.
     Taken(Option<u64>),
     Nothing,
 }
@@ -92,7 +77,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(gap: u64) -> Result<Engine, Missing> {
-        let mut both = Lockstep::new("pac", &LIMITS, BUCKETS)?;
+        let mut both = Lockstep::new("pac", &LIMITS, pac::BUCKETS)?;
         both.set_ready(Ready::ALL);
         Ok(Engine {
             both,
@@ -175,40 +160,48 @@ impl Engine {
         let (mut entries, mut descriptors) =
             (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
         let (mut counters, mut armed) = (references.counters[made.2..].iter(), references.armed[made.3..].iter());
-        let deliveries = references.deliveries[made.4..].to_vec();
-        let mut deliveries = deliveries.into_iter();
-        let (mut results, mut refused) = (Vec::new(), Vec::new());
+        let mut deliveries = references.deliveries[made.4..].iter();
+        let mut results = Vec::new();
         for ((number, kind, made), timing) in kinds.into_iter().zip(timings) {
             self.statistics.commands.entry(kind).or_default().add(timing.retired - timing.accepted);
             let began = timing.accepted.max(self.until);
             self.statistics.cycles += u64::from(timing.retired.saturating_sub(began));
             self.until = self.until.max(timing.retired);
-            match made {
-                Made::Entry(traced) => match entries.next() {
-                    Some(&here) if here != NONE => drop(self.entries.insert(traced, here)),
-                    _ => refused.push((number, "entries beyond 256")),
-                },
-                Made::Descriptor(traced) => match (descriptors.next(), self.descriptors.get_mut(&traced)) {
-                    (Some(&here), Some(known)) if here != NONE => known.0 = here,
-                    _ => refused.push((number, "descriptors beyond 256")),
-                },
-                Made::Counter(traced) => match counters.next() {
-                    Some(&here) if here != NONE => drop(self.counters.insert(traced, here)),
-                    _ => refused.push((number, "counters beyond 512")),
-                },
-                Made::Armed(traced) => match armed.next() {
-                    Some(&here) if here != NOT_ARMED => drop(self.armed.insert(traced, here)),
-                    _ => refused.push((number, "triggered operations beyond 128")),
-                },
-                Made::Delivery(traced) => {
-                    results.extend(deliveries.next().map(|here| (number, kind, here, Ok(traced))))
+            let refused = match made {
+                Made::Entry(traced) => {
+                    let here = entries.next().copied().filter(|&here| here != NONE);
+                    self.entries.extend(traced.zip(here));
+                    here.is_none().then_some("entries beyond 256")
                 }
-                Made::Taken(bytes) => results.extend(deliveries.next().map(|here| (number, kind, here, Err(bytes)))),
-                Made::Nothing => {}
+                Made::Descriptor(traced) => {
+                    let here = descriptors.next().copied().filter(|&here| here != NONE);
+                    if let (Some(here), Some(known)) =
+                        (here, traced.and_then(|traced| self.descriptors.get_mut(&traced)))
+                    {
+                        known.0 = here;
+                    }
+                    here.is_none().then_some("descriptors beyond 256")
+                }
+                Made::Counter(traced) => {
+                    let here = counters.next().copied().filter(|&here| here != NONE);
+                    self.counters.extend(here.map(|here| (traced, here)));
+                    here.is_none().then_some("counters beyond 512")
+                }
+                Made::Armed(traced) => {
+                    let here = armed.next().copied().filter(|&here| here != NOT_ARMED);
+                    self.armed.extend(here.map(|here| (traced, here)));
+                    here.is_none().then_some("triggered operations beyond 128")
+                }
+                Made::Delivery(_) | Made::Taken(_) => {
+                    results.extend(deliveries.next().map(|&here| (number, kind, here, made)));
+                    None
+                }
+                Made::Nothing => None,
+            };
+            if let Some(reason) = refused {
+                self.statistics.leave_out(reason);
+                self.statistics.differs_from.get_or_insert(number);
             }
-        }
-        for (number, reason) in refused {
-            self.leave_out(number, reason)?;
         }
         for (number, kind, here, traced) in results {
             self.compare(number, kind, &here, traced)?;
@@ -222,29 +215,24 @@ impl Engine {
     }
 
     /// Compares the result of a message with the trace's.
-    fn compare(
-        &mut self,
-        number: u64,
-        kind: &str,
-        here: &Delivery,
-        traced: Result<Delivery, Option<u64>>,
-    ) -> Result<(), String> {
-        match traced {
-            Ok(traced) if here.fail == fail::DROPPED && traced.fail == fail::OK && traced.list == list::OVERFLOW => {
-                self.leave_out(number, "unexpected messages beyond 256")
-            }
-            Ok(traced) if traced.fail == fail::DROPPED && here.fail == fail::OK && here.list == list::OVERFLOW => {
-                self.leave_out(number, "messages that the recorded NIC had no room for")
-            }
-            Ok(traced) if traced.fail == fail::PT_DISABLED && here.fail != fail::PT_DISABLED => {
-                self.leave_out(number, "messages that flow control refuses")
-            }
-            Ok(traced) => as_in_trace(&mut self.statistics, number, kind, *here, traced),
-            Err(Some(bytes)) => {
+    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Made) -> Result<(), String> {
+        let traced = match traced {
+            Made::Delivery(traced) => traced,
+            Made::Taken(Some(bytes)) => {
                 let here = (here.fail, here.list, here.mlength);
-                as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
+                return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
             }
-            Err(None) => Ok(()),
+            _ => return Ok(()),
+        };
+        let is_unexpected = |one: &Delivery| one.fail == fail::OK && one.list == list::OVERFLOW;
+        if here.fail == fail::DROPPED && is_unexpected(&traced) {
+            self.leave_out(number, "unexpected messages beyond 256")
+        } else if traced.fail == fail::DROPPED && is_unexpected(here) {
+            self.leave_out(number, "messages that the recorded NIC had no room for")
+        } else if traced.fail == fail::PT_DISABLED && here.fail != fail::PT_DISABLED {
+            self.leave_out(number, "messages that flow control refuses")
+        } else {
+            as_in_trace(&mut self.statistics, number, kind, *here, traced)
         }
     }
 
@@ -261,13 +249,8 @@ impl Engine {
     }
 
     fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, String> {
-        let Some((source, source_ignore)) = self.ids.pattern(spec.source, spec.source_ignore) else { return Ok(None) };
-        let most = u64::from(u32::MAX);
-        if spec.length > most {
-            self.statistics.leave_out("bytes of entries above 4 GiB");
-        }
-        let counter = self.counter(spec.counter)?;
-        Ok(Some(EntrySpec { source, source_ignore, counter, length: spec.length.min(most), ..*spec }))
+        let Some(here) = self.ids.spec(spec, &mut self.statistics) else { return Ok(None) };
+        Ok(Some(EntrySpec { counter: self.counter(spec.counter)?, ..here }))
     }
 
     fn append(
@@ -281,10 +264,7 @@ impl Engine {
         if spec.options & options::IOVEC != 0 || spec.min_free >> 32 != 0 || spec.options & !options::ME_MASK != 0 {
             return self.leave_out(number, "entries with I/O vectors, or values too wide");
         }
-        let made = entry.map_or(Made::Nothing, Made::Entry);
-        // Every append gives a reference here; one that the trace has none for is dropped in its turn.
-        self.command("append", Host::Append { portal, which, spec }, made)?;
-        if entry.is_none() { self.run() } else { Ok(()) }
+        self.command("append", Host::Append { portal, which, spec }, Made::Entry(entry))
     }
 
     fn message(&mut self, number: u64, request: &Request, result: Made) -> Result<(), String> {
@@ -315,24 +295,7 @@ impl Engine {
     }
 
     fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
-        let once = if key.is_some() { options::USE_ONCE } else { 0 };
-        let (source, match_bits) = key.unwrap_or_default();
-        let all = if key.is_some() { 0 } else { u64::MAX };
-        let spec = EntrySpec {
-            options: once | options::OP_PUT | options::EVENT_COMM_DISABLE | options::EVENT_OVER_DISABLE,
-            start: 0,
-            length: u32::MAX.into(),
-            iov: NONE,
-            iov_count: 0,
-            match_bits,
-            ignore_bits: all,
-            source,
-            source_ignore: all,
-            min_free: 0,
-            user_ptr: 0,
-            counter: NONE,
-            uid: u32::MAX,
-        };
+        let spec = taking(key);
         match self.spec(&spec)? {
             Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Made::Nothing),
             None => self.leave_out(number, "process ids too wide"),
@@ -426,10 +389,9 @@ impl Engine {
             iov: NONE,
             iov_count: 0,
         };
-        let before = self.both.model.made.descriptors.len();
-        self.command("bind", Host::Bind(view), Made::Nothing)?;
+        self.command("bind", Host::Bind(view), Made::Descriptor(None))?;
         self.run()?;
-        Ok(self.both.model.made.descriptors.get(before).copied())
+        Ok(self.both.model.made.descriptors.last().copied().filter(|&here| here != NONE))
     }
 
     /// The response to a command that waits.
@@ -450,18 +412,10 @@ impl Engine {
             self.statistics.leave_out("responses to commands that were left out");
             return Ok(());
         };
-        if delivery.remote_offset >> 32 != 0 || delivery.fail > 7 {
+        if delivery.remote_offset >> 32 != 0 || delivery.fail > 7 || delivery.list > 1 {
             return self.leave_out(number, "lengths and offsets of 4 GiB");
         }
-        let packet = Packet {
-            kind: RESPONSE,
-            token,
-            fail: delivery.fail,
-            ack: u8::from(!delivery.ack_disabled) | (delivery.list & 1) << 1,
-            length: delivery.mlength,
-            remote_offset: delivery.remote_offset,
-            ..Packet::from(&command.request)
-        };
+        let packet = Packet { token, ..Packet::from(&command.request).response(delivery) };
         self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Made::Nothing)
     }
 
@@ -578,20 +532,8 @@ impl Driver for Engine {
                 _ => self.message(number, &request, Made::Delivery(delivery)),
             },
             Transition::TakeReceive { put, receive } => {
-                let Put { portal, uid, initiator, match_bits, remote_offset, header_data, length } = put;
-                let request = Request {
-                    kind: kind::PUT,
-                    portal,
-                    uid,
-                    initiator,
-                    match_bits,
-                    remote_offset,
-                    header_data,
-                    length,
-                    ..Request::default()
-                };
-                let bytes = (remote_offset == 0).then_some(length.min(receive.length));
-                self.message(number, &request, Made::Taken(bytes))
+                let bytes = (put.remote_offset == 0).then_some(put.length.min(receive.length));
+                self.message(number, &Request::from(&put), Made::Taken(bytes))
             }
             Transition::ClaimUnexpected { header, portal, source, match_bits } => match self.taken.insert(header) {
                 true => self.take_unexpected(number, portal, Some((source, match_bits))),
@@ -607,7 +549,7 @@ impl Driver for Engine {
                 let length = view.length.min(u32::MAX.into());
                 self.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
                 let here = DescriptorView { queue, counter, length, ..view };
-                self.command("bind", Host::Bind(here), Made::Descriptor(descriptor))
+                self.command("bind", Host::Bind(here), Made::Descriptor(Some(descriptor)))
             }
             Transition::Release { descriptor, is_done: true } => {
                 self.run()?;

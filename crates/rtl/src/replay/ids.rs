@@ -5,6 +5,10 @@
 //! Equal ids stay equal and different ones different, so matching gives the same results. A mask of ignored bits stays the same mask,
 //! if it ignores all of the host or nothing of it.
 
+use selvedge_nic::portals::EntrySpec;
+
+use super::statistics::Statistics;
+
 /// Hosts in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub struct Ids {
@@ -40,6 +44,18 @@ impl Ids {
         let id =
             if host_ignored == 0 { self.id(id)? } else { (id & u64::from(u32::MAX) <= LOW).then_some(id & LOW)? };
         Some((id, mask))
+    }
+}
+
+impl Ids {
+    /// A spec with the ids and lengths of the RTL. None: it has no room for the ids.
+    pub fn spec(&mut self, spec: &EntrySpec, statistics: &mut Statistics) -> Option<EntrySpec> {
+        let (source, source_ignore) = self.pattern(spec.source, spec.source_ignore)?;
+        let most = u64::from(u32::MAX);
+        if spec.length > most {
+            statistics.leave_out("bytes of entries above 4 GiB");
+        }
+        Some(EntrySpec { source, source_ignore, length: spec.length.min(most), ..*spec })
     }
 }
 

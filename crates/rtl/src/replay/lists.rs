@@ -14,14 +14,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, fail, list, options};
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::tap::Transition;
 
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace};
+use super::{Driver, as_in_trace, taking};
 use crate::lists::{Command, Lockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 
@@ -91,14 +90,8 @@ impl Lists {
         self.statistics.differs_from.get_or_insert(number);
     }
 
-    /// The spec with ids and lengths of the RTL.
     fn spec(&mut self, spec: &EntrySpec) -> Option<EntrySpec> {
-        let (source, source_ignore) = self.ids.pattern(spec.source, spec.source_ignore)?;
-        let most = u64::from(u32::MAX);
-        if spec.length > most {
-            self.statistics.leave_out("bytes of entries above 4 GiB");
-        }
-        Some(EntrySpec { source, source_ignore, length: spec.length.min(most), ..*spec })
+        self.ids.spec(spec, &mut self.statistics)
     }
 
     /// Takes a command into the queue. Err: the RTL has no room for a value.
@@ -235,24 +228,7 @@ impl Lists {
         if !has_some {
             return Ok(());
         }
-        let once = if key.is_some() { options::USE_ONCE } else { 0 };
-        let (source, match_bits) = key.unwrap_or_default();
-        let all = if key.is_some() { 0 } else { u64::MAX };
-        let spec = EntrySpec {
-            options: once | options::OP_PUT | options::EVENT_COMM_DISABLE | options::EVENT_OVER_DISABLE,
-            start: 0,
-            length: u32::MAX.into(),
-            iov: NONE,
-            iov_count: 0,
-            match_bits,
-            ignore_bits: all,
-            source,
-            source_ignore: all,
-            min_free: 0,
-            user_ptr: 0,
-            counter: NONE,
-            uid: u32::MAX,
-        };
+        let spec = taking(key);
         let Some(spec) = self.spec(&spec) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
@@ -294,23 +270,11 @@ impl Driver for Lists {
                 _ => return self.message(number, &request, Traced::Delivered(delivery)),
             },
             Transition::TakeReceive { put, receive } => {
-                let Put { portal, uid, initiator, match_bits, remote_offset, header_data, length } = put;
-                let request = Request {
-                    kind: kind::PUT,
-                    portal,
-                    uid,
-                    initiator,
-                    match_bits,
-                    remote_offset,
-                    header_data,
-                    length,
-                    ..Request::default()
-                };
-                let traced = match remote_offset {
-                    0 => Traced::Taken(length.min(receive.length)),
+                let traced = match put.remote_offset {
+                    0 => Traced::Taken(put.length.min(receive.length)),
                     _ => Traced::Nothing,
                 };
-                return self.message(number, &request, traced);
+                return self.message(number, &Request::from(&put), traced);
             }
             Transition::ClaimUnexpected { header, portal, source, match_bits } => {
                 let is_on_its_list = self.taken.insert(header);

@@ -22,7 +22,9 @@ use std::io::Read;
 
 use selvedge_trace::{Open, Reader, Record, TraceError};
 
+use crate::lists::receive;
 use crate::unit::Missing;
+use selvedge_nic::portals::{EntrySpec, options};
 use selvedge_nic::tap::Transition;
 pub use statistics::{Cycles, Statistics};
 
@@ -175,6 +177,19 @@ fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(),
     }
     drivers.clear();
     Ok(())
+}
+
+/// What a search that deletes looks for: the oldest unexpected message of this source and bits, or all of them.
+fn taking(key: Option<(u64, u64)>) -> EntrySpec {
+    let (source, match_bits) = key.unwrap_or_default();
+    let (once, ignored) = if key.is_some() { (options::USE_ONCE, 0) } else { (0, u64::MAX) };
+    EntrySpec {
+        options: once | options::OP_PUT | options::EVENT_COMM_DISABLE | options::EVENT_OVER_DISABLE,
+        length: u32::MAX.into(),
+        ignore_bits: ignored,
+        source_ignore: ignored,
+        ..receive(match_bits, source)
+    }
 }
 
 /// Compares a result with the trace's.
