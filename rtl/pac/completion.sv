@@ -196,7 +196,7 @@ module completion
 
   // ---- Counters: counts of effects, and the host's commands, one at a time.
 
-  logic asks_q, asks_d, asked_q, asked_d, host_counts, host_asks, host_answered;
+  logic asked_q, asked_d, host_counts, host_asks, host_answered;
   assign host_counts = work_valid_i && (work_i.path == PathCounter || (work_i.path == PathArm && descriptor_valid_i && may_start));
   assign host_asks   = host_counts && !busy_q && !asked_q;
   assign host_answered = asked_q && counter_answer_valid_i && counter_answer_i.tag == work_i.tag;
@@ -236,13 +236,11 @@ module completion
       counter_o.body.t1.header_data = 64'(effects_q.failures);
     end
   end
-  assign asks_d  = host_asks && counter_ready_i;
-  assign asked_d = (asked_q || asks_d) && !host_answered;
+  assign asked_d = (asked_q || (host_asks && counter_ready_i)) && !host_answered;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) asked_q <= 1'b0;
     else asked_q <= asked_d;
   end
-  assign asks_q = asked_q;
 
   // ---- A command whose units have answered.
 
@@ -394,15 +392,15 @@ module completion
     event_o = '{events: effects_q.events, event_: event_left ? effects_q.event_ : about};
     done = busy_q && (!count_left || counter_ready_i) &&
         (2'(event_left) + 2'(unlink_left) + 2'(free_left) <= 2'(event_gone));
-    transfers_o    = busy_q && fresh_q;
+    transfers_o    = fresh_q;
     effects_o      = effects_q;
-    answer_valid_o = busy_q && fresh_q && effects_q.answer_valid;
+    answer_valid_o = fresh_q && effects_q.answer_valid;
     answer_o       = effects_q.answer;
     retire_valid_o = done && effects_q.last;
     retire_tag_o   = effects_q.tag;
   end
 
   logic unused;
-  assign unused = ^{asks_q, header, host, fired};
+  assign unused = ^{header, host, fired};
 
 endmodule

@@ -119,15 +119,15 @@ module dispatch
   end
 
   logic chosen_q;
-  source_e next_source, last_q;
+  source_e next_source;
   logic any;
   always_comb begin
-    next_source = last_q;
+    next_source = source_q;
     any = 1'b0;
     // The one behind the last that was chosen comes first.
     for (int step = int'(Sources); step >= 1; step--) begin
       int unsigned number;
-      number = (int'(last_q) + step) % int'(Sources);
+      number = (int'(source_q) + step) % int'(Sources);
       if (eligible[number]) begin
         next_source = source_e'(number);
         any = 1'b1;
@@ -139,12 +139,12 @@ module dispatch
     if (!rst_ni) begin
       chosen_q <= 1'b0;
       source_q <= FromHost;
-      last_q   <= FromHost;
-    end else if (!chosen_q || start) begin
+    end else if (start) begin
       // The source that starts has its next command later.
-      chosen_q <= any && !start;
+      chosen_q <= 1'b0;
+    end else if (!chosen_q) begin
+      chosen_q <= any;
       source_q <= next_source;
-      if (any && !start) last_q <= next_source;
     end
   end
 

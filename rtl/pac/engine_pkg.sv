@@ -16,8 +16,8 @@ package engine_pkg;
   // ---- Packets.
 
   parameter logic [15:0] Version = 16'd2;
-  parameter logic [7:0] KindPut = 8'd1;
-  parameter logic [7:0] KindGet = 8'd2;
+  parameter logic [7:0] KindPut = counters_pkg::KindPut;
+  parameter logic [7:0] KindGet = counters_pkg::KindGet;
   parameter logic [7:0] KindResponse = 8'd64;
 
   // Failures of crates/nic/src/portals/constants.rs.
@@ -273,7 +273,6 @@ package engine_pkg;
 
   // Options, with the API's values (crates/nic/src/portals/constants.rs).
   parameter int unsigned IoVector = 0;
-  parameter int unsigned UseOnce = 3;
   parameter int unsigned EventLinkDisable = 6;
   parameter int unsigned EventCommDisable = 7;
   parameter int unsigned EventSuccessDisable = 9;

@@ -118,7 +118,7 @@ module target
 
   logic search, once;
   assign search = host.opcode == Search;
-  assign once   = host.options[UseOnce];
+  assign once   = host.options[lists_pkg::UseOnce];
   always_comb begin
     command_o = '0;
     command_o.events  = events_i;
