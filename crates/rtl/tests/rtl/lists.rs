@@ -53,7 +53,7 @@ const IGNORED_BITS: [u64; 7] = [0, 0, 0, 1, 3, u64::MAX, 1 << 63];
 const SOURCES: [u64; 3] = [1, 2, 70_001];
 const IGNORED_SOURCES: [u64; 4] = [0, 0, 0, u64::MAX];
 
-fn spec() -> impl Strategy<Value = EntrySpec> {
+pub fn spec() -> impl Strategy<Value = EntrySpec> {
     use options::*;
     let seldom = vec![
         EVENT_LINK_DISABLE,

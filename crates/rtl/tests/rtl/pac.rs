@@ -8,10 +8,12 @@ use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;
-use selvedge_rtl::pac::words::{Buffer, Host, Operation, Status, Triggered};
-use selvedge_rtl::pac::{Input, Lockstep, Ready};
+use selvedge_rtl::pac::words::{Buffer, Host, Operation, Triggered};
+use selvedge_rtl::pac::{BUCKETS, Input, LIMITS, Lockstep, Ready};
 
 use crate::common::built;
+
+mod histories;
 
 /// `pac_small` of rtl/units.toml.
 pub const SMALL: Limits = Limits {
@@ -29,23 +31,6 @@ pub const SMALL: Limits = Limits {
     heap_blocks_max: 256,
     ..Limits::NONE
 };
-/// `pac`.
-const DEFAULT: Limits = Limits {
-    entries: 256,
-    headers: 256,
-    descriptors: 256,
-    counters: 512,
-    triggered: 128,
-    portals: 64,
-    queues: 32,
-    pending: 64,
-    list: 256,
-    short_list: 2,
-    heap_blocks: 1024,
-    heap_blocks_max: 1024,
-    ..Limits::NONE
-};
-
 /// An engine with an identity, and portal table entries 0 and 1 with an event queue each.
 pub struct Engine {
     pub both: Lockstep,
@@ -53,7 +38,16 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
+    /// With tables that fill up within a short history.
+    pub fn small() -> Option<Engine> {
+        Engine::new("pac_small", &SMALL, 4)
+    }
+
+    fn whole() -> Option<Engine> {
+        Engine::new("pac", &LIMITS, BUCKETS)
+    }
+
+    fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
         let mut both = built(Lockstep::new(unit, limits, buckets))?;
         both.set_ready(Ready::ALL);
         // Rings of which one ends within a short history, and one has no power of two of blocks.
@@ -90,6 +84,11 @@ impl Engine {
     fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Made) -> Option<&u32>) -> u32 {
         *made(&self.both.model.made).expect("it was made")
     }
+}
+
+/// 64 bytes at 0x4000.
+fn view(options: u32, queue: u32, counter: u32) -> DescriptorView {
+    DescriptorView { start: 0x4000, length: 64, options, queue, counter, iov: NONE, iov_count: 0 }
 }
 
 fn put(packet: Packet) -> Input {
@@ -135,8 +134,8 @@ const MESSAGE: Packet = Packet {
 
 #[test]
 fn messages_are_matched_counted_and_answered() {
-    for (unit, limits, buckets) in [("pac_small", &SMALL, 4), ("pac", &DEFAULT, 512)] {
-        let Some(mut engine) = Engine::new(unit, limits, buckets) else { return };
+    for engine in [Engine::small(), Engine::whole()] {
+        let Some(mut engine) = engine else { return };
         engine.host(&[Host::CounterAlloc]);
         let counter = engine.last(|made| made.counters.last());
         let counted = options::EVENT_CT_COMM | options::EVENT_CT_BYTES;
@@ -160,7 +159,7 @@ fn messages_are_matched_counted_and_answered() {
 
 #[test]
 fn unexpected_messages_are_kept_found_and_searched() {
-    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    let Some(mut engine) = Engine::small() else { return };
     engine.host(&[Host::CounterAlloc]);
     let counter = engine.last(|made| made.counters.last());
     let local = EntrySpec { min_free: 8, length: 100, ..entry(options::MANAGE_LOCAL, NONE) };
@@ -181,14 +180,14 @@ fn unexpected_messages_are_kept_found_and_searched() {
 
 #[test]
 fn operations_start_and_end_with_their_events_and_counts() {
-    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    let Some(mut engine) = Engine::small() else { return };
     engine.host(&[Host::CounterAlloc]);
     let (queue, counter) = (engine.queue, engine.last(|made| made.counters.last()));
     let counted = options::MD_EVENT_CT_SEND | options::MD_EVENT_CT_REPLY | options::MD_EVENT_CT_ACK;
     for options in
         [0, counted, counted | options::MD_EVENT_CT_BYTES, options::MD_EVENT_SUCCESS_DISABLE, options::MD_UNRELIABLE]
     {
-        let view = DescriptorView { start: 0x4000, length: 64, options, queue, counter, iov: NONE, iov_count: 0 };
+        let view = view(options, queue, counter);
         engine.host(&[Host::Bind(view)]);
         let descriptor = engine.last(|made| made.descriptors.last());
         let operation = Operation {
@@ -228,18 +227,10 @@ fn operations_start_and_end_with_their_events_and_counts() {
 
 #[test]
 fn triggered_operations_leave_in_order_of_threshold() {
-    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    let Some(mut engine) = Engine::small() else { return };
     engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
     let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
-    let view = DescriptorView {
-        start: 0x4000,
-        length: 64,
-        options: 0,
-        queue: engine.queue,
-        counter: one,
-        iov: NONE,
-        iov_count: 0,
-    };
+    let view = view(0, engine.queue, one);
     engine.host(&[Host::Bind(view)]);
     let descriptor = engine.last(|made| made.descriptors.last());
     let operation = Operation { descriptor, length: 16, ack: 1, ..Operation::default() };
@@ -267,7 +258,7 @@ fn triggered_operations_leave_in_order_of_threshold() {
 /// A search that finds more headers than answers of the lists have room, while event lines are not taken.
 #[test]
 fn the_lists_wait_for_answers_that_wait() {
-    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    let Some(mut engine) = Engine::whole() else { return };
     engine.host(&[append(list::OVERFLOW, EntrySpec { length: 1 << 20, ..entry(options::MANAGE_LOCAL, NONE) })]);
     engine.all(&(0..24).map(|_| put(MESSAGE)).collect::<Vec<_>>());
     engine.both.set_ready(Ready([true, true, true, true, true, false]));
@@ -282,18 +273,10 @@ fn the_lists_wait_for_answers_that_wait() {
 #[test]
 fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
     for stuck in 0..6 {
-        let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+        let Some(mut engine) = Engine::small() else { return };
         engine
             .host(&[append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_COMM_DISABLE, NONE) })]);
-        let view = DescriptorView {
-            start: 0x4000,
-            length: 64,
-            options: 0,
-            queue: NONE,
-            counter: NONE,
-            iov: NONE,
-            iov_count: 0,
-        };
+        let view = view(0, NONE, NONE);
         engine.host(&[Host::Bind(view)]);
         let descriptor = engine.last(|made| made.descriptors.last());
         let operation = Operation { descriptor, length: 16, ..Operation::default() };
@@ -328,7 +311,7 @@ fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
 
 #[test]
 fn packets_that_are_none_are_counted_and_dropped() {
-    let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return };
+    let Some(mut engine) = Engine::small() else { return };
     engine.host(&[append(list::PRIORITY, entry(0, NONE))]);
     let good = Packet { kind: kind::PUT, token: 4, ..MESSAGE };
     let mut bad = Vec::new();
@@ -350,24 +333,15 @@ fn packets_that_are_none_are_counted_and_dropped() {
         Host::Unlink(NONE),
         Host::Unbind(12345),
     ]);
-    let _ = Status::Done;
 }
 
 /// Cycles from a command's last frame to its retirement, one alone.
 #[test]
 fn cycles_of_commands_alone() {
-    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    let Some(mut engine) = Engine::whole() else { return };
     engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
     let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
-    let view = DescriptorView {
-        start: 0x4000,
-        length: 64,
-        options: 0,
-        queue: engine.queue,
-        counter: one,
-        iov: NONE,
-        iov_count: 0,
-    };
+    let view = view(0, engine.queue, one);
     engine.host(&[
         Host::Bind(view),
         append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(options::EVENT_CT_COMM, one) }),
@@ -396,7 +370,7 @@ fn cycles_of_commands_alone() {
 /// Messages one behind the other, each with two events (PUT, AUTO_UNLINK): one every four cycles, which a header's frames take.
 #[test]
 fn a_stream_of_messages() {
-    let Some(mut engine) = Engine::new("pac", &DEFAULT, 512) else { return };
+    let Some(mut engine) = Engine::whole() else { return };
     let entry = |tag: u64| {
         append(
             list::PRIORITY,
@@ -409,276 +383,4 @@ fn a_stream_of_messages() {
     let timings = &engine.both.timings()[before..];
     let cycles: Vec<u32> = timings.windows(2).map(|pair| pair[1].retired - pair[0].retired).collect();
     assert!(cycles[8..].iter().all(|&cycles| cycles == 4), "{cycles:?}");
-}
-
-mod histories {
-    //! Random histories: commands of the host and packets from the network, while ports stop and go.
-
-    use proptest::prelude::*;
-    use proptest::sample::select;
-
-    use super::*;
-
-    /// A step. References name what was made before, by number from the last.
-    #[derive(Clone, Debug)]
-    enum Op {
-        Put { packet: Packet, answered: bool },
-        Get(Packet),
-        Respond { token: usize, packet: Packet },
-        Append { portal: u32, which: u8, spec: EntrySpec, counter: usize },
-        Search { portal: u32, spec: EntrySpec, delete: bool, counter: usize },
-        Unlink(usize),
-        Bind { options: u32, queued: bool, counter: usize },
-        Unbind(usize),
-        CounterAlloc,
-        CounterFree(usize),
-        CounterSet(usize, u64, u64),
-        CounterIncrement(usize, u64, u64),
-        CounterGet(usize),
-        Arm { counter: usize, threshold: u64, what: u8, operation: Operation, descriptor: usize, object: usize },
-        Cancel(usize),
-        CancelOne(usize),
-        Move { get: bool, operation: Operation, descriptor: usize },
-        Portal { portal: u32, status: u8 },
-    }
-
-    fn spec() -> impl Strategy<Value = EntrySpec> {
-        use options::*;
-        let bits = vec![
-            EVENT_LINK_DISABLE,
-            EVENT_COMM_DISABLE,
-            EVENT_SUCCESS_DISABLE,
-            EVENT_OVER_DISABLE,
-            EVENT_UNLINK_DISABLE,
-            UNEXPECTED_HDR_DISABLE,
-            ACK_DISABLE,
-            NO_TRUNCATE,
-            EVENT_CT_COMM,
-            EVENT_CT_OVERFLOW,
-            EVENT_CT_BYTES,
-        ];
-        let life = select(vec![USE_ONCE, USE_ONCE, 0, MANAGE_LOCAL, MANAGE_LOCAL | LOCAL_INC_UH_RLENGTH]);
-        let allowed = select(vec![OP_PUT | OP_GET, OP_PUT | OP_GET, OP_PUT | OP_GET, OP_PUT, OP_GET]);
-        (
-            (proptest::collection::vec(select(bits), 0..4), life, allowed),
-            (
-                select(vec![0u64, 1, 2]),
-                select(vec![0u64, 0, 0, 1, u64::MAX]),
-                select(vec![1u64, 2]),
-                select(vec![0, 0, u64::MAX]),
-            ),
-            (0..6u64, select(vec![0u64, 8, 16, 40]), 0..3u64, 0..100u64, select(vec![u32::MAX, u32::MAX, u32::MAX, 0])),
-        )
-            .prop_map(|((bits, life, allowed), keys, (at, length, min_free, user_ptr, uid))| EntrySpec {
-                options: bits.into_iter().fold(life | allowed, |all, one| all | one),
-                start: 0x10_000 + at * 24,
-                length,
-                match_bits: keys.0,
-                ignore_bits: keys.1,
-                source: keys.2,
-                source_ignore: keys.3,
-                min_free: min_free * 8,
-                user_ptr,
-                uid,
-                ..receive(0, 0)
-            })
-    }
-
-    fn packet() -> impl Strategy<Value = Packet> {
-        let offset = prop_oneof![4 => Just(0u64), 2 => 0..48u64, 1 => Just(u64::from(u32::MAX))];
-        let kept = prop_oneof![8 => Just(0u64), 1 => 1..100u64];
-        ((0..4u32, 0..24u64, 0..2u32), 0..3u64, 1..3u64, offset, any::<u64>(), kept, 0..8u8).prop_map(
-            |((portal, length, uid), match_bits, initiator, remote_offset, header_data, kept, fail)| Packet {
-                portal: portal.min(2),
-                length,
-                uid,
-                match_bits,
-                initiator,
-                remote_offset,
-                header_data,
-                operand: [kept, 0, 0, 0],
-                ack: fail & 3,
-                fail: if fail < 5 { 0 } else { fail },
-                ..MESSAGE
-            },
-        )
-    }
-
-    fn operation() -> impl Strategy<Value = Operation> {
-        (0..40u64, 0..40u64, 0..4u8, 0..3u32, any::<u64>(), 0..64u32).prop_map(
-            |(local_offset, length, ack, portal, match_bits, remote_offset)| Operation {
-                local_offset,
-                length,
-                ack,
-                target: 5,
-                portal,
-                match_bits,
-                remote_offset,
-                user_ptr: match_bits ^ 9,
-                header_data: !match_bits,
-                ..Operation::default()
-            },
-        )
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        use options::*;
-        let what = select(vec![list::PRIORITY, list::PRIORITY, list::OVERFLOW]);
-        let of_descriptor = vec![
-            MD_EVENT_CT_SEND,
-            MD_EVENT_CT_REPLY,
-            MD_EVENT_CT_ACK,
-            MD_EVENT_SUCCESS_DISABLE,
-            MD_EVENT_SEND_DISABLE,
-            MD_UNRELIABLE,
-            MD_EVENT_CT_BYTES,
-            MD_FAILURES_UNCOUNTED,
-        ];
-        let binds = (proptest::collection::vec(select(of_descriptor), 0..5), any::<bool>(), 0..6usize);
-        prop_oneof![
-            10 => (packet(), any::<bool>()).prop_map(|(packet, answered)| Op::Put { packet, answered }),
-            4 => packet().prop_map(Op::Get),
-            6 => (0..4usize, packet()).prop_map(|(token, packet)| Op::Respond { token, packet }),
-            8 => (0..2u32, what, spec(), 0..6usize).prop_map(|(portal, which, spec, counter)| Op::Append { portal, which, spec, counter }),
-            2 => (0..2u32, spec(), any::<bool>(), 0..6usize).prop_map(|(portal, spec, delete, counter)| Op::Search { portal, spec, delete, counter }),
-            2 => (0..6usize).prop_map(Op::Unlink),
-            3 => binds.prop_map(|(bits, queued, counter)| Op::Bind { options: bits.into_iter().fold(0, |all, one| all | one), queued, counter }),
-            1 => (0..6usize).prop_map(Op::Unbind),
-            3 => Just(Op::CounterAlloc),
-            1 => (0..6usize).prop_map(Op::CounterFree),
-            1 => (0..6usize, 0..9u64, 0..3u64).prop_map(|(counter, success, failure)| Op::CounterSet(counter, success, failure)),
-            3 => (0..6usize, 0..9u64, 0..3u64).prop_map(|(counter, success, failure)| Op::CounterIncrement(counter, success, failure)),
-            1 => (0..6usize).prop_map(Op::CounterGet),
-            4 => (0..6usize, 0..20u64, 0..5u8, operation(), 0..6usize, 0..6usize).prop_map(
-                |(counter, threshold, what, operation, descriptor, object)| Op::Arm { counter, threshold, what, operation, descriptor, object }
-            ),
-            1 => (0..6usize).prop_map(Op::Cancel),
-            1 => (0..6usize).prop_map(Op::CancelOne),
-            5 => (any::<bool>(), operation(), 0..6usize).prop_map(|(get, operation, descriptor)| Op::Move { get, operation, descriptor }),
-            1 => (0..3u32, 0..3u8).prop_map(|(portal, status)| Op::Portal { portal, status }),
-        ]
-    }
-
-    /// The one with this number from the last.
-    fn of<T: Copy>(made: &[T], back: usize) -> Option<T> {
-        made.iter().rev().nth(back).copied()
-    }
-
-    fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
-        let made = &engine.both.model.made;
-        let counter = |back: usize| of(&made.counters, back).unwrap_or(NONE);
-        let descriptor = |back: usize| of(&made.descriptors, back).unwrap_or(NONE);
-        match *op {
-            Op::Put { packet, answered } => {
-                *next_token += 1;
-                put(Packet { token: if answered { *next_token } else { 0 }, ..packet })
-            }
-            Op::Get(packet) => {
-                *next_token += 1;
-                get(Packet { token: *next_token, ..packet })
-            }
-            Op::Respond { token, packet } => {
-                response(Packet { token: of(&made.tokens, token).unwrap_or(1 << 40), ..packet })
-            }
-            Op::Append { portal, which, spec, counter: back } => {
-                Host::Append { portal, which, spec: EntrySpec { counter: counter(back), ..spec } }.into()
-            }
-            Op::Search { portal, spec, delete, counter: back } => {
-                Host::Search { portal, spec: EntrySpec { counter: counter(back), ..spec }, delete }.into()
-            }
-            Op::Unlink(back) => Host::Unlink(of(&made.entries, back).unwrap_or(3)).into(),
-            Op::Bind { options, queued, counter: back } => {
-                let queue = if queued { engine.queue } else { NONE };
-                let (start, length, iov, iov_count) = (0x4_0000, 64, NONE, 0);
-                Host::Bind(DescriptorView { start, length, options, queue, counter: counter(back), iov, iov_count })
-                    .into()
-            }
-            Op::Unbind(back) => Host::Unbind(descriptor(back)).into(),
-            Op::CounterAlloc => Host::CounterAlloc.into(),
-            Op::CounterFree(back) => Host::CounterFree(counter(back)).into(),
-            Op::CounterSet(back, success, failure) => {
-                Host::CounterSet { counter: counter(back), success, failure }.into()
-            }
-            Op::CounterIncrement(back, success, failure) => {
-                Host::CounterIncrement { counter: counter(back), success, failure }.into()
-            }
-            Op::CounterGet(back) => Host::CounterGet(counter(back)).into(),
-            Op::Arm { counter: back, threshold, what, operation, descriptor: from, object } => {
-                let operation = Operation { descriptor: descriptor(from), ..operation };
-                let (object, success, failure) = (counter(object), operation.length % 5, operation.local_offset % 2);
-                let what = match what {
-                    0 => Triggered::Put(operation),
-                    1 => Triggered::Get(operation),
-                    2 => Triggered::Set { counter: object, success, failure },
-                    3 => Triggered::SetSuccess { counter: object, success },
-                    _ => Triggered::Increment { counter: object, success, failure },
-                };
-                Host::Arm { counter: counter(back), threshold, what }.into()
-            }
-            Op::Cancel(back) => Host::Cancel(counter(back)).into(),
-            Op::CancelOne(back) => {
-                let (index, generation) = of(&made.armed, back).unwrap_or((0, 5));
-                Host::CancelOne { index, generation }.into()
-            }
-            Op::Move { get, operation, descriptor: from } => {
-                let operation = Operation { descriptor: descriptor(from), ..operation };
-                if get { Host::Get(operation).into() } else { Host::Put(operation).into() }
-            }
-            Op::Portal { portal, status } => {
-                Host::Portal { portal, status: status.max(1), options: 0, queue: engine.queue, epoch: 3 }.into()
-            }
-        }
-    }
-
-    fn run(ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String> {
-        let Some(mut engine) = Engine::new("pac_small", &SMALL, 4) else { return Ok(()) };
-        let mut next_token = 1 << 20;
-        for (ops, stopped, idle) in ops {
-            let inputs: Vec<Input> = ops.iter().map(|op| input(&mut engine, op, &mut next_token)).collect();
-            engine.both.set_ready(Ready(std::array::from_fn(|port| stopped >> port & 1 == 0)));
-            let taken = engine.both.run(&inputs, *idle)?;
-            if taken < inputs.len() {
-                // A port that does not move holds them up, or commands wait for responses.
-                engine.both.set_ready(Ready::ALL);
-                let mut left = &inputs[taken..];
-                while !left.is_empty() {
-                    let taken = engine.both.run(left, 0)?;
-                    left = &left[taken..];
-                    if taken == 0 {
-                        answer_all(&mut engine)?;
-                    }
-                }
-            }
-        }
-        answer_all(&mut engine)?;
-        engine.both.drain()
-    }
-
-    /// Answers all that waits, so that what waits for a record goes on.
-    fn answer_all(engine: &mut Engine) -> Result<(), String> {
-        engine.both.set_ready(Ready::ALL);
-        for _ in 0..8 {
-            let tokens = engine.both.model.made.tokens.clone();
-            let answers: Vec<Input> =
-                tokens.iter().rev().take(4).map(|&token| response(Packet { token, ack: 1, ..MESSAGE })).collect();
-            engine.both.run(&answers, 200)?;
-        }
-        Ok(())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
-
-        #[test]
-        fn random_histories_agree(
-            ops in proptest::collection::vec(
-                (proptest::collection::vec(op(), 1..6), prop_oneof![3 => Just(0u8), 1 => 0..64u8], prop_oneof![3 => Just(0u64), 1 => 1..60u64]),
-                1..16,
-            ),
-        ) {
-            if let Err(difference) = run(&ops) {
-                prop_assert!(false, "{}", difference);
-            }
-        }
-    }
 }
