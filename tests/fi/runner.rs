@@ -134,7 +134,7 @@ fn our_variants() -> Result<Vec<Variant>, String> {
     variants.extend([
         program("shared", &shared),
         Variant { long: true, without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
-        Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
+        Variant { long: true, without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
         Variant {
             long: true,
             offers: OURS_APART,

@@ -80,9 +80,9 @@ fn variants() -> Vec<Variant> {
     vec![
         Variant { offers: MAPPED, ..live("in_place", &[]) },
         Variant { offers: MAPPED, crowded: true, ..live("crowded", &[]) },
-        live("cma", &["--path", "cma"]),
+        Variant { long: true, ..live("cma", &["--path", "cma"]) },
         Variant { long: true, ..live("bounce", &["--path", "bounce"]) },
-        live("host", &["--mode", "host"]),
+        Variant { long: true, ..live("host", &["--mode", "host"]) },
         Variant { long: true, environment: over_links("hosts"), ..live("hosts", &[APART]) },
         Variant { long: true, environment: over_links("pairs"), ..live("pairs", &["env", "RANKS_OF_HOST=2", APART]) },
         Variant { offers: VIRTUAL_TIME, without: &[NOT_SIMULATED], ..variant("simulated", simulator) },
