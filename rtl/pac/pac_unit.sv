@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine behind the ports that all units have: a command is a message and the buffer into which its four frames go. It is accepted
-// with its last frame, so a full buffer holds up the commands behind it. Answers, trace and transfers are the engine's.
+// The engine behind the ports that all units have: a command is a message and the buffer into which it goes. Answers, trace and
+// transfers are the engine's.
+//
+// A register before each buffer takes the message and gives the buffer its four frames, the first in the cycle behind. So four
+// buffers fill side by side, and a full buffer holds up only the commands for it and those behind them.
 
 module pac_unit
 #(
@@ -34,15 +37,32 @@ module pac_unit
     output engine_pkg::trace_t trace_o
 );
 
-  logic [$clog2(engine_pkg::Frames)-1:0] frame_q;
-  logic [3:0] valid, ready;
-  logic [engine_pkg::FrameW-1:0] frame;
-  assign frame = command_i.message[engine_pkg::FrameW*frame_q+:engine_pkg::FrameW];
-  assign valid = command_valid_i ? 4'd1 << command_i.buffer_ : '0;
-  assign command_ready_o = ready[command_i.buffer_] && frame_q == '1;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) frame_q <= '0;
-    else if (command_valid_i && ready[command_i.buffer_]) frame_q <= frame_q + 1'b1;
+  import engine_pkg::Frames;
+  import engine_pkg::FrameW;
+
+  logic [3:0] valid_q, ready, taken, last;
+  logic [3:0][FrameW-1:0] frame;
+  assign command_ready_o = !valid_q[command_i.buffer_] || last[command_i.buffer_];
+  assign taken = command_valid_i && command_ready_o ? 4'd1 << command_i.buffer_ : '0;
+  for (genvar number = 0; number < 4; number++) begin : gen_buffers
+    logic [Frames-1:0][FrameW-1:0] message_q;
+    logic [$clog2(Frames)-1:0] frame_q;
+    assign frame[number] = message_q[0];
+    assign last[number]  = valid_q[number] && ready[number] && frame_q == '1;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) begin
+        valid_q[number] <= 1'b0;
+        frame_q         <= '0;
+      end else begin
+        if (taken[number]) valid_q[number] <= 1'b1;
+        else if (last[number]) valid_q[number] <= 1'b0;
+        if (valid_q[number] && ready[number]) frame_q <= frame_q + 1'b1;
+      end
+    end
+    always_ff @(posedge clk_i) begin
+      if (taken[number]) message_q <= command_i.message;
+      else if (valid_q[number] && ready[number]) message_q <= {message_q[0], message_q[Frames-1:1]};
+    end
   end
 
   pac #(
@@ -63,9 +83,9 @@ module pac_unit
   ) u_pac (
       .clk_i,
       .rst_ni,
-      .frame_valid_i(valid),
+      .frame_valid_i(valid_q),
       .frame_ready_o(ready),
-      .frame_i      ({4{frame}}),
+      .frame_i      (frame),
       .answer_valid_o,
       .answer_o,
       .outside_i,

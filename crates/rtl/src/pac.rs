@@ -55,6 +55,8 @@ const FIRED_PUT: u32 = 4;
 const FIRED_GET: u32 = 5;
 /// The tag's high bits name the source.
 const SOURCE_AT: u32 = 29;
+/// Cycles from the one in which a command is accepted to that of its last frame.
+const FRAMES: u32 = 4;
 /// Cycles without anything that leaves after which the engine is taken to be still.
 const STILL: u64 = 4096;
 
@@ -92,7 +94,7 @@ impl Ready {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub buffer: Option<Buffer>,
-    /// The cycle of its last frame; of a triggered operation, that in which it retires.
+    /// The cycle of its last frame, if its buffer had room; of a triggered operation, that in which it retires.
     pub accepted: u32,
     pub retired: u32,
 }
@@ -240,7 +242,7 @@ impl Lockstep {
     /// Takes in what the last run has shown. Returns whether anything moved.
     fn take_in(&mut self, accepted: &[Input]) -> Result<bool, String> {
         for (input, &cycle) in accepted.iter().zip(self.unit.accepted()) {
-            self.buffered[input.buffer as usize].push_back((input.clone(), cycle));
+            self.buffered[input.buffer as usize].push_back((input.clone(), cycle + FRAMES));
         }
         let before = self.seen.answers.len();
         for seen in self.unit.answers() {
