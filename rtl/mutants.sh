@@ -46,6 +46,7 @@ mutants='
 29 pac pac:: a message does not keep room for the replies of those before it
 30 pac pac:: the range of a descriptor is checked without the offset
 31 pac pac:: an entry that wants no acknowledgement is acknowledged
+32 pac pac:: the command of a response is not read where its portal table entry is read ahead
 '
 
 if ! command -v verilator >/dev/null; then

@@ -6,7 +6,8 @@
 // 1. Effects have the order of tags, at each port and at each record. So a count is what it would be if commands ran alone.
 // 2. In the cycle behind its answer a command's transfers enter their queues, where dispatch.sv has kept room. Its first event, its
 //    count and its answer leave in that cycle, too; a further event takes a cycle more. Then the command retires.
-// 3. A command's words of P and X are read when its turn comes, so a command takes at least 3 cycles of this unit.
+// 3. A command's word of P is read in the cycle in which the command before it is done, so a command takes at least 2 cycles of this
+//    unit. A response's record of X may be taken by the command before it: it is read when its turn comes, and takes 3 cycles.
 // 4. Commands of counters run here, so that they have their place among counts.
 
 module completion
@@ -36,6 +37,11 @@ module completion
     output counters_pkg::command_t counter_o,
     input  logic                   counter_answer_valid_i,
     input  counters_pkg::answer_t  counter_answer_i,
+
+    // The portal table entries of commands that are not read yet: of the command whose turn it is, or of that behind it.
+    input  logic  next_read_valid_i,
+    input  read_t next_read_i,
+    output logic  next_read_pop_o,
 
     output logic       portal_read_o,
     output logic [5:0] portal_o,
@@ -71,10 +77,10 @@ module completion
     output tag_t retire_tag_o
 );
 
-  // ---- What the tables say of the command whose turn it is: read when it comes, known two cycles later.
+  // ---- What the tables say of the command whose turn it is, known two cycles after it is read.
 
-  logic [1:0] age_q;
-  logic known, pop;
+  logic [1:0] age_q;  // cycles since the read; 0: it is not read
+  logic known, pop, read_ahead;
   header_t header;
   host_t host;
   counters_pkg::body_t fired;
@@ -87,13 +93,19 @@ module completion
   assign source    = source_of(work_i.tag);
   assign from_host = source == FromHost;
   assign known     = work_valid_i && age_q == 2'd2;
+`ifdef MUTANT_32
+  assign read_ahead = pop && age_q != '0 && next_read_valid_i;
+`else
+  assign read_ahead = pop && age_q != '0 && next_read_valid_i && !next_read_i.is_response;
+`endif
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) age_q <= '0;
-    else if (pop) age_q <= '0;
+    else if (pop) age_q <= {1'b0, read_ahead};
     else if (work_valid_i && age_q != 2'd2) age_q <= age_q + 1'b1;
   end
-  assign portal_read_o   = work_valid_i && age_q == '0;
-  assign portal_o        = from_host ? host.portal : header.portal[5:0];
+  assign portal_read_o   = (work_valid_i && age_q == '0) || read_ahead;
+  assign portal_o        = next_read_i.portal;
+  assign next_read_pop_o = portal_read_o;
   assign pending_read_o  = work_valid_i && age_q == '0 && work_i.path == PathResponse;
   assign pending_token_o = header.token;
   assign work_pop_o      = pop;

@@ -182,6 +182,12 @@ package engine_pkg;
     message_t    message;
   } work_t;
 
+  // What completion.sv reads of the tables for a command.
+  typedef struct packed {
+    logic       is_response;
+    logic [5:0] portal;
+  } read_t;
+
   function automatic source_e source_of(tag_t tag);
     return source_e'(tag[TagW-1:RunningW]);
   endfunction

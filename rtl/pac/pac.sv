@@ -165,6 +165,32 @@ module pac
       .pop_i  (work_pop)
   );
 
+  // The reads of the tables for them go ahead by one.
+  read_t read_in, next_read;
+  host_t host_in;
+  header_t header_in;
+  logic next_read_valid, next_read_pop;
+  logic [WorkCountW-1:0] unused_read_room;
+  assign host_in   = work_in.message;
+  assign header_in = work_in.message;
+  assign read_in   = '{
+      is_response: work_in.path == PathResponse,
+      portal: source_of(work_in.tag) == FromHost ? host_in.portal : header_in.portal[5:0]
+  };
+  fifo #(
+      .Width($bits(read_t)),
+      .Depth(InFlight)
+  ) u_reads (
+      .clk_i,
+      .rst_ni,
+      .push_i (work_push),
+      .data_i (read_in),
+      .room_o (unused_read_room),
+      .valid_o(next_read_valid),
+      .data_o (next_read),
+      .pop_i  (next_read_pop)
+  );
+
   // ---- Lists. Their clock stands still while their answers have no room.
 
   logic list_run, list_clock, lists_ready, list_answer_valid, list_valid, list_pop, plan_valid, plan_pop;
@@ -406,6 +432,9 @@ module pac
       .counter_o             (counter_command),
       .counter_answer_valid_i(counter_answer_valid),
       .counter_answer_i      (counter_answer),
+      .next_read_valid_i     (next_read_valid),
+      .next_read_i           (next_read),
+      .next_read_pop_o       (next_read_pop),
       .portal_read_o         (portal_read),
       .portal_o              (portal),
       .portal_events_i       (portal_events),
@@ -555,6 +584,6 @@ module pac
 
   logic unused;
   assign unused = ^{list_trace, list_plan, list_answer, list_key, list_entry, list_header, counter_trace, effects, fired,
-                    unused_descriptor_trace, unused_plan_room, host};
+                    unused_descriptor_trace, unused_plan_room, unused_read_room, host, host_in, header_in};
 
 endmodule

@@ -384,3 +384,48 @@ fn a_stream_of_messages() {
     let cycles: Vec<u32> = timings.windows(2).map(|pair| pair[1].retired - pair[0].retired).collect();
     assert!(cycles[8..].iter().all(|&cycles| cycles == 4), "{cycles:?}");
 }
+
+/// Cycles a message of a stream takes while the host gives a command of another type behind every `puts` messages: the mean, in hundredths.
+fn stream_with(command: &str, puts: u64) -> Option<u32> {
+    const MESSAGES: u64 = 120;
+    let mut engine = Engine::whole()?;
+    let view = view(options::MD_EVENT_SEND_DISABLE, NONE, NONE);
+    engine.host(&[
+        Host::CounterAlloc,
+        Host::Bind(view),
+        append(list::PRIORITY, EntrySpec { length: 1 << 20, ..entry(0, NONE) }),
+    ]);
+    let counter = engine.last(|made| made.counters.last());
+    let descriptor = engine.last(|made| made.descriptors.last());
+    let inputs = (0..MESSAGES).flat_map(|number| {
+        let between = (number % puts == 0).then(|| match command {
+            "counter" => Input::from(Host::CounterIncrement { counter, success: 1, failure: 0 }),
+            "put" => Input::from(Host::Put(Operation { descriptor, length: 16, ..Operation::default() })),
+            "bind" => Input::from(Host::Bind(view)),
+            _ => response(Packet { token: 0x9999, ..MESSAGE }),
+        });
+        between.into_iter().chain([put(MESSAGE)])
+    });
+    let before = engine.both.timings().len();
+    engine.all(&inputs.collect::<Vec<_>>());
+    let retired: Vec<u32> = engine.both.timings()[before..]
+        .iter()
+        .filter(|timing| timing.buffer == Some(Buffer::Put))
+        .map(|timing| timing.retired)
+        .collect();
+    let (first, last) = (retired[8], retired[retired.len() - 1]);
+    Some((last - first) * 100 / (retired.len() as u32 - 9))
+}
+
+/// Commands of other types beside a stream of messages: one behind every second message costs the stream nothing. One behind every
+/// message does, because `InFlight` commands are under way by then, or because the counters answer before the next command's turn.
+#[test]
+fn a_stream_of_messages_with_commands_between() {
+    for (command, behind_each) in [("counter", 600), ("put", 600), ("bind", 500), ("response", 500)] {
+        for puts in 1..=4 {
+            let Some(cycles) = stream_with(command, puts) else { return };
+            let expected = if puts == 1 { behind_each } else { 400 };
+            assert!(cycles.abs_diff(expected) <= 3, "{command} behind {puts} messages: {cycles}, not {expected}");
+        }
+    }
+}
