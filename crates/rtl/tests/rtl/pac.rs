@@ -417,8 +417,8 @@ fn stream_with(command: &str, puts: u64) -> Option<u32> {
     Some((last - first) * 100 / (retired.len() as u32 - 9))
 }
 
-/// Commands of other types beside a stream of messages: one behind every second message costs the stream nothing. One behind every
-/// message does, because `InFlight` commands are under way by then, or because the counters answer before the next command's turn.
+/// Commands of other types beside a stream of messages: one behind every second message costs the stream nothing, one behind every
+/// message a cycle or two.
 #[test]
 fn a_stream_of_messages_with_commands_between() {
     for (command, behind_each) in [("counter", 600), ("put", 600), ("bind", 500), ("response", 500)] {
