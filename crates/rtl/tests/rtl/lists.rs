@@ -224,6 +224,29 @@ fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
     both.drain().unwrap();
 }
 
+/// Each bit of match bits and source alone decides, and does not where an entry ignores it. Chains separate keys that differ in one bit;
+/// so an entry that ignores the bit makes the search look at the chain of one that does not.
+#[test]
+fn each_bit_of_the_key_decides() {
+    let Some(mut both) = lockstep("lists_tiny", TINY, 2) else { return };
+    let entry = |spec: EntrySpec| Command::Append { portal: 1, which: list::PRIORITY, spec };
+    let message = |match_bits, initiator| {
+        Command::Deliver(Request { kind: kind::PUT, portal: 1, match_bits, initiator, length: 8, ..Request::default() })
+    };
+    for bit in 0..64 {
+        let (this, next) = (1u64 << bit, 1u64 << ((bit + 1) % 64));
+        both.run(&[entry(receive(0, 5)), entry(EntrySpec { ignore_bits: this, ..receive(next, 5) })], 20).unwrap();
+        // The first is of none, the second of the entry that ignores the bit, the third of the other one.
+        both.run(&[message(this, 5), message(this | next, 5), message(0, 5)], 60).unwrap();
+    }
+    for bit in 0..32 {
+        let (this, next) = (1u64 << bit, 1u64 << ((bit + 1) % 32));
+        both.run(&[entry(receive(6, 0)), entry(EntrySpec { source_ignore: this, ..receive(6, next) })], 20).unwrap();
+        both.run(&[message(6, this), message(6, this | next), message(6, 0)], 60).unwrap();
+    }
+    both.drain().unwrap();
+}
+
 #[test]
 fn a_message_and_an_append_every_four_cycles() {
     let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
