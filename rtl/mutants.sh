@@ -47,6 +47,11 @@ mutants='
 30 pac pac:: the range of a descriptor is checked without the offset
 31 pac pac:: an entry that wants no acknowledgement is acknowledged
 32 pac pac:: the command of a response is not read where its portal table entry is read ahead
+33 pac pac:: AUTO_FREE is no event that needs room
+34 pac pac:: PT_DISABLED is posted without room
+35 pac pac:: events that are overwritten count as not taken
+36 pac pac:: a message that disables its portal table entry is answered with the epoch that ends
+37 pac pac:: a command starts beside a message to an entry with flow control
 '
 
 if ! command -v verilator >/dev/null; then

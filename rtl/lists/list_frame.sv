@@ -412,7 +412,8 @@ module list_frame
       if (decide || !stage4_q.valid) begin
         best_valid_q <= 1'b0;
         best_shown_q <= 1'b0;
-        walks_q      <= 1'b0;
+        // The sequencer decides where flow control is asked: what follows from it is too late here.
+        walks_q      <= message_q.controlled;
       end else begin
         best_valid_q <= best_valid;
         best_shown_q <= best_shown;

@@ -254,6 +254,13 @@ module list_sequencer
   answer_e admitted;
   assign admitted = admission(key_i, entry_b.uid, message_i.uid, message_i.operation);
 
+  logic [1:0] events;
+`ifdef MUTANT_33
+  assign events = events_of(key_i.options, effect_q.unlinks, 1'b0);
+`else
+  assign events = events_of(key_i.options, effect_q.unlinks, overflow_q && key_i.options[UnexpectedHeaderDisable]);
+`endif
+
   logic delivers, once, local_by_rlength;
   assign delivers = point_q != Other;
   assign once = other_i.options[UseOnce];
@@ -490,6 +497,12 @@ module list_sequencer
             effect_d        = '0;
             answer_valid_o  = 1'b1;
             answer_o.status = HeadersFull;
+            state_d         = Finish;
+          end else if (message_i.controlled && message_i.room < events) begin
+            keeps_d         = 1'b0;
+            effect_d        = '0;
+            answer_valid_o  = 1'b1;
+            answer_o.status = EventsFull;
             state_d         = Finish;
           end else if (!keeps_d || header_valid_i) begin
             answer_valid_o = 1'b1;

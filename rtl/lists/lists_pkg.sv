@@ -35,6 +35,8 @@ package lists_pkg;
   parameter int unsigned OpGet = 2;
   parameter int unsigned UseOnce = 3;
   parameter int unsigned UnexpectedHeaderDisable = 4;
+  parameter int unsigned EventCommDisable = 7;
+  parameter int unsigned EventUnlinkDisable = 11;
   parameter int unsigned ManageLocal = 15;
   parameter int unsigned NoTruncate = 16;
   parameter int unsigned LocalIncByRlength = 18;
@@ -129,7 +131,8 @@ package lists_pkg;
     InUse         = 4'd9,
     Invalid       = 4'd10,
     Drained       = 4'd11,  // Append, Search: an overflow entry that had waited for its last header is free
-    Complete      = 4'd12   // Search: that was all
+    Complete      = 4'd12,  // Search: that was all
+    EventsFull    = 4'd13   // the entry matches, but its event queue has no room for what the message would write
   } answer_e;
 
   // Accesses to banks, before they are cut to a bank's size.
@@ -254,6 +257,13 @@ package lists_pkg;
     return Matched;
   endfunction
 
+  // The most events that a message writes (`Plan` of crates/nic/src/portals/deliver.rs): its own, AUTO_UNLINK, AUTO_FREE.
+  function automatic logic [1:0] events_of(options_t options, logic unlinks, logic frees);
+    logic unlink_event;
+    unlink_event = unlinks && !options[EventUnlinkDisable];
+    return 2'(!options[EventCommDisable]) + 2'(unlink_event) + 2'(unlink_event && frees);
+  endfunction
+
   // How the sequencer takes a command on.
   typedef enum logic [2:0] {
     FromStart  = 3'd0,  // Deliver, from the first class
@@ -298,6 +308,8 @@ package lists_pkg;
     logic [63:0] header_data;
     logic [31:0] token;
     logic [3:0]  operation;
+    logic        controlled;  // Deliver: with flow control, so it needs room for its events
+    logic [1:0]  room;        // for so many there is some; 3 stands for more, too
     reference_t  entry_reference;  // Unlink
   } command_t;
 

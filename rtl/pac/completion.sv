@@ -63,6 +63,15 @@ module completion
     output logic queue_set_o,
     input  logic queue_idle_i,
 
+    // Flow control: of the portal table entry of the command whose turn it is, and of the queue of which events are taken.
+    output logic       exhaust_o,
+    output logic [5:0] exhaust_portal_o,
+    output logic       exhaust_quiet_o,
+    output logic       head_o,
+    input  logic       head_done_i,
+    input  logic       head_valid_i,
+    input  logic       control_busy_i,
+
     output host_t host_o,  // the command of the host, for tables
 
     output logic     event_valid_o,
@@ -265,6 +274,11 @@ module completion
     endcase
   endfunction
 
+  assign head_o = work_valid_i && work_i.path == PathTable && host.opcode == QueueHead && !busy_q && queue_idle_i;
+  assign exhaust_o        = load && effects_d.exhausts;
+  assign exhaust_portal_o = header.portal[5:0];
+  assign exhaust_quiet_o  = effects_d.quiet;
+
   logic free_;  // this cycle may load effects
   assign free_ = !busy_q || done;
   always_comb begin
@@ -281,7 +295,7 @@ module completion
     configure    = 1'b0;
     if (work_valid_i && free_) begin
       unique case (work_i.path)
-        PathDeliver:
+        PathDeliver, PathControlled:
         if (known && list_valid_i && (list_i.status != lists_pkg::Matched || plan_valid_i)) begin
           effects_d  = message_effects;
           load       = 1'b1;
@@ -339,7 +353,10 @@ module completion
                                success: counter_answer_i.success, failure: counter_answer_i.failure, default: '0};
         end
         PathTable:
-        if (!busy_q && queue_idle_i) begin
+        if (host.opcode == QueueHead) begin
+          load             = head_done_i;
+          effects_d.answer = '{status: head_valid_i ? Done : Invalid, default: '0};
+        end else if (!busy_q && queue_idle_i) begin
           load         = 1'b1;
           configure    = host.opcode == Configure;
           queue_set_o  = host.opcode == QueueSet;
@@ -402,7 +419,7 @@ module completion
     about.kind     = unlink_left ? effects_q.unlink_kind : EventAutoFree;
     event_valid_o = busy_q && (event_left || unlink_left || free_left);
     event_o = '{events: effects_q.events, event_: event_left ? effects_q.event_ : about};
-    done = busy_q && (!count_left || counter_ready_i) &&
+    done = busy_q && (!count_left || counter_ready_i) && !(effects_q.exhausts && control_busy_i) &&
         (2'(event_left) + 2'(unlink_left) + 2'(free_left) <= 2'(event_gone));
     transfers_o    = fresh_q;
     effects_o      = effects_q;

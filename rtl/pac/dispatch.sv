@@ -9,7 +9,8 @@
 // 2. One command starts a cycle, as soon as its unit takes it. The status of all portal table entries is in registers, so a message
 //    is refused or given to the list manager at once.
 // 3. A command that changes the tables of the processor itself (PathTable) starts when no other is under way, and nothing starts
-//    beside it.
+//    beside it. So does a message to a portal table entry with flow control: `nic` refuses it before anything changes, so the room for
+//    its events must be known, and what it finds decides about the message behind it.
 // 4. A packet that is none, and a value that the words of the units have no room for, are found here.
 
 module dispatch
@@ -45,6 +46,14 @@ module dispatch
 
     input logic [Portals-1:0] enabled_i,
     input logic [Portals-1:0] exists_i,
+    input logic [Portals-1:0] controlled_i,
+
+    // Flow control of a message's portal table entry (flow_control.sv).
+    output logic        ask_o,
+    output logic [5:0]  ask_portal_o,
+    input  logic        asked_i,
+    input  logic [1:0]  room_i,
+    input  logic [31:0] epoch_i,
 
     output logic                  list_valid_o,
     input  logic                  list_ready_i,
@@ -83,7 +92,11 @@ module dispatch
         if ((start && source_q == source_e'(number)) != (work_done_i && done_source == source_e'(number)))
           count_q[number] <= start && source_q == source_e'(number) ? count_q[number] + 1'b1 : count_q[number] - 1'b1;
       end
+`ifdef MUTANT_37
       if (start && work_o.path == PathTable) table_q <= 1'b1;
+`else
+      if (start && (work_o.path == PathTable || work_o.path == PathControlled)) table_q <= 1'b1;
+`endif
       else if (work_done_i) table_q <= 1'b0;
     end
   end
@@ -166,14 +179,15 @@ module dispatch
     endcase
   end
 
-  logic [63:0] exists, enabled;
+  logic [63:0] exists, enabled, controlled;
   logic host_exists;
   assign exists      = 64'(exists_i);
   assign enabled     = 64'(enabled_i);
+  assign controlled  = 64'(controlled_i);
   assign host_exists = exists[host.portal];
 
   // Whether a packet is one, of the kind of its buffer, and its values have room.
-  logic is_packet, is_known, is_enabled;
+  logic is_packet, is_known, is_enabled, is_controlled;
   logic [5:0] portal;
   assign portal = header.portal[5:0];
   always_comb begin
@@ -188,6 +202,7 @@ module dispatch
     is_packet &= header.remote_offset[63:32] == '0;
     is_known   = header.portal[31:6] == '0 && exists[portal];
     is_enabled = is_known && enabled[portal];
+    is_controlled = is_enabled && controlled[portal];
   end
 
   // Whether a command of the host has room in the words, and is carried out.
@@ -201,12 +216,14 @@ module dispatch
       fits = (host.kind == counters_pkg::KindPut || host.kind == counters_pkg::KindGet ||
               host.kind == counters_pkg::KindCounterSet || host.kind == counters_pkg::KindCounterIncrement) &&
           host.length[63:32] == '0;
-      PortalSet: fits = !host.options[FlowControl];
       QueueSet: fits = host.length[63:32] == '0 && host.start[63:32] == '0;
-      Configure, Unlink, Bind, Unbind, CounterAlloc, CounterFree, CounterSet, CounterIncrement, CounterGet, Cancel, CancelOne: ;
+      Configure, PortalSet, QueueHead, Unlink, Bind, Unbind, CounterAlloc, CounterFree, CounterSet, CounterIncrement, CounterGet, Cancel, CancelOne: ;
       default: fits = 1'b0;
     endcase
   end
+
+  logic other_epoch;
+  assign other_epoch = asked_i && header.kind == KindPut && header.epoch != '0 && header.epoch != 64'(epoch_i);
 
   logic moves;  // the triggered operation moves data
   assign moves = host.kind == counters_pkg::KindPut || host.kind == counters_pkg::KindGet;
@@ -220,7 +237,7 @@ module dispatch
           Bind, Unbind: work_o.path = PathDescriptor;
           Put, Get: work_o.path = PathIssue;
           Arm: work_o.path = moves ? PathArm : PathCounter;
-          Configure, QueueSet, PortalSet: work_o.path = PathTable;
+          Configure, QueueSet, PortalSet, QueueHead: work_o.path = PathTable;
           default: work_o.path = PathCounter;
         endcase
         // An append or a search at a portal table entry that does not exist.
@@ -235,8 +252,13 @@ module dispatch
         end
       end
       FromPut, FromGet: begin
-        if (is_packet) work_o.path = is_enabled ? PathDeliver : PathRefuse;
+        if (is_packet) work_o.path = is_controlled ? PathControlled : is_enabled ? PathDeliver : PathRefuse;
         if (is_known && !is_enabled) work_o.fail = FailPortalDisabled;
+        // A put of another epoch than the entry's: it was disabled since.
+        if (work_o.path == PathControlled && other_epoch) begin
+          work_o.path = PathRefuse;
+          work_o.fail = FailPortalDisabled;
+        end
       end
       FromResponse: if (is_packet) work_o.path = PathResponse;
       FromFiredPut: begin
@@ -252,10 +274,14 @@ module dispatch
 
   // ---- The start.
 
-  logic to_lists, to_descriptors;
-  assign to_lists = work_o.path == PathDeliver || work_o.path == PathList;
+  logic to_lists, to_descriptors, alone;
+  assign to_lists = work_o.path == PathDeliver || work_o.path == PathControlled || work_o.path == PathList;
   assign to_descriptors = work_o.path == PathDescriptor || work_o.path == PathIssue || work_o.path == PathArm;
-  assign go = ready_i && chosen_q && work_room_i && !table_q && (work_o.path != PathTable || all_q == '0);
+  assign alone        = ready_i && chosen_q && !table_q && all_q == '0;
+  assign ask_o        = alone && work_o.path == PathControlled;
+  assign ask_portal_o = portal;
+  assign go = ready_i && chosen_q && work_room_i && !table_q && (work_o.path != PathTable || all_q == '0) &&
+      (work_o.path != PathControlled || asked_i);
   assign list_valid_o       = go && to_lists;
   assign descriptor_valid_o = go && to_descriptors;
   assign start        = go && (!to_lists || list_ready_i) && (!to_descriptors || descriptor_ready_i);
@@ -294,6 +320,8 @@ module dispatch
       list_o.header_data   = header.header_data;
       list_o.token         = header.kind == KindPut ? header.match_token[31:0] : '0;
       list_o.operation     = header.kind[3:0];
+      list_o.controlled    = work_o.path == PathControlled;
+      list_o.room          = room_i;
     end
     descriptor_o = '{
         tag: work_o.tag,

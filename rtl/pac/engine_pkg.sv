@@ -81,7 +81,8 @@ package engine_pkg;
     Cancel           = 8'd14,
     CancelOne        = 8'd15,
     Put              = 8'd16,
-    Get              = 8'd17
+    Get              = 8'd17,
+    QueueHead        = 8'd18  // object, header_data: so many events of the queue the program has taken, of all
   } opcode_e;
 
   typedef struct packed {
@@ -171,7 +172,8 @@ package engine_pkg;
     PathArm        = 4'd8,  // with a descriptor
     PathCounter    = 4'd9,
     PathTable      = 4'd10,
-    PathTooWide    = 4'd11  // a command that is not carried out
+    PathTooWide    = 4'd11, // a command that is not carried out
+    PathControlled = 4'd12  // as PathDeliver, but the portal table entry has flow control: alone
   } path_e;
 
   typedef struct packed {
@@ -249,6 +251,7 @@ package engine_pkg;
   parameter logic [3:0] EventReply = 4'd8;
   parameter logic [3:0] EventSend = 4'd9;
   parameter logic [3:0] EventAck = 4'd10;
+  parameter logic [3:0] EventPortalDisabled = 4'd11;
   parameter logic [3:0] EventLink = 4'd12;
   parameter logic [3:0] EventAutoUnlink = 4'd13;
   parameter logic [3:0] EventAutoFree = 4'd14;
@@ -277,13 +280,27 @@ package engine_pkg;
     event_t     event_;
   } posted_t;
 
+  // An event about an entry of a list, or about one of the portal table.
+  function automatic event_t about_entry(logic [5:0] portal, logic [63:0] start, logic [63:0] user_ptr, logic [3:0] kind,
+                                         logic overflow);
+    event_t event_;
+    event_ = '0;
+    event_.start    = start;
+    event_.user_ptr = user_ptr;
+    event_.portal   = portal;
+    event_.kind     = kind;
+    event_.overflow = overflow;
+    return event_;
+  endfunction
+
   // Options, with the API's values (crates/nic/src/portals/constants.rs).
   parameter int unsigned IoVector = 0;
   parameter int unsigned EventLinkDisable = 6;
-  parameter int unsigned EventCommDisable = 7;
+  parameter int unsigned EventCommDisable = lists_pkg::EventCommDisable;
+  parameter int unsigned EventFlowControlDisable = 8;
   parameter int unsigned EventSuccessDisable = 9;
   parameter int unsigned EventOverDisable = 10;
-  parameter int unsigned EventUnlinkDisable = 11;
+  parameter int unsigned EventUnlinkDisable = lists_pkg::EventUnlinkDisable;
   parameter int unsigned CountComm = 12;
   parameter int unsigned CountOverflow = 13;
   parameter int unsigned CountBytes = 14;
@@ -343,6 +360,8 @@ package engine_pkg;
     receive_t    receive;
     logic        answer_valid;
     answer_t     answer;
+    logic        exhausts;  // nothing takes the message, and its portal table entry has flow control
+    logic        quiet;     // of that there is no event
     logic        last;  // the command is complete with it
     tag_t        tag;
   } effects_t;

@@ -5,7 +5,7 @@
 // 1. Events are written in the order in which they come. The line whose first word is the event's number comes last, so a reader
 //    that sees the number sees the event.
 // 2. A full queue overwrites its oldest events; their reader finds the loss by the number. With a reference to no live queue there
-//    is no event.
+//    is no event. The host says how many events the program has taken; only flow control asks for it.
 // 3. The forms of events are those of crates/nic/src/portals/event.rs: ordinary, nothing requested, long.
 //
 // 4. Behind an event of the same queue its words are known: the second and all further take 2 cycles, the first 3; a long one 1 more.
@@ -34,6 +34,15 @@ module event_queues
     output logic    room_o,
     output logic    idle_o,  // no event is under way
 
+    // A look at a queue, while `idle_o`. It shows two cycles later, with `look_events_i` as it was.
+    input  logic        look_i,
+    input  reference_t  look_events_i,
+    output logic        live_o,
+    output logic [1:0]  free_o,         // room for so many events; 3: three or more, or there is no such queue
+    input  logic [63:0] taken_i,        // of all its events the program has taken so many
+    output logic        taken_valid_o,  // no fewer than before, no more than there were
+    input  logic        take_i,
+
     output logic        line_valid_o,
     input  logic        line_ready_i,
     output event_line_t line_o
@@ -52,7 +61,7 @@ module event_queues
     logic [31:0] ring;
   } q0_t;
   typedef struct packed {
-    logic [31:0] spare;
+    logic [31:0] used;   // events that the program has not taken, and that are not overwritten
     logic [31:0] place;
     logic [63:0] tail;
   } q1_t;
@@ -88,11 +97,12 @@ module event_queues
   q1_t q1, next1, unused_old1, unused_new1;
   logic read, advance, live;
   logic [1:0] form;
-  address_t address;
+  address_t address, look_address;
   event_t event_;
 
   assign event_  = posted.event_;
   assign address = address_t'(index_of(posted.events, Queues));
+  assign look_address = address_t'(index_of(look_events_i, Queues));
   assign ready_o = q0_ready && q1_ready;
   assign idle_o  = !posted_valid && state_q == Idle;
   // The queue of the last event: its first word is at the bank's output still.
@@ -107,7 +117,7 @@ module event_queues
   assign word1      = same_queue ? held_word_q : q1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) held_q <= 1'b0;
-    else if (set_i || read) held_q <= 1'b0;
+    else if (set_i || read || look_i) held_q <= 1'b0;
     else if (advance) held_q <= 1'b1;
   end
   always_ff @(posedge clk_i) begin
@@ -117,8 +127,21 @@ module event_queues
     end
   end
 
-  assign live = q0.live && q0.generation == generation_of(posted.events, Queues) &&
-                index_of(posted.events, Queues) < index_t'(Queues);
+  function automatic logic is_live(q0_t word, reference_t events);
+    return word.live && word.generation == generation_of(events, Queues) && index_of(events, Queues) < index_t'(Queues);
+  endfunction
+  assign live = is_live(q0, posted.events);
+
+  // What a look shows, and what the queue is when events are taken.
+  logic [31:0] room_left;
+  logic [63:0] not_taken;
+  q1_t taken1;
+  assign live_o    = is_live(q0, look_events_i);
+  assign room_left = q0.length - q1.used;
+  assign free_o    = !live_o || room_left > 32'd3 ? 2'd3 : room_left[1:0];
+  assign not_taken = q1.tail - taken_i;
+  assign taken_valid_o = live_o && not_taken <= 64'(q1.used);
+  assign taken1    = '{used: not_taken[31:0], place: q1.place, tail: q1.tail};
   assign form = event_.rlength == event_.mlength ? Ordinary : event_.rlength == '0 ? NothingRequested : Long;
 
   always_comb begin
@@ -185,7 +208,12 @@ module event_queues
 
   assign set0 = '{spare: '0, live: set_length_i != '0, generation: generation_of(set_events_i, Queues),
                   length: set_length_i, ring: set_ring_i};
-  assign next1 = '{spare: '0, place: word1.place + 1'b1 == q0.length ? '0 : word1.place + 1'b1, tail: word1.tail + 64'd1};
+`ifdef MUTANT_35
+  assign next1 = '{used: word1.used + 1'b1,
+`else
+  assign next1 = '{used: word1.used == q0.length ? word1.used : word1.used + 1'b1,
+`endif
+                   place: word1.place + 1'b1 == q0.length ? '0 : word1.place + 1'b1, tail: word1.tail + 64'd1};
 
   bank #(
       .Words(Queues),
@@ -194,8 +222,8 @@ module event_queues
       .clk_i,
       .rst_ni,
       .ready_o        (q0_ready),
-      .read_i         (read),
-      .read_address_i (address),
+      .read_i         (read || look_i),
+      .read_address_i (look_i ? look_address : address),
       .read_data_o    (q0),
       .write_i        (set_i),
       .write_address_i(address_t'(index_of(set_events_i, Queues))),
@@ -211,13 +239,13 @@ module event_queues
       .clk_i,
       .rst_ni,
       .ready_o        (q1_ready),
-      .read_i         (read),
-      .read_address_i (address),
+      .read_i         (read || look_i),
+      .read_address_i (look_i ? look_address : address),
       .read_data_o    (q1),
-      .write_i        (set_i || advance),
-      .write_address_i(set_i ? address_t'(index_of(set_events_i, Queues)) : address),
+      .write_i        (set_i || take_i || advance),
+      .write_address_i(set_i ? address_t'(index_of(set_events_i, Queues)) : take_i ? look_address : address),
       .write_lanes_i  ('1),
-      .write_data_i   (set_i ? '0 : next1),
+      .write_data_i   (set_i ? '0 : take_i ? taken1 : next1),
       .old_o          (unused_old1),
       .new_o          (unused_new1)
   );

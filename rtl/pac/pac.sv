@@ -87,7 +87,12 @@ module pac
   counters_pkg::outside_out_t fired;
   logic [Sources-1:0] valid, source_pop;
   logic discarded, portals_ready, queues_ready, pending_ready, pending_valid, ready;
-  logic [Portals-1:0] exists, enabled;
+  logic [Portals-1:0] exists, enabled, controlled;
+  logic ask, asked;
+  logic [5:0] ask_portal;
+  logic [1:0] asked_room;
+  reference_t portal_events;
+  logic [31:0] portal_epoch;
   logic list_command_valid, list_command_ready;
   lists_pkg::command_t list_command;
   logic descriptor_command_valid, descriptor_command_ready;
@@ -138,6 +143,12 @@ module pac
       .pending_room_i      (pending_valid),
       .enabled_i           (enabled),
       .exists_i            (exists),
+      .controlled_i        (controlled),
+      .ask_o               (ask),
+      .ask_portal_o        (ask_portal),
+      .asked_i             (asked),
+      .room_i              (asked_room),
+      .epoch_i             (portal_epoch),
       .list_valid_o        (list_command_valid),
       .list_ready_i        (list_command_ready),
       .list_o              (list_command),
@@ -344,8 +355,10 @@ module pac
   host_t host;
   logic portal_read, portal_set, queue_set, queue_idle;
   logic [5:0] portal;
-  reference_t portal_events;
-  logic [31:0] portal_epoch;
+  portal_status_e set_status;
+  logic control_read, disables;
+  logic [5:0] control_portal;
+  assign set_status = portal_status_e'(host.options[PortalStatusAt+:2]);
   portal_table #(
       .Portals(Portals)
   ) u_portals (
@@ -354,13 +367,16 @@ module pac
       .ready_o     (portals_ready),
       .set_i       (portal_set),
       .set_portal_i(host.portal),
-      .set_status_i(portal_status_e'(host.options[PortalStatusAt+:2])),
+      .set_status_i(set_status),
+      .set_controlled_i(host.options[FlowControl]),
       .set_events_i(host.events),
       .set_epoch_i (host.header_data[31:0]),
+      .disable_i   (disables),
       .exists_o    (exists),
       .enabled_o   (enabled),
-      .read_i      (portal_read),
-      .portal_i    (portal),
+      .controlled_o(controlled),
+      .read_i      (portal_read || control_read),
+      .portal_i    (control_read || disables ? control_portal : portal),
       .events_o    (portal_events),
       .epoch_o     (portal_epoch)
   );
@@ -387,8 +403,11 @@ module pac
       .take_i  (pending_take)
   );
 
-  logic event_valid, event_room;
-  posted_t event_;
+  logic event_valid, event_room, look, queue_live, taken_valid, take, control_posts;
+  logic [1:0] queue_room;
+  reference_t look_events;
+  logic [63:0] taken;
+  posted_t event_, control_event;
   event_queues #(
       .Queues(Queues)
   ) u_events (
@@ -399,13 +418,59 @@ module pac
       .set_events_i(host.object),
       .set_ring_i  (host.start[31:0]),
       .set_length_i(host.length[31:0]),
-      .post_i      (event_valid && event_room),
-      .posted_i    (event_),
+      .post_i      (control_posts || (event_valid && event_room)),
+      .posted_i    (control_posts ? control_event : event_),
       .room_o      (event_room),
       .idle_o      (queue_idle),
+      .look_i      (look),
+      .look_events_i(look_events),
+      .live_o      (queue_live),
+      .free_o      (queue_room),
+      .taken_i     (taken),
+      .taken_valid_o(taken_valid),
+      .take_i      (take),
       .line_valid_o(outside.event_valid),
       .line_ready_i(outside_i.event_ready),
       .line_o      (outside.event_line)
+  );
+
+  logic exhaust, exhaust_quiet, head, head_done, head_valid, control_busy;
+  logic [5:0] exhaust_portal;
+  flow_control #(
+      .Portals(Portals)
+  ) u_control (
+      .clk_i,
+      .rst_ni,
+      .ask_i           (ask),
+      .ask_portal_i    (ask_portal),
+      .asked_o         (asked),
+      .room_o          (asked_room),
+      .exhaust_i       (exhaust),
+      .exhaust_portal_i(exhaust_portal),
+      .quiet_i         (exhaust_quiet),
+      .head_i          (head),
+      .head_events_i   (host.object),
+      .head_taken_i    (host.header_data),
+      .head_done_o     (head_done),
+      .head_valid_o    (head_valid),
+      .busy_o          (control_busy),
+      .set_i           (portal_set),
+      .set_portal_i    (host.portal),
+      .set_keeps_i     (exists[$clog2(Portals)'(host.portal)] && set_status != PortalFree),
+      .portal_read_o   (control_read),
+      .portal_o        (control_portal),
+      .portal_events_i (portal_events),
+      .disable_o       (disables),
+      .look_o          (look),
+      .events_o        (look_events),
+      .queue_idle_i    (queue_idle),
+      .live_i          (queue_live),
+      .room_i          (queue_room),
+      .taken_valid_i   (taken_valid),
+      .take_o          (take),
+      .taken_o         (taken),
+      .post_o          (control_posts),
+      .posted_o        (control_event)
   );
 
   // ---- Completion.
@@ -452,6 +517,13 @@ module pac
       .pending_take_o        (pending_take),
       .queue_set_o           (queue_set),
       .queue_idle_i          (queue_idle),
+      .exhaust_o             (exhaust),
+      .exhaust_portal_o      (exhaust_portal),
+      .exhaust_quiet_o       (exhaust_quiet),
+      .head_o                (head),
+      .head_done_i           (head_done),
+      .head_valid_i          (head_valid),
+      .control_busy_i        (control_busy),
       .host_o                (host),
       .event_valid_o         (event_valid),
       .event_room_i          (event_room),

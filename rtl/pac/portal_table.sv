@@ -2,10 +2,10 @@
 //
 // The portal table: the status of each entry in registers, the rest in a bank (P).
 //
-// 1. The host allocates, enables and disables entries (PortalSet). Entries with flow control are not carried out.
+// 1. The host allocates, enables and disables entries (PortalSet); flow control disables them (flow_control.sv). Never both at once.
 // 2. A read in cycle t has its word at the output from cycle t + 2 on, until the next read.
 //
-// P: Portals words of 64 bits. Registers: two bits an entry.
+// P: Portals words of 64 bits. Registers: three bits an entry.
 
 module portal_table
   import pac_pkg::*;
@@ -20,11 +20,16 @@ module portal_table
     input logic           set_i,
     input logic [5:0]     set_portal_i,
     input portal_status_e set_status_i,
+    input logic           set_controlled_i,  // with flow control
     input reference_t     set_events_i,
     input logic [31:0]    set_epoch_i,
 
+    // Of the entry that is shown, `portal_i`: it ends its epoch.
+    input logic disable_i,
+
     output logic [Portals-1:0] exists_o,
     output logic [Portals-1:0] enabled_o,
+    output logic [Portals-1:0] controlled_o,
 
     input  logic        read_i,
     input  logic [5:0]  portal_i,
@@ -45,14 +50,19 @@ module portal_table
     if (!rst_ni) begin
       exists_o  <= '0;
       enabled_o <= '0;
+      controlled_o <= '0;
+    end else if (disable_i) begin
+      enabled_o[AddressW'(portal_i)] <= 1'b0;
     end else if (set_i) begin
       exists_o[AddressW'(set_portal_i)]  <= set_status_i != PortalFree;
       enabled_o[AddressW'(set_portal_i)] <= set_status_i == PortalEnabled;
+      controlled_o[AddressW'(set_portal_i)] <= set_controlled_i;
     end
   end
 
   p_t word, written, unused_old, unused_new;
-  assign written  = '{spare: '0, events: set_events_i, epoch: set_epoch_i};
+  assign written  = disable_i ? '{spare: '0, events: word.events, epoch: word.epoch + 1'b1} :
+                                '{spare: '0, events: set_events_i, epoch: set_epoch_i};
   assign events_o = word.events;
   assign epoch_o  = word.epoch;
   bank #(
@@ -65,8 +75,8 @@ module portal_table
       .read_i,
       .read_address_i (AddressW'(portal_i)),
       .read_data_o    (word),
-      .write_i        (set_i),
-      .write_address_i(AddressW'(set_portal_i)),
+      .write_i        (set_i || disable_i),
+      .write_address_i(disable_i ? AddressW'(portal_i) : AddressW'(set_portal_i)),
       .write_lanes_i  ('1),
       .write_data_i   (written),
       .old_o          (unused_old),

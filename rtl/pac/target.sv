@@ -20,7 +20,7 @@ module target
 
   header_t header;
   host_t host;
-  logic is_get, matched;
+  logic is_get, delivers, matched, exhausted;
   logic [7:0] fail;
   logic [31:0] mlength, offset;
   assign header = work_i.message;
@@ -33,30 +33,27 @@ module target
   assign kept  = answer_i.a;
 
   always_comb begin
-    matched = work_i.path == PathDeliver && answer_i.status == lists_pkg::Matched;
+    delivers = work_i.path == PathDeliver || work_i.path == PathControlled;
+    matched  = delivers && answer_i.status == lists_pkg::Matched;
+    exhausted = work_i.path == PathControlled && (answer_i.status == lists_pkg::NoMatch ||
+        answer_i.status == lists_pkg::HeadersFull || answer_i.status == lists_pkg::EventsFull);
     unique case (answer_i.status)
       lists_pkg::Matched: fail = FailOk;
       lists_pkg::Permission: fail = FailPermission;
       lists_pkg::Operation: fail = FailOperation;
       default: fail = FailDropped;
     endcase
-    if (work_i.path != PathDeliver) fail = work_i.fail;
+    if (exhausted) fail = FailPortalDisabled;
+    if (!delivers) fail = work_i.fail;
     mlength = matched ? plan_i.mlength : '0;
     offset  = matched ? plan_i.offset : '0;
+    // The epoch behind its end: a message that disables the entry is the first of the next.
+`ifdef MUTANT_36
     if (fail == FailPortalDisabled && !is_get && header.epoch != '0) offset = epoch_i;
+`else
+    if (fail == FailPortalDisabled && !is_get && header.epoch != '0) offset = epoch_i + 32'(exhausted);
+`endif
   end
-
-  function automatic event_t about_entry(logic [5:0] portal, logic [63:0] start, logic [63:0] user_ptr, logic [3:0] kind,
-                                         logic overflow);
-    event_t event_;
-    event_ = '0;
-    event_.start    = start;
-    event_.user_ptr = user_ptr;
-    event_.portal   = portal;
-    event_.kind     = kind;
-    event_.overflow = overflow;
-    return event_;
-  endfunction
 
   // ---- A message.
 
@@ -110,6 +107,8 @@ module target
     message_o.send         = '{length: is_get ? mlength : '0, start: address, header: reply};
     message_o.receive_put  = matched && !is_get && mlength != '0;
     message_o.receive      = '{length: mlength, start: address, number: work_i.number};
+    message_o.exhausts     = exhausted;
+    message_o.quiet        = answer_i.status != lists_pkg::NoMatch && answer_i.options[EventFlowControlDisable];
     message_o.last         = 1'b1;
     message_o.tag          = work_i.tag;
   end

@@ -27,7 +27,7 @@ pub struct Home {
     short_lists: Vec<u32>,
     entry_buckets: Vec<Bucket>,
     header_buckets: Vec<Bucket>,
-    queues: Vec<EventQueue>,
+    pub queues: Vec<EventQueue>,
     pub queue_books: Vec<QueueBook>,
     pub heap: Vec<AtomicU64>,
     pending: Vec<Pending>,

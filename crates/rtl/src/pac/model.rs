@@ -183,14 +183,19 @@ impl Model {
             }
             // The home has made the queue in `nic` before it tells the engine.
             Host::Queue { .. } => Ok(Answer::of(Status::Done)),
-            Host::Portal { options: flags, .. } if flags & options::PT_FLOWCTRL != 0 => wide,
+            Host::QueueHead { reference, taken } => Ok(Answer::of(done(self.take_events(reference, taken)))),
             Host::Portal { portal, status, options, queue, epoch } => {
                 if let Some(entry) = self.home.portals.get_mut(portal as usize) {
                     let disabled = epoch.wrapping_sub(1);
+                    // An event that is due goes with the entry.
+                    let disabled_event = if status == 0 || entry.status == 0 { 0 } else { entry.disabled_event };
                     *entry = match status {
-                        0 => PortalEntry { status: 0, disabled, ..*entry },
-                        _ => PortalEntry { status: status.into(), options, queue, disabled, ..*entry },
+                        0 => PortalEntry { status: 0, disabled, disabled_event, ..*entry },
+                        _ => {
+                            PortalEntry { status: status.into(), options, queue, disabled, disabled_event, ..*entry }
+                        }
                     };
+                    self.count_due();
                 }
                 Ok(Answer::of(Status::Done))
             }
@@ -253,6 +258,33 @@ impl Model {
             Host::Put(ref operation) | Host::Get(ref operation) if operation.length >> 32 != 0 => wide,
             Host::Put(ref operation) => self.start(kind::PUT, operation),
             Host::Get(ref operation) => self.start(kind::GET, operation),
+        }
+    }
+
+    /// The program has taken so many events of a queue: no fewer than before, no more than there were.
+    fn take_events(&mut self, reference: u32, taken: u64) -> bool {
+        if self.home.nic().signals.queue(reference).is_none() {
+            return false;
+        }
+        let (index, _) = self.home.nic().signals.encodings.queues.decode(reference);
+        let (tail, head) = (self.home.queue_books[index as usize].tail, &self.home.queues[index as usize].head);
+        let is_valid = tail.wrapping_sub(taken) <= tail.wrapping_sub(head.load(Relaxed));
+        if is_valid {
+            head.store(taken, Relaxed);
+            self.home.nic().post_waiting_disabled(reference);
+        }
+        is_valid
+    }
+
+    /// Counts the events of disabled portal table entries that are due in each queue, where the host has set an entry.
+    fn count_due(&mut self) {
+        for queue in &self.home.queues {
+            queue.disabled_events.store(0, Relaxed);
+        }
+        for entry in self.home.portals.clone().iter().filter(|entry| entry.status != 0 && entry.disabled_event != 0) {
+            if let Some(queue) = self.home.nic().signals.queue(entry.queue) {
+                queue.disabled_events.store(queue.disabled_events.load(Relaxed) + 1, Relaxed);
+            }
         }
     }
 

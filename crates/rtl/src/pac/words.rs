@@ -145,6 +145,11 @@ pub enum Host {
         ring: u32,
         length: u32,
     },
+    /// Of the events of a queue, the program has taken so many.
+    QueueHead {
+        reference: u32,
+        taken: u64,
+    },
     /// A portal table entry. Status: 0 free, 1 enabled, 2 disabled.
     Portal {
         portal: u32,
@@ -288,6 +293,11 @@ impl Host {
             Host::Get(ref operation) => {
                 operation.set(&mut set);
                 17
+            }
+            Host::QueueHead { reference: queue, taken } => {
+                set(host::OBJECT, reference(queue));
+                set(host::HEADER_DATA, taken);
+                18
             }
         };
         set(host::OPCODE, opcode);

@@ -13,6 +13,7 @@ use selvedge_rtl::pac::{BUCKETS, Input, LIMITS, Lockstep, Ready};
 
 use crate::common::built;
 
+mod flow_control;
 mod histories;
 
 /// `pac_small` of rtl/units.toml.
@@ -35,6 +36,8 @@ pub const SMALL: Limits = Limits {
 pub struct Engine {
     pub both: Lockstep,
     pub queue: u32,
+    /// That one, and one of seven events.
+    pub queues: [u32; 2],
 }
 
 impl Engine {
@@ -57,7 +60,7 @@ impl Engine {
         let made =
             |number: usize| Host::Queue { reference: queues[number], ring: rings[number], length: lengths[number] };
         let queue = queues[0];
-        let mut engine = Engine { both, queue };
+        let mut engine = Engine { both, queue, queues };
         engine.host(&[
             Host::Configure { initiator: 7, uid: 1000, origin: 3 << 32 | 9 },
             made(0),
@@ -329,7 +332,6 @@ fn packets_that_are_none_are_counted_and_dropped() {
         Host::Append { portal: 3, which: 0, spec: entry(0, NONE) },
         append(list::PRIORITY, EntrySpec { length: 1 << 32, ..entry(0, NONE) }),
         append(list::PRIORITY, entry(options::IOVEC, NONE)),
-        Host::Portal { portal: 3, status: 1, options: options::PT_FLOWCTRL, queue: NONE, epoch: 1 },
         Host::Unlink(NONE),
         Host::Unbind(12345),
     ]);

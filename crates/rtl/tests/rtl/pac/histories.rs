@@ -34,12 +34,19 @@ enum Op {
     Cancel(usize),
     CancelOne(usize),
     Move { get: bool, operation: Operation, descriptor: usize },
-    Portal { portal: u32, status: u8 },
+    Portal { portal: u32, status: u8, controlled: bool, queue: usize, epoch: u32 },
+    /// All events of a queue but so many are taken; a number above what there is comes out as a head that was never.
+    Take { queue: usize, left: u64 },
 }
 
 /// Entries of the lists' histories, some of which count.
 fn counting_spec() -> impl Strategy<Value = EntrySpec> {
-    let counts = vec![options::EVENT_CT_COMM, options::EVENT_CT_OVERFLOW, options::EVENT_CT_BYTES];
+    let counts = vec![
+        options::EVENT_CT_COMM,
+        options::EVENT_CT_OVERFLOW,
+        options::EVENT_CT_BYTES,
+        options::EVENT_FLOWCTRL_DISABLE,
+    ];
     (spec(), proptest::collection::vec(select(counts), 0..3)).prop_map(|(spec, counts)| EntrySpec {
         options: counts.into_iter().fold(spec.options, |all, one| all | one),
         ..spec
@@ -49,8 +56,9 @@ fn counting_spec() -> impl Strategy<Value = EntrySpec> {
 fn packet() -> impl Strategy<Value = Packet> {
     let offset = prop_oneof![4 => Just(0u64), 2 => 0..48u64, 1 => Just(u64::from(u32::MAX))];
     let kept = prop_oneof![8 => Just(0u64), 1 => 1..100u64];
-    ((0..4u32, 0..24u64, 0..2u32), 0..3u64, 1..3u64, offset, any::<u64>(), kept, 0..8u8).prop_map(
-        |((portal, length, uid), match_bits, initiator, remote_offset, header_data, kept, fail)| Packet {
+    let epoch = prop_oneof![8 => Just(0u64), 4 => 1..8u64, 1 => Just(1 << 32 | 3)];
+    ((0..4u32, 0..24u64, 0..2u32), 0..3u64, 1..3u64, offset, any::<u64>(), (kept, epoch), 0..8u8).prop_map(
+        |((portal, length, uid), match_bits, initiator, remote_offset, header_data, (kept, epoch), fail)| Packet {
             portal: portal.min(2),
             length,
             uid,
@@ -58,7 +66,7 @@ fn packet() -> impl Strategy<Value = Packet> {
             initiator,
             remote_offset,
             header_data,
-            operand: [kept, 0, 0, 0],
+            operand: [kept, epoch, 0, 0],
             ack: fail & 3,
             fail: if fail < 5 { 0 } else { fail },
             ..MESSAGE
@@ -117,7 +125,10 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..6usize).prop_map(Op::Cancel),
         1 => (0..6usize).prop_map(Op::CancelOne),
         5 => (any::<bool>(), operation(), 0..6usize).prop_map(|(get, operation, descriptor)| Op::Move { get, operation, descriptor }),
-        1 => (0..3u32, 0..3u8).prop_map(|(portal, status)| Op::Portal { portal, status }),
+        2 => (0..3u32, 0..3u8, any::<bool>(), 0..3usize, 1..8u32).prop_map(
+            |(portal, status, controlled, queue, epoch)| Op::Portal { portal, status, controlled, queue, epoch }
+        ),
+        2 => (0..3usize, 0..9u64).prop_map(|(queue, left)| Op::Take { queue, left }),
     ]
 }
 
@@ -183,8 +194,15 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
             let operation = Operation { descriptor: descriptor(from), ..operation };
             if get { Host::Get(operation).into() } else { Host::Put(operation).into() }
         }
-        Op::Portal { portal, status } => {
-            Host::Portal { portal, status: status.max(1), options: 0, queue: engine.queue, epoch: 3 }.into()
+        Op::Portal { portal, status, controlled, queue, epoch } => {
+            let options = if controlled { options::PT_FLOWCTRL } else { 0 };
+            let queue = engine.queues.get(queue).copied().unwrap_or(NONE);
+            Host::Portal { portal, status: status.max(1), options, queue, epoch }.into()
+        }
+        Op::Take { queue, left } => {
+            let tail = engine.both.model.home.queue_books[queue].tail;
+            let reference = engine.queues.get(queue).copied().unwrap_or(NONE);
+            Host::QueueHead { reference, taken: tail.wrapping_sub(left) }.into()
         }
     }
 }
