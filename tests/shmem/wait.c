@@ -105,13 +105,15 @@ DATA_CASE(wait_blocks, 2, "wait_until does not return before the comparison hold
 {
     int *word = symmetric(sizeof *word);
     barrier();
-    long long start = now_ms();
     if (me() == 0) {
+        shmem_int_wait_until(word, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
         sleep_ms(30);
         shmem_int_p(word, 1, 1); /* not the awaited value yet */
         sleep_ms(30);
         shmem_int_p(word, 2, 1);
     } else {
+        long long start = now_ms();
+        shmem_int_p(word, 1, 0);
         shmem_int_wait_until(word, SHMEM_CMP_EQ, 2);
         CHECK_EQ(*word, 2);
         CHECK_OP(now_ms() - start, >=, 40);
