@@ -221,6 +221,13 @@ pub enum Transition {
         queue: u32,
         is_done: bool,
     },
+    /// Flow control looks at a queue: so many of its events the program has taken, of so many. It is part of the transition that is
+    /// shown next, if one is under way.
+    QueueTaken {
+        queue: u32,
+        taken: u64,
+        posted: u64,
+    },
     /// The program starts a command.
     Issue {
         command: Command,

@@ -197,6 +197,7 @@ kinds! { Transition, "an unknown kind of record" {
     26 Issue { command }
     27 Send { command, fail }
     28 Response { command, delivery }
+    29 QueueTaken { queue, taken, posted }
 } }
 
 impl Wire for Posted {

@@ -96,6 +96,7 @@ fn transitions(number: u64) -> Vec<Transition> {
         Transition::Fire { fired: None },
         Transition::Finish { index: n },
         Transition::QueueAlloc { capacity: n, queue: Some(1) },
+        Transition::QueueTaken { queue: n, taken: u64::MAX - 1, posted: 3 },
         Transition::QueueFree { queue: n, is_done: true },
         Transition::Issue { command },
         Transition::Send { command, fail: 3 },

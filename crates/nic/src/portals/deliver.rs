@@ -101,6 +101,9 @@ impl Nic<'_> {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
             return self.exhausted(request, flow_controlled, quiet);
         }
+        if flow_controlled && self.tap.is_set() {
+            self.show_taken(queue);
+        }
         if flow_controlled && self.queue_room(queue) < plan.events {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
             return self.exhausted(request, true, quiet);

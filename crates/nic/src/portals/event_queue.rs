@@ -31,6 +31,7 @@ use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
 use crate::tables::{QueueBook, queue, slot};
+use crate::tap::Transition;
 
 /// The result of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,15 @@ impl Nic<'_> {
         u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen))
     }
 
+    /// Shows a tap how many events of a queue the program has taken.
+    #[cold]
+    pub(super) fn show_taken(&mut self, reference: u32) {
+        let signals = self.signals;
+        let Some((index, book)) = self.queue_book(reference) else { return };
+        let (taken, posted) = (signals.queues[index].head.load(SeqCst), book.tail);
+        self.show(&Transition::QueueTaken { queue: reference, taken, posted });
+    }
+
     /// Writes an event. Overwrites the oldest event if the queue is full. Does nothing if there is no queue.
     #[inline(never)]
     pub(crate) fn post(&mut self, reference: u32, event: &Event) {
@@ -213,6 +223,9 @@ impl Nic<'_> {
     /// Posts the `PTL_EVENT_PT_DISABLED` events that are due in this queue, as far as there is room.
     pub fn post_waiting_disabled(&mut self, reference: u32) {
         let Some(queue) = self.signals.queue(reference) else { return };
+        if self.tap.is_set() {
+            self.show_taken(reference);
+        }
         for index in 0..self.tables.portals.len() {
             if queue.disabled_events.load(Relaxed) == 0 || self.queue_room(reference) == 0 {
                 return;

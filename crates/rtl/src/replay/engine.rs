@@ -12,14 +12,14 @@
 //!
 //! 1. The engine chooses among its buffers, so what goes into another buffer waits until all before it is done.
 //! 2. Triggered operations fire by themselves, here and in the trace; counts of deliveries and responses are the engine's.
-//! 3. The engine has no flow control: portal table entries are made without it, which is counted.
+//! 3. Where flow control looked at a queue, the engine's queue gets the same room. If the two decide apart, because the engine has left
+//!    out what wrote events, its portal table entry is set as the trace says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
-use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
@@ -48,7 +48,8 @@ enum Made {
     Descriptor(Option<u32>),
     Counter(u32),
     Armed((u32, u32)),
-    Delivery(Delivery),
+    /// To this portal table entry.
+    Delivery(u32, Delivery),
     /// A receive that was taken, with its bytes, where they are known.
     Taken(Option<u64>),
     Nothing,
@@ -192,7 +193,7 @@ impl Engine {
                     self.armed.extend(here.map(|here| (traced, here)));
                     here.is_none().then_some("triggered operations beyond 128")
                 }
-                Made::Delivery(_) | Made::Taken(_) => {
+                Made::Delivery(..) | Made::Taken(_) => {
                     results.extend(deliveries.next().map(|&here| (number, kind, here, made)));
                     None
                 }
@@ -206,18 +207,13 @@ impl Engine {
         for (number, kind, here, traced) in results {
             self.compare(number, kind, &here, traced)?;
         }
-        // The program takes its events.
-        let queues: Vec<u32> = self.queues.values().copied().collect();
-        for queue in queues {
-            while let Taken::Event(..) = self.both.model.home.nic().signals.take_event(queue) {}
-        }
         Ok(())
     }
 
     /// Compares the result of a message with the trace's.
     fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Made) -> Result<(), String> {
-        let traced = match traced {
-            Made::Delivery(traced) => traced,
+        let (portal, traced) = match traced {
+            Made::Delivery(portal, traced) => (portal, traced),
             Made::Taken(Some(bytes)) => {
                 let here = (here.fail, here.list, here.mlength);
                 return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
@@ -225,12 +221,16 @@ impl Engine {
             _ => return Ok(()),
         };
         let is_unexpected = |one: &Delivery| one.fail == fail::OK && one.list == list::OVERFLOW;
-        if here.fail == fail::DROPPED && is_unexpected(&traced) {
+        let is_refused = |one: &Delivery| one.fail == fail::PT_DISABLED;
+        if is_refused(here) != is_refused(&traced) {
+            self.leave_out(number, "messages of which flow control refuses one here and not there")?;
+            let disabled = self.both.model.home.portals[portal as usize].disabled;
+            let (status, epoch) = if is_refused(here) { (1, disabled) } else { (2, disabled.wrapping_add(2)) };
+            self.portal(portal, status, epoch)
+        } else if here.fail == fail::DROPPED && is_unexpected(&traced) {
             self.leave_out(number, "unexpected messages beyond 256")
         } else if traced.fail == fail::DROPPED && is_unexpected(here) {
             self.leave_out(number, "messages that the recorded NIC had no room for")
-        } else if traced.fail == fail::PT_DISABLED && here.fail != fail::PT_DISABLED {
-            self.leave_out(number, "messages that flow control refuses")
         } else {
             as_in_trace(&mut self.statistics, number, kind, *here, traced)
         }
@@ -289,9 +289,7 @@ impl Engine {
             origin: initiator,
             ..Packet::from(request)
         };
-        // An epoch is of flow control.
-        let operand = [packet.operand[0], 0, 0, 0];
-        self.offer(number, kind, Input::packet(buffer, Packet { operand, ..packet }.encode(false)), result)
+        self.offer(number, kind, Input::packet(buffer, packet.encode(false)), result)
     }
 
     fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
@@ -447,10 +445,16 @@ impl Engine {
         self.command("arm", Host::Arm { counter: here, threshold, what }, Made::Armed(handle))
     }
 
-    fn portal(&mut self, portal: u32, status: u8) -> Result<(), String> {
+    fn portal(&mut self, portal: u32, status: u8, epoch: u32) -> Result<(), String> {
         let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
         let (options, queue) = (entry.options, entry.queue);
-        self.command("portal", Host::Portal { portal, status, options, queue, epoch: 1 }, Made::Nothing)
+        self.command("portal", Host::Portal { portal, status, options, queue, epoch }, Made::Nothing)
+    }
+
+    /// The epoch of a portal table entry, so many ends of epochs from now.
+    fn epoch(&self, portal: u32, ends: u32) -> u32 {
+        let entry = self.both.model.home.portals.get(portal as usize);
+        entry.map_or(1, |entry| entry.disabled.wrapping_add(1 + ends))
     }
 }
 
@@ -476,21 +480,27 @@ impl Driver for Engine {
                 self.both.model.home.nic().queue_free(here);
                 Ok(())
             }
+            Transition::QueueTaken { queue, taken, posted } => {
+                let Some(&reference) = self.queues.get(&queue) else { return Ok(()) };
+                self.run()?;
+                let (index, _) = self.both.model.home.nic().signals.encodings.queues.decode(reference);
+                let tail = self.both.model.home.queue_books[index as usize].tail;
+                let taken = tail.saturating_sub(posted.wrapping_sub(taken));
+                self.command("take", Host::QueueHead { reference, taken }, Made::Nothing)
+            }
             Transition::PortalAlloc { options: flags, queue, portal: Some(portal), .. } => {
                 if portal >= 64 {
                     return self.leave_out(number, "portal table entries above 63");
                 }
-                if flags & options::PT_FLOWCTRL != 0 {
-                    self.statistics.leave_out("flow control of a portal table entry");
-                }
-                let queue = self.queue(queue);
+                self.run()?;
+                let (queue, epoch) = (self.queue(queue), self.epoch(portal, 0));
                 let status = if flags & options::PT_ALLOC_DISABLED != 0 { 2 } else { 1 };
-                let options = flags & !options::PT_FLOWCTRL;
-                self.command("portal", Host::Portal { portal, status, options, queue, epoch: 1 }, Made::Nothing)
+                self.command("portal", Host::Portal { portal, status, options: flags, queue, epoch }, Made::Nothing)
             }
             Transition::PortalSet { portal, is_enabled, is_done: true } => {
                 self.run()?;
-                self.portal(portal, if is_enabled { 1 } else { 2 })
+                let (status, ends) = if is_enabled { (1, 0) } else { (2, 1) };
+                self.portal(portal, status, self.epoch(portal, ends))
             }
             Transition::PortalFree { portal, is_done: true } => {
                 self.run()?;
@@ -498,7 +508,7 @@ impl Driver for Engine {
                     self.take_unexpected(number, portal, None)?;
                     self.run()?;
                 }
-                self.portal(portal, 0)
+                self.portal(portal, 0, self.epoch(portal, 1))
             }
             Transition::Append { portal, list, spec, entry: Some(entry) } => {
                 self.append(number, (portal, list), &spec, Some(entry))
@@ -529,7 +539,7 @@ impl Driver for Engine {
             },
             Transition::Deliver { request, delivery } => match delivery.fail {
                 fail::SEGV => self.leave_out(number, "messages to unmapped memory"),
-                _ => self.message(number, &request, Made::Delivery(delivery)),
+                _ => self.message(number, &request, Made::Delivery(request.portal, delivery)),
             },
             Transition::TakeReceive { put, receive } => {
                 let bytes = (put.remote_offset == 0).then_some(put.length.min(receive.length));

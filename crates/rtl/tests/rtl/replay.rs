@@ -11,7 +11,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{EntrySpec, Posted, Put, list, options};
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, fail, list, options};
 use selvedge_nic::tables::{self, Request, Side, kind};
 use selvedge_nic::tap::{Tap, Tapped, Transition};
 use selvedge_nic::{Limits, Nic, NoMemory as Nothing};
@@ -303,6 +303,55 @@ fn a_changed_record_is_a_difference() {
         }
     }
     assert_eq!(found, 7);
+}
+
+/// Messages to a portal table entry with flow control, while the program takes some of their events.
+#[test]
+fn flow_control_decides_as_in_the_trace() {
+    if unit("pac").is_none() {
+        return;
+    }
+    let kept = Kept::default();
+    let mut home = Home::new(&LIMITS);
+    let mut nic = home.nic();
+    nic.tap = Tapped::new(&kept);
+    let open = Open { program: "flow control".into(), rank: 0, ni: 0, id: id(9), limits: LIMITS };
+    kept.0.lock().expect("no panic").push(Record::Open(open));
+    let queue = nic.queue_alloc(7).expect("room");
+    let portal = nic.portal_alloc(Some(2), options::PT_FLOWCTRL, queue).expect("it is free");
+    let mut refused = 0;
+    for step in 0..300u64 {
+        match step * 7919 % 11 {
+            0 | 1 => drop(nic.append(&mut NoMemory, portal, list::PRIORITY, &spec(step % 2, None))),
+            2 | 3 => {
+                nic.signals.take_event(queue);
+                nic.post_waiting_disabled(queue);
+            }
+            4 if step % 2 == 0 => nic.portal_set(portal, false).expect("it is there"),
+            4 | 5 => nic.portal_set(portal, true).expect("it is there"),
+            _ => {
+                let epoch = [0, nic.portal(portal).expect("it is there").epoch(), 1][step as usize % 3];
+                let request = Request {
+                    kind: kind::PUT,
+                    portal,
+                    match_bits: step % 2,
+                    initiator: id(3),
+                    length: 8,
+                    operand: [0, epoch, 0, 0],
+                    ..Request::default()
+                };
+                let verdict = nic.deliver(&mut NoMemory, &request);
+                let is_refused = |one: &Delivery| one.fail == fail::PT_DISABLED;
+                refused += usize::from(matches!(verdict, Verdict::Done(ref delivery) if is_refused(delivery)));
+            }
+        }
+    }
+    let records = kept.0.into_inner().expect("no panic");
+    let report = run(&records, &Options { units: vec!["engine".to_owned()], ..Options::default() })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let [engine] = &report.units[..] else { panic!("one unit") };
+    assert_eq!(engine.differs_from, None, "{report}");
+    assert!(refused > 30 && engine.same_as_trace > 100, "{refused} refused, {report}");
 }
 
 #[test]
