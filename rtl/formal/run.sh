@@ -5,9 +5,8 @@
 #
 #   rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
 #
-# PROOF_SECONDS (600) ends a proof, and FORMAL_SECONDS (no limit) the whole: what has no time left is named, and is no error then.
-# A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in target/rtl-formal. Scripts say
-# `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
+# PROOF_SECONDS (600) ends a proof. A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in
+# target/rtl-formal. Scripts say `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
 # Exit status: 1 if a proof failed, or was ended by PROOF_SECONDS; 77 where the tools cannot be had.
 set -eu
 
@@ -18,7 +17,6 @@ root=$PWD
 work=$root/target/rtl-formal
 seconds=${PROOF_SECONDS:-600}
 began=$(date +%s)
-end=$((began + ${FORMAL_SECONDS:-86400}))
 mkdir -p "$work"
 cd rtl/formal
 
@@ -33,21 +31,14 @@ prove() {
     label=$name${task:+:$task}
     folder=$work/$name${task:+_$task}
     now=$(date +%s)
-    if [ "$now" -ge "$end" ]; then
-        printf '%-32s not run: the time is over\n' "$label"
-        left=$((left + 1))
-        return
-    fi
-    limit=$((end - now))
-    [ "$limit" -lt "$seconds" ] || limit=$seconds
     status=0
-    timeout "$limit" $sby -f -d "$folder" "$name.sby" ${task:+"$task"} >"$folder.log" 2>&1 || status=$?
+    timeout "$seconds" $sby -f -d "$folder" "$name.sby" ${task:+"$task"} >"$folder.log" 2>&1 || status=$?
     took=$(($(date +%s) - now))
     mode=$(option "$name" "$task" mode)
     depth=$(option "$name" "$task" depth)
     case $status in
     0) result=passed proved=$((proved + 1)) ;;
-    124) result="ended after $limit s" left=$((left + 1)) ;;
+    124) result="ended after $seconds s" left=$((left + 1)) ;;
     *) result=FAILED failed=$((failed + 1)) ;;
     esac
     printf '%-32s %-8s %-6s depth %-4s %4d s\n' "$label" "$result" "${mode:-?}" "${depth:-20}" "$took"
@@ -74,4 +65,4 @@ for wanted in "$@"; do
     fi
 done
 echo "$proved proofs passed, $failed failed, $left not finished, in $(($(date +%s) - began)) s"
-[ "$failed" = 0 ] && { [ "$left" = 0 ] || [ -n "${FORMAL_SECONDS-}" ]; }
+[ "$failed" = 0 ] && [ "$left" = 0 ]
