@@ -225,7 +225,29 @@ package engine_pkg;
     logic event_ready;
   } outside_in_t;
 
+  // What a message counts in the registers of the Portals unit (registers/portals.rdl), by their names.
   typedef struct packed {
+    logic requests;
+    logic matched_priority;
+    logic matched_overflow;
+    logic unexpected;
+    logic truncated;
+    logic dropped;
+    logic permission_violations;
+    logic operation_violations;
+    logic flow_control;
+    logic refused_disabled;
+    logic [31:0] bytes_in;
+    logic [31:0] bytes_out;
+  } message_counts_t;
+  typedef struct packed {
+    logic events;
+    logic events_overwritten;
+    message_counts_t message;
+  } counts_t;
+
+  typedef struct packed {
+    counts_t     counts;     // of this cycle
     logic        discarded;  // a packet that is none
     logic [3:0]  full_irq;   // of the buffers: response, get header, put, command
     logic        send_put_valid;
@@ -335,6 +357,7 @@ package engine_pkg;
     logic [31:0] mlength;
     logic        unlinks;
     logic        freed;
+    logic        kept;
   } plan_t;
 
   // ---- Everything that completes a command, beyond its answer.
@@ -360,6 +383,7 @@ package engine_pkg;
     receive_t    receive;
     logic        answer_valid;
     answer_t     answer;
+    message_counts_t counts;
     logic        exhausts;  // nothing takes the message, and its portal table entry has flow control
     logic        quiet;     // of that there is no event
     logic        last;  // the command is complete with it

@@ -45,7 +45,10 @@ module event_queues
 
     output logic        line_valid_o,
     input  logic        line_ready_i,
-    output event_line_t line_o
+    output event_line_t line_o,
+
+    output logic written_o,     // an event
+    output logic overwritten_o  // and it overwrites another one
 );
 
   if (Queues < 2 || Queues > 256) $error("event_queues: Queues is %0d, and may be 2 to 256", Queues);
@@ -137,6 +140,8 @@ module event_queues
   logic [63:0] not_taken;
   q1_t taken1;
   assign live_o    = is_live(q0, look_events_i);
+  assign written_o     = advance;
+  assign overwritten_o = advance && word1.used == q0.length;
   assign room_left = q0.length - q1.used;
   assign free_o    = !live_o || room_left > 32'd3 ? 2'd3 : room_left[1:0];
   assign not_taken = q1.tail - taken_i;

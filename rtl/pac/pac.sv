@@ -262,7 +262,8 @@ module pac
       user_ptr: list_entry.user_ptr,
       header_uid: list_header.uid
   };
-  assign plan_kept = '{offset: list_plan.offset, mlength: list_plan.mlength, unlinks: list_plan.unlinks, freed: list_plan.freed};
+  assign plan_kept = '{offset: list_plan.offset, mlength: list_plan.mlength, unlinks: list_plan.unlinks, freed: list_plan.freed,
+                       kept: list_plan.kept};
   fifo #(
       .Width($bits(list_answer_t)),
       .Depth(Answers)
@@ -431,7 +432,9 @@ module pac
       .take_i      (take),
       .line_valid_o(outside.event_valid),
       .line_ready_i(outside_i.event_ready),
-      .line_o      (outside.event_line)
+      .line_o      (outside.event_line),
+      .written_o   (outside.counts.events),
+      .overwritten_o(outside.counts.events_overwritten)
   );
 
   logic exhaust, exhaust_quiet, head, head_done, head_valid, control_busy;
@@ -538,6 +541,7 @@ module pac
 
   // ---- The queues of the DMA ports.
 
+  assign outside.counts.message = transfers ? effects.counts : '0;
   assign outside.discarded = discarded;
   assign outside.full_irq  = full_irq;
   bank_fifo #(

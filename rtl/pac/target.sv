@@ -107,6 +107,18 @@ module target
     message_o.send         = '{length: is_get ? mlength : '0, start: address, header: reply};
     message_o.receive_put  = matched && !is_get && mlength != '0;
     message_o.receive      = '{length: mlength, start: address, number: work_i.number};
+    message_o.counts.requests         = 1'b1;
+    message_o.counts.matched_priority = matched && !answer_i.overflow;
+    message_o.counts.matched_overflow = matched && answer_i.overflow;
+    message_o.counts.unexpected       = matched && plan_i.kept;
+    message_o.counts.truncated        = matched && mlength < header.length[31:0] && (is_get || header.match_token[31:0] == '0);
+    message_o.counts.dropped               = fail == FailDropped;
+    message_o.counts.permission_violations = fail == FailPermission;
+    message_o.counts.operation_violations  = fail == FailOperation;
+    message_o.counts.flow_control          = exhausted;
+    message_o.counts.refused_disabled      = fail == FailPortalDisabled;
+    message_o.counts.bytes_in              = is_get ? '0 : mlength;
+    message_o.counts.bytes_out             = is_get ? mlength : '0;
     message_o.exhausts     = exhausted;
     message_o.quiet        = answer_i.status != lists_pkg::NoMatch && answer_i.options[EventFlowControlDisable];
     message_o.last         = 1'b1;

@@ -16,7 +16,7 @@ pub struct Home {
     limits: Limits,
     pub control: Box<Control>,
     doorbell: Box<Doorbell>,
-    registers: Box<Registers>,
+    pub registers: Box<Registers>,
     pub counters: Vec<Counter>,
     pub books: Vec<CounterBook>,
     pub descriptors: Vec<Descriptor>,

@@ -5,7 +5,7 @@
 //! that one out ([`model`]). Compared are
 //!
 //! 1. at each port, in order: answers, packets with the place of their payload, payloads to host memory, lines of event queues;
-//! 2. while nothing is under way: all records of lists, counters and triggered operations, free lists and chains.
+//! 2. while nothing is under way: what the registers have counted; all records of lists, counters and triggered operations, free lists and chains.
 //!
 //! A command that the counters take is carried out when they have retired it too, because only then has everything fired that it
 //! makes due.
@@ -16,6 +16,7 @@ pub mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use selvedge_nic::Limits;
+use selvedge_nic::registers::Register;
 use selvedge_nic::tables::{slot, triggered};
 
 use crate::bits::Field;
@@ -25,7 +26,8 @@ use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
 use crate::unit::{Missing, Unit};
 use model::{Answer, Line, Model, Receive, Send};
 use words::{
-    Buffer, Host, Message, Status, answer, command, event_line, outside_in, outside_out, pack, receive, send, trace,
+    Buffer, COUNTS, Host, Message, Status, answer, command, event_line, outside_in, outside_out, pack, receive, send,
+    trace,
 };
 
 /// The tables of the unit `pac` of rtl/units.toml, and its buckets. The heap is the host's.
@@ -116,6 +118,8 @@ pub struct Lockstep {
     left: Vec<u32>,
     /// What has left the RTL and is not compared yet.
     seen: model::Left,
+    /// What the RTL has counted, as [`COUNTS`] names it.
+    counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
     recent: VecDeque<String>,
     /// Commands that `nic` has carried out.
@@ -158,6 +162,7 @@ impl Lockstep {
             changed: Vec::new(),
             left: Vec::new(),
             seen: model::Left::default(),
+            counts: [0; COUNTS.len()],
             timings: Vec::new(),
             recent: VecDeque::new(),
             compared: 0,
@@ -167,6 +172,12 @@ impl Lockstep {
     /// Cycles since the reset.
     pub fn cycle(&self) -> u64 {
         self.unit.cycle()
+    }
+
+    /// What the RTL has counted for a register.
+    pub fn counted(&self, register: Register) -> Option<u64> {
+        let at = COUNTS.iter().position(|&(_, counted)| counted == register)?;
+        Some(self.counts[at])
     }
 
     /// Commands in the order in which they retired.
@@ -231,6 +242,12 @@ impl Lockstep {
             )));
         }
         self.compare_ports(true)?;
+        for (&rtl, (_, register)) in self.counts.iter().zip(COUNTS) {
+            let nic = self.model.home.registers.get(register);
+            if rtl != nic {
+                return Err(self.report(&format!("register {register:?}: {rtl} in the RTL, {nic} in nic")));
+            }
+        }
         let whole = lists::Records { shadow: &self.shadow, home: &self.model.home, is_alone: false }.check_idle();
         whole.and_then(|()| self.counters().compare_all()).map_err(|text| self.report(&text))
     }
@@ -399,6 +416,9 @@ impl Lockstep {
                 moved = true;
             }
             self.seen.discarded += out::DISCARDED.get(seen.words);
+            for (count, (field, _)) in self.counts.iter_mut().zip(COUNTS) {
+                *count += field.get(seen.words);
+            }
         }
         moved
     }

@@ -191,9 +191,7 @@ impl Model {
                     let disabled_event = if status == 0 || entry.status == 0 { 0 } else { entry.disabled_event };
                     *entry = match status {
                         0 => PortalEntry { status: 0, disabled, disabled_event, ..*entry },
-                        _ => {
-                            PortalEntry { status: status.into(), options, queue, disabled, disabled_event, ..*entry }
-                        }
+                        _ => PortalEntry { status: status.into(), options, queue, disabled, disabled_event, ..*entry },
                     };
                     self.count_due();
                 }

@@ -4,6 +4,7 @@
 use selvedge_nic::packet::HEADER_BYTES;
 use selvedge_nic::portals::EntrySpec;
 use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::registers::Register;
 
 use crate::bits::Field;
 use crate::records::reference;
@@ -36,7 +37,9 @@ crate::layout! {
 crate::layout! {
     /// `outside_out_t`.
     pub mod outside_out {
-        DISCARDED: 1, FULL_IRQ: 4, SEND_PUT_VALID: 1, SEND_PUT: 1120, SEND_GET_VALID: 1, SEND_GET: 1120, SEND_REPLY_VALID: 1,
+        EVENTS: 1, EVENTS_OVERWRITTEN: 1, REQUESTS: 1, MATCHED_PRIORITY: 1, MATCHED_OVERFLOW: 1, UNEXPECTED: 1, TRUNCATED: 1,
+        DROPPED: 1, PERMISSION_VIOLATIONS: 1, OPERATION_VIOLATIONS: 1, FLOW_CONTROL: 1, REFUSED_DISABLED: 1, BYTES_IN: 32,
+        BYTES_OUT: 32, DISCARDED: 1, FULL_IRQ: 4, SEND_PUT_VALID: 1, SEND_PUT: 1120, SEND_GET_VALID: 1, SEND_GET: 1120, SEND_REPLY_VALID: 1,
         SEND_REPLY: 1120, RECEIVE_PUT_VALID: 1, RECEIVE_PUT: 128, RECEIVE_REPLY_VALID: 1, RECEIVE_REPLY: 128, EVENT_VALID: 1,
         EVENT_LINE: 545,
     }
@@ -83,6 +86,27 @@ pub fn pack(buffer: Buffer, message: &Message) -> [u32; command::WORDS] {
     command::BUFFER.set(&mut words, buffer as u64);
     words
 }
+
+/// What the engine counts, and the registers that `nic` counts it in.
+pub const COUNTS: [(Field, Register); 14] = {
+    use outside_out as out;
+    [
+        (out::EVENTS, Register::Events),
+        (out::EVENTS_OVERWRITTEN, Register::EventsOverwritten),
+        (out::REQUESTS, Register::Requests),
+        (out::MATCHED_PRIORITY, Register::MatchedPriority),
+        (out::MATCHED_OVERFLOW, Register::MatchedOverflow),
+        (out::UNEXPECTED, Register::Unexpected),
+        (out::TRUNCATED, Register::Truncated),
+        (out::DROPPED, Register::Dropped),
+        (out::PERMISSION_VIOLATIONS, Register::PermissionViolations),
+        (out::OPERATION_VIOLATIONS, Register::OperationViolations),
+        (out::FLOW_CONTROL, Register::FlowControl),
+        (out::REFUSED_DISABLED, Register::RefusedDisabled),
+        (out::BYTES_IN, Register::BytesIn),
+        (out::BYTES_OUT, Register::BytesOut),
+    ]
+};
 
 /// Status of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

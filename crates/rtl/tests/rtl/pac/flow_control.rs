@@ -4,6 +4,7 @@
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::{EntrySpec, fail, list, options};
+use selvedge_nic::registers::Register;
 use selvedge_rtl::pac::words::Host;
 
 use super::{Engine, MESSAGE, append, entry, get, put};
@@ -51,6 +52,17 @@ fn a_message_without_an_entry_disables_until_the_host_enables() {
         assert_eq!(engine.put_of(6), (fail::OK, 16));
         assert_eq!(engine.put_of(1 << 32 | 6), (fail::PT_DISABLED, 6));
         assert_eq!(engine.posted(), 3, "PT_DISABLED, LINK, PUT");
+        let counted = [
+            (Register::Requests, 7),
+            (Register::FlowControl, 1),
+            (Register::RefusedDisabled, 6),
+            (Register::MatchedPriority, 1),
+            (Register::BytesIn, 24),
+            (Register::Events, 3),
+        ];
+        for (register, count) in counted {
+            assert_eq!(engine.both.counted(register), Some(count), "{register:?}");
+        }
     }
 }
 

@@ -17,26 +17,66 @@ use crate::lists::spec;
 /// A step. References name what was made before, by number from the last.
 #[derive(Clone, Debug)]
 enum Op {
-    Put { packet: Packet, answered: bool },
+    Put {
+        packet: Packet,
+        answered: bool,
+    },
     Get(Packet),
-    Respond { token: usize, packet: Packet },
-    Append { portal: u32, which: u8, spec: EntrySpec, counter: usize },
-    Search { portal: u32, spec: EntrySpec, delete: bool, counter: usize },
+    Respond {
+        token: usize,
+        packet: Packet,
+    },
+    Append {
+        portal: u32,
+        which: u8,
+        spec: EntrySpec,
+        counter: usize,
+    },
+    Search {
+        portal: u32,
+        spec: EntrySpec,
+        delete: bool,
+        counter: usize,
+    },
     Unlink(usize),
-    Bind { options: u32, queued: bool, counter: usize },
+    Bind {
+        options: u32,
+        queued: bool,
+        counter: usize,
+    },
     Unbind(usize),
     CounterAlloc,
     CounterFree(usize),
     CounterSet(usize, u64, u64),
     CounterIncrement(usize, u64, u64),
     CounterGet(usize),
-    Arm { counter: usize, threshold: u64, what: u8, operation: Operation, descriptor: usize, object: usize },
+    Arm {
+        counter: usize,
+        threshold: u64,
+        what: u8,
+        operation: Operation,
+        descriptor: usize,
+        object: usize,
+    },
     Cancel(usize),
     CancelOne(usize),
-    Move { get: bool, operation: Operation, descriptor: usize },
-    Portal { portal: u32, status: u8, controlled: bool, queue: usize, epoch: u32 },
+    Move {
+        get: bool,
+        operation: Operation,
+        descriptor: usize,
+    },
+    Portal {
+        portal: u32,
+        status: u8,
+        controlled: bool,
+        queue: usize,
+        epoch: u32,
+    },
     /// All events of a queue but so many are taken; a number above what there is comes out as a head that was never.
-    Take { queue: usize, left: u64 },
+    Take {
+        queue: usize,
+        left: u64,
+    },
 }
 
 /// Entries of the lists' histories, some of which count.
