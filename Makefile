@@ -209,6 +209,7 @@ RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short
 rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
+	@rtl/pac/pac_registers_test.sh || [ $$? = 77 ]
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
 	@install -D -m 755 $(TARGET)/$(TEST_PROFILE)/selvedge-rtl $(RTL_PROGRAM)
 	@rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py || [ $$? = 77 ]

@@ -26,11 +26,11 @@ module pac_registers
 );
 
   selvedge_nic_pkg::selvedge_nic__in_t in;
-  selvedge_nic_pkg::selvedge_nic__out_t unused_out;
+  selvedge_nic_pkg::selvedge_nic__out_t out;
+  logic [4:0] read_q, write_q;
   logic stall_write, stall_read, read_done, read_error, write_done, write_error;
 
   always_comb begin
-    in = '{default: '0};
     in.portals.requests.count.incr              = counts_i.message.requests;
     in.portals.matched_priority.count.incr      = counts_i.message.matched_priority;
     in.portals.matched_overflow.count.incr      = counts_i.message.matched_overflow;
@@ -47,6 +47,64 @@ module pac_registers
     in.portals.bytes_out.count.incrvalue        = counts_i.message.bytes_out;
     in.portals.events.count.incr                = counts_i.events;
     in.portals.events_overwritten.count.incr    = counts_i.events_overwritten;
+    // Not the engine's.
+    in.portals.list_steps.count.incr      = 1'b0;
+    in.portals.list_steps.count.incrvalue = '0;
+    in.portals.segv.count.incr            = 1'b0;
+    in.portals.triggered_fired.count.incr = 1'b0;
+    in.portals.undeliverable.count.incr   = 1'b0;
+    in.portals.packets.count.incr         = 1'b0;
+    in.portals.recoveries.count.incr      = 1'b0;
+    in.velo.velo_sent.count.incr          = 1'b0;
+    in.velo.velo_received.count.incr      = 1'b0;
+    in.velo.velo_discarded.count.incr     = 1'b0;
+    in.rma.requester_puts.count.incr      = 1'b0;
+    in.rma.requester_gets.count.incr      = 1'b0;
+    in.rma.responder_gets.count.incr      = 1'b0;
+    in.rma.responder_locks.count.incr     = 1'b0;
+    in.rma.completer_puts.count.incr      = 1'b0;
+    in.rma.completer_gets.count.incr      = 1'b0;
+    in.rma.notifications_discarded.count.incr = 1'b0;
+    in.atu.tlb_hits.count.incr            = 1'b0;
+    in.atu.tlb_misses.count.incr          = 1'b0;
+    in.atu.tlb_flushes.count.incr         = 1'b0;
+    in.atu.tlb_flushes.count.incrvalue    = '0;
+    in.atu.atu_flushes.count.incr         = 1'b0;
+    in.atu.translation_faults.count.incr  = 1'b0;
+    in.velo_tables.rd_ack = read_q[0];
+    in.velo_tables.wr_ack = write_q[0];
+    in.velo_tables.rd_data = '0;
+    in.velo_pages.rd_ack = read_q[1];
+    in.velo_pages.wr_ack = write_q[1];
+    in.velo_pages.rd_data = '0;
+    in.rma_tables.rd_ack = read_q[2];
+    in.rma_tables.wr_ack = write_q[2];
+    in.rma_tables.rd_data = '0;
+    in.rma_pages.rd_ack = read_q[3];
+    in.rma_pages.wr_ack = write_q[3];
+    in.rma_pages.rd_data = '0;
+    in.atu_tables.rd_ack = read_q[4];
+    in.atu_tables.wr_ack = write_q[4];
+    in.atu_tables.rd_data = '0;
+  end
+
+  // Tables and pages of units that are not there read as 0.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      read_q  <= '0;
+      write_q <= '0;
+    end else begin
+      read_q[0]  <= out.velo_tables.req && !out.velo_tables.req_is_wr;
+      write_q[0] <= out.velo_tables.req && out.velo_tables.req_is_wr;
+      read_q[1]  <= out.velo_pages.req && !out.velo_pages.req_is_wr;
+      write_q[1] <= out.velo_pages.req && out.velo_pages.req_is_wr;
+      read_q[2]  <= out.rma_tables.req && !out.rma_tables.req_is_wr;
+      write_q[2] <= out.rma_tables.req && out.rma_tables.req_is_wr;
+      read_q[3]  <= out.rma_pages.req && !out.rma_pages.req_is_wr;
+      write_q[3] <= out.rma_pages.req && out.rma_pages.req_is_wr;
+      read_q[4]  <= out.atu_tables.req && !out.atu_tables.req_is_wr;
+      write_q[4] <= out.atu_tables.req && out.atu_tables.req_is_wr;
+    end
   end
 
   selvedge_nic u_block (
@@ -65,7 +123,7 @@ module pac_registers
       .s_cpuif_wr_ack      (write_done),
       .s_cpuif_wr_err      (write_error),
       .hwif_in             (in),
-      .hwif_out            (unused_out)
+      .hwif_out            (out)
   );
   assign stall_o = write_i ? stall_write : stall_read;
   assign done_o  = read_done || write_done;
