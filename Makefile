@@ -212,10 +212,10 @@ rtl:
 	@rtl/pac/pac_registers_test.sh || [ $$? = 77 ]
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-rtl
 	@install -D -m 755 $(TARGET)/$(TEST_PROFILE)/selvedge-rtl $(RTL_PROGRAM)
-	@rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py || [ $$? = 77 ]
+	@rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py || [ $$? = 77 ]
 	@PROOF_SECONDS=300 rtl/formal/run.sh $(RTL_PROOFS) || [ $$? = 77 ]
 
-# Area, frequency, FPGA, equivalence: docs/rtl. It takes about an hour.
+# Area, frequency, FPGA, equivalence, power, plots: docs/rtl. It takes about two hours.
 rtl-report:
 	@rtl/flow/report.sh
 

@@ -115,7 +115,8 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
         match netlists().map(|netlists| (netlists.join(format!("{}.v", unit.name)), netlists.join("cells.v"))) {
             // A netlist is made for its parameters.
             Some((netlist, cells)) if netlist.exists() => {
-                command.arg(cells).arg(netlist);
+                // Verilator 5.006 reads a tree of XNOR cells wrongly where it takes it as an operation on constant bits.
+                command.arg("-fno-const-bit-op-tree").arg(cells).arg(netlist);
                 BTreeMap::new()
             }
             _ => {

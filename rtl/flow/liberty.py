@@ -32,7 +32,7 @@ class Group:
 
 
 def parse(text):
-    """The outermost group of a Liberty text. Tables of numbers are left out: OpenSTA and abc read them, we do not."""
+    """The outermost group of a Liberty text. Tables of numbers stay text."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace("\\\n", " ")
     tokens = TOKEN.findall(text)
     root = Group("", [])
@@ -57,7 +57,7 @@ def parse(text):
                 stack[-1].groups.append(group)
                 stack.append(group)
                 at += 1
-            elif token not in ("values", "index_1", "index_2", "index_3"):
+            else:
                 stack[-1].attributes[token] = " ".join(arguments)
         at += 1
     return root.groups[0]

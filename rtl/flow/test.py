@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests of the flow itself: the Liberty reader, memories, the proof of equivalence and that it finds a wrong gate.
+"""Tests of the flow itself: the Liberty reader, memories, the proof of equivalence and that it finds a wrong gate, power
+(test_power.py).
 
-    rtl/flow/tools.sh --needs osu018 sta -- python rtl/flow/test.py
+    rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py
 """
 
 import json
@@ -23,6 +24,7 @@ import memory  # noqa: E402
 import synthesize  # noqa: E402
 import timing  # noqa: E402
 import yosys  # noqa: E402
+from test_power import Counter, Energies  # noqa: E402, F401
 
 # Registers of both reset values, one without reset, two that are equal, one that is constant, one that nothing reads; a memory.
 SOURCE = """
@@ -66,7 +68,7 @@ class Netlists(unittest.TestCase):
         source.write_text(SOURCE)
         cls.design = designs.Design("sample", "sample", [source], [designs.RTL / "common"])
         cls.library = liberty.Library()
-        gates.GATES.mkdir(parents=True)
+        gates.GATES.mkdir(parents=True, exist_ok=True)
         gates.cells(cls.library)
         cls.folder = gates.netlist(cls.design, cls.library)
 

@@ -21,7 +21,7 @@ pub struct Args {
 
 const USAGE: &str = "\
 selvedge rtl replay [--unit UNIT] [--gap CYCLES] [--json] TRACE...
-       selvedge rtl report [--folder FOLDER] [--json]";
+       selvedge rtl report [--folder FOLDER] [--json] [--svg DIR]";
 
 /// The program, in libexec/selvedge of the tree.
 const PROGRAM: &str = "selvedge-rtl";

@@ -5,7 +5,7 @@
 //! `SELVEDGE_RTL_LARGE=1 cargo run --release -p selvedge-rtl --example queue_length`
 //!
 //! All receives are from one source, each with a tag of its own; the message matches the one that was posted last. Prints a table in
-//! Markdown.
+//! Markdown; with `json` the cycles alone, as docs/rtl/queue_length.json has them for the plot of `selvedge rtl report`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -60,12 +60,24 @@ fn software_ns(queue: u64) -> f64 {
 }
 
 fn main() {
+    let lengths = || (0..=14).map(|power| 1u64 << power);
+    let cycles_of = |queue| ["lists_16384", "lists_16384_source"].map(|unit| cycles(unit, queue));
+    if std::env::args().nth(1).as_deref() == Some("json") {
+        let rows: Vec<_> = lengths()
+            .map(|queue| {
+                let [ours, seed] = cycles_of(queue);
+                serde_json::json!({ "receives": queue, "cycles": ours, "cycles_source": seed })
+            })
+            .collect();
+        println!("{:#}", serde_json::json!({ "name": "queue_length", "rows": rows }));
+        return;
+    }
     println!(
         "| receives | cycles, key of source and bits | cycles, key of the source alone | software: match and append, ns |"
     );
     println!("|---|---|---|---|");
-    for queue in (0..=14).map(|power| 1u64 << power) {
-        let [ours, seed] = ["lists_16384", "lists_16384_source"].map(|unit| cycles(unit, queue));
+    for queue in lengths() {
+        let [ours, seed] = cycles_of(queue);
         println!("| {queue} | {ours} | {seed} | {:.0} |", software_ns(queue));
     }
 }

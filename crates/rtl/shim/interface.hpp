@@ -18,6 +18,7 @@ void selvedge_rtl_drop(Unit *unit) { delete unit; }
 void selvedge_rtl_reset(Unit *unit) { unit->reset(); }
 uint64_t selvedge_rtl_cycle(const Unit *unit) { return unit->cycle; }
 size_t selvedge_rtl_command_words(const Unit *unit) { return unit->command_words; }
+size_t selvedge_rtl_answer_words(const Unit *unit) { return unit->answer_words; }
 size_t selvedge_rtl_outside_words(const Unit *unit) { return unit->outside_in_words; }
 void selvedge_rtl_set_outside(Unit *unit, const uint32_t *words) { unit->set_outside(words); }
 size_t selvedge_rtl_run(Unit *unit, const uint32_t *commands, size_t count, uint64_t cycles) {

@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod home;
 pub mod lists;
 pub mod pac;
+pub mod ports;
 pub mod records;
 pub mod refinement;
 pub mod replay;

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+#[cfg(verilated)]
+use crate::ports::Ports;
+
 /// Names of the units of `rtl/units.toml`, in its order.
 pub const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
@@ -47,6 +50,7 @@ mod shim {
         pub fn selvedge_rtl_reset(unit: *mut c_void);
         pub fn selvedge_rtl_cycle(unit: *const c_void) -> u64;
         pub fn selvedge_rtl_command_words(unit: *const c_void) -> usize;
+        pub fn selvedge_rtl_answer_words(unit: *const c_void) -> usize;
         pub fn selvedge_rtl_outside_words(unit: *const c_void) -> usize;
         pub fn selvedge_rtl_set_outside(unit: *mut c_void, words: *const u32);
         pub fn selvedge_rtl_run(unit: *mut c_void, commands: *const u32, count: usize, cycles: u64) -> usize;
@@ -66,6 +70,8 @@ pub struct Seen<'a> {
 pub struct Unit {
     #[cfg(verilated)]
     unit: std::ptr::NonNull<std::ffi::c_void>,
+    #[cfg(verilated)]
+    ports: Option<Ports>,
     #[cfg(not(verilated))]
     never: std::convert::Infallible,
 }
@@ -77,13 +83,27 @@ impl Unit {
         let kind = NAMES.iter().position(|&other| other == name).ok_or(Missing::Unit)?;
         // SAFETY: any number may be asked for; a unit of its own comes back, or null.
         let unit = unsafe { shim::selvedge_rtl_new(kind as std::ffi::c_uint) };
-        Ok(Unit { unit: std::ptr::NonNull::new(unit).ok_or(Missing::Unit)? })
+        let mut unit = Unit { unit: std::ptr::NonNull::new(unit).ok_or(Missing::Unit)?, ports: None };
+        let unit_pointer = unit.unit.as_ptr();
+        // SAFETY: the unit lives as long as `unit`.
+        let sizes = unsafe {
+            [
+                shim::selvedge_rtl_command_words(unit_pointer),
+                shim::selvedge_rtl_answer_words(unit_pointer),
+                shim::selvedge_rtl_outside_words(unit_pointer),
+            ]
+        };
+        unit.ports = Ports::new(name, sizes);
+        Ok(unit)
     }
 
     /// Resets the unit: all of its tables are empty after it, and cycles count from 0.
     pub fn reset(&mut self) {
         // SAFETY: the unit lives as long as this value, and nobody else has it.
         unsafe { shim::selvedge_rtl_reset(self.unit.as_ptr()) }
+        if let Some(ports) = &mut self.ports {
+            ports.reset();
+        }
     }
 
     /// Offers the commands in order, each as soon as the last is accepted, and runs so many cycles. Returns how many commands
@@ -95,8 +115,16 @@ impl Unit {
         // SAFETY: the unit lives as long as this value.
         let words = unsafe { shim::selvedge_rtl_command_words(self.unit.as_ptr()) };
         assert!(commands.len() % words == 0, "{} words are no whole number of commands of {words}", commands.len());
+        let began = self.cycle() as u32;
         // SAFETY: so many whole commands are there; nobody else has the unit.
-        unsafe { shim::selvedge_rtl_run(self.unit.as_ptr(), commands.as_ptr(), commands.len() / words, cycles) }
+        let taken =
+            unsafe { shim::selvedge_rtl_run(self.unit.as_ptr(), commands.as_ptr(), commands.len() / words, cycles) };
+        if let Some(mut ports) = self.ports.take() {
+            let accepted = commands.chunks_exact(words).zip(self.accepted().iter().copied());
+            ports.run(began, accepted, self.answers().map(|seen| (seen.cycle, seen.words)));
+            self.ports = Some(ports);
+        }
+        taken
     }
 
     /// Sets the unit's `outside_i`: what its other ports see from now on.
@@ -109,6 +137,10 @@ impl Unit {
         assert_eq!(words.len(), wanted, "words of outside_i");
         // SAFETY: as many words as the port has are there; nobody else has the unit.
         unsafe { shim::selvedge_rtl_set_outside(self.unit.as_ptr(), words.as_ptr()) }
+        let cycle = self.cycle() as u32;
+        if let Some(ports) = &mut self.ports {
+            ports.outside(cycle, words);
+        }
     }
 
     /// Cycles since the reset.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge rtl report`: the figures that `make rtl-report` keeps in docs/rtl, as a table.
+//! `selvedge rtl report`: the figures that `make rtl-report` keeps in docs/rtl, as tables and as plots.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-/// Print area and frequency of the units, beside those of small RISC cores
+use super::plots;
+
+/// Print area, frequency and power of the units, beside those of small RISC cores
 ///
 /// The figures are those that `make rtl-report` has kept. Logic and memory are apart. Two netlists of the same source: `small`, and
 /// `fast`, whose frequencies are shown.
@@ -21,6 +23,10 @@ pub struct Args {
     /// Print JSON: what the files hold
     #[arg(long)]
     json: bool,
+
+    /// Write the figures as plots, one file each
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
 }
 
 pub fn main(args: &Args) -> ExitCode {
@@ -30,7 +36,14 @@ pub fn main(args: &Args) -> ExitCode {
         );
         return ExitCode::from(crate::EXIT_INPUT);
     };
-    match designs(&folder) {
+    let designs = designs(&folder);
+    if let (Some(to), Ok(designs)) = (&args.svg, &designs) {
+        if let Err(why) = plots::write(designs, &folder, to) {
+            eprintln!("selvedge rtl: {why}");
+            return ExitCode::FAILURE;
+        }
+    }
+    match designs {
         Ok(designs) if args.json => crate::print(&format!("{:#}\n", Value::from(designs))),
         Ok(designs) => crate::print(&tables(&designs)),
         Err(why) => {
@@ -89,6 +102,7 @@ fn tables(designs: &[Value]) -> String {
         let _ = writeln!(text, "Cells {library}");
         text += &table(std::iter::once(head).chain(rows).collect());
         text.push('\n');
+        text += &powers(designs, library);
     }
     let fpga: Vec<_> = designs.iter().filter(|one| one["fpga"].is_object()).collect();
     if !fpga.is_empty() {
@@ -106,7 +120,30 @@ fn tables(designs: &[Value]) -> String {
         text += &table(std::iter::once(head).chain(rows).collect());
         text.push('\n');
     }
-    text + "There are no figures of power yet.\n"
+    text
+}
+
+/// Power under recorded traffic: of each netlist in a row.
+fn powers(designs: &[Value], library: &str) -> String {
+    let head = ["", "netlist", "logic, mW", "of it the clock", "idle", "SRAM, mW", "leakage, µW", "commands", "cycles"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut frequency = None;
+    for one in designs {
+        for kind in ["small", "fast"] {
+            let power = &one["power"][library][kind];
+            let Some(traffic) = power["traffic"].as_object() else { continue };
+            frequency = power["frequency_mhz"].as_u64();
+            let leakage = traffic["logic_leakage_mw"].as_f64().unwrap_or_default() * 1000.0;
+            let mw = |value: &Value| value.as_f64().map_or("no macro".to_owned(), |mw| format!("{mw:.2}"));
+            let mut row = vec![one["name"].as_str().unwrap_or_default().to_owned(), kind.to_owned()];
+            row.extend([&traffic["logic_mw"], &traffic["clock_mw"], &power["idle"]["logic_mw"]].map(mw));
+            row.extend([mw(&traffic["sram_mw"]), format!("{leakage:.1}")]);
+            row.extend([&power["window"]["commands"], &power["window"]["cycles"]].map(shown));
+            rows.push(row);
+        }
+    }
+    let Some(frequency) = frequency else { return String::new() };
+    format!("Power at {frequency} MHz under recorded all-to-all traffic, cells {library}\n{}\n", table(rows))
 }
 
 fn shown(value: &Value) -> String {

@@ -24,7 +24,7 @@ use super::{Driver, as_in_trace, taking};
 use crate::lists::{Command, Lockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 
-/// `lists` of rtl/units.toml: entries, headers, buckets.
+/// `lists` and `lists_one_port` of rtl/units.toml: entries, headers, buckets.
 const SIZE: (u32, u32, usize) = (256, 256, 512);
 /// Commands that run one behind the other before their results are looked at.
 const BATCH: usize = 64;
@@ -65,10 +65,10 @@ pub struct Lists {
 }
 
 impl Lists {
-    pub fn new(gap: u64) -> Result<Lists, Missing> {
-        let mut both = Lockstep::new("lists", SIZE, PORTALS as u32)?;
+    pub fn new(unit: &'static str, gap: u64) -> Result<Lists, Missing> {
+        let mut both = Lockstep::new(unit, SIZE, PORTALS as u32)?;
         both.compare_all = false;
-        let statistics = Statistics { decided: Some((0, 0)), ..Statistics::of("lists") };
+        let statistics = Statistics { decided: Some((0, 0)), ..Statistics::of(unit) };
         Ok(Lists {
             both,
             gap,

@@ -10,6 +10,7 @@
 //!    out, and counted.
 //! 4. A trace may have any content: what the RTL does not carry out is counted with its reason.
 
+mod allocator;
 mod counters;
 mod descriptors;
 mod engine;
@@ -48,21 +49,24 @@ pub trait Driver {
 /// The units that are replayed, and how each is made: with so many cycles between two commands.
 type Make = fn(u64) -> Result<Box<dyn Driver>, Missing>;
 const DRIVERS: &[(&str, Make)] = &[
-    ("lists", |gap| Ok(Box::new(lists::Lists::new(gap)?))),
+    ("lists", |gap| Ok(Box::new(lists::Lists::new("lists", gap)?))),
     ("counters", |gap| Ok(Box::new(counters::Counters::new(gap)?))),
     ("descriptors", |gap| Ok(Box::new(descriptors::Descriptors::new(gap)?))),
     ("engine", |gap| Ok(Box::new(engine::Engine::new(gap)?))),
+    ("allocator", |gap| Ok(Box::new(allocator::Allocator::new(gap)?))),
 ];
+/// Units that are replayed only where they are named: they take what another one takes.
+const VARIANTS: &[(&str, Make)] = &[("lists_one_port", |gap| Ok(Box::new(lists::Lists::new("lists_one_port", gap)?)))];
 
 /// The names of all units that can be replayed.
 pub fn units() -> impl Iterator<Item = &'static str> {
-    DRIVERS.iter().map(|(name, _)| *name)
+    DRIVERS.iter().chain(VARIANTS).map(|(name, _)| *name)
 }
 
 /// How a trace is replayed.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The units; empty: all.
+    /// The units; empty: all but variants.
     pub units: Vec<String>,
     /// Cycles from the end of a command to the next. 0: one command behind the other.
     pub gap: u64,
@@ -140,8 +144,11 @@ impl fmt::Display for Report {
 /// # Panics
 /// If a unit of the options is none of [`units`].
 pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, ReplayError> {
-    let wanted = |name: &str| options.units.is_empty() || options.units.iter().any(|unit| unit == name);
-    let makes: Vec<_> = DRIVERS.iter().filter(|(name, _)| wanted(name)).collect();
+    let is_named = |(name, _): &&(&str, Make)| options.units.iter().any(|unit| unit == name);
+    let makes: Vec<_> = match options.units.is_empty() {
+        true => DRIVERS.iter().collect(),
+        false => DRIVERS.iter().chain(VARIANTS).filter(is_named).collect(),
+    };
     assert!(!makes.is_empty(), "{:?} are no units", options.units);
     let units = makes.iter().map(|(name, _)| Statistics::of(name)).collect();
     let mut report = Report { units, ..Report::default() };

@@ -262,7 +262,7 @@ fn a_changed_record_is_a_difference() {
     }
     let good = example();
     let report = run(&good, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
-    let [lists, counters, descriptors, engine] = &report.units[..] else { panic!("four units") };
+    let [lists, counters, descriptors, engine, allocator] = &report.units[..] else { panic!("five units") };
     assert!(
         engine.count() >= lists.count() + descriptors.count() + counters.count() && engine.differs_from.is_none(),
         "{report}"
@@ -273,6 +273,7 @@ fn a_changed_record_is_a_difference() {
         ["alloc", "arm", "free", "increment"],
         "{report}"
     );
+    assert_eq!(allocator.commands.keys().copied().collect::<Vec<_>>(), ["alloc", "free"], "{report}");
 
     let mut found = 0;
     for at in 0..good.len() {
