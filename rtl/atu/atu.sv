@@ -46,10 +46,14 @@ module atu
   if (Pending < 2 || Pending > 64) $error("atu: Pending is %0d, and may be 2 to 64", Pending);
   if (Ports != 1 && Ports != 2) $error("atu: Ports is %0d, and may be 1 or 2", Ports);
 
-  localparam int unsigned PlaceW = $clog2(Reorder);
-  localparam int unsigned CountW = $clog2(Reorder + 1);
-  localparam int unsigned RequestsW = $clog2(Requests + 1);
-  localparam int unsigned PendingW = $clog2(Pending + 1);
+  // What is too small is refused above, and elaboration must come so far: names of no bits end it without a word.
+  localparam int unsigned Slots = Reorder < 2 ? 2 : Reorder;
+  localparam int unsigned Waiting = Requests < 2 ? 2 : Requests;
+  localparam int unsigned Incomplete = Pending < 2 ? 2 : Pending;
+  localparam int unsigned PlaceW = $clog2(Slots);
+  localparam int unsigned CountW = $clog2(Slots + 1);
+  localparam int unsigned RequestsW = $clog2(Waiting + 1);
+  localparam int unsigned PendingW = $clog2(Incomplete + 1);
 
   // ---- Requests ----
 
@@ -65,7 +69,7 @@ module atu
   request_t request;
   logic [RequestsW-1:0] requests;
   atu_requests #(
-      .Requests(Requests)
+      .Requests(Waiting)
   ) u_requests (
       .clk_i,
       .rst_ni,
@@ -89,7 +93,7 @@ module atu
   logic [PlaceW-1:0] tail, memory_tag;
   atu_requester #(
       .TlbEntries(TlbEntries),
-      .Reorder   (Reorder)
+      .Reorder   (Slots)
   ) u_requester (
       .clk_i,
       .rst_ni,
@@ -127,7 +131,7 @@ module atu
   entry_t entry;
   atu_flush #(
       .TlbEntries(TlbEntries),
-      .Reorder   (Reorder)
+      .Reorder   (Slots)
   ) u_flush (
       .clk_i,
       .rst_ni,
@@ -177,10 +181,10 @@ module atu
 
   // ---- The reorder buffer and the responder ----
 
-  logic next_ready, next_fills, next_asks, slot_take, leave;
+  logic next_ready, next_fills, next_asks, next_reads, slot_take, leave;
   logic [PlaceW-1:0] next, left;
   atu_reorder #(
-      .Reorder(Reorder)
+      .Reorder(Slots)
   ) u_reorder (
       .clk_i,
       .rst_ni,
@@ -196,6 +200,7 @@ module atu
       .next_ready_o  (next_ready),
       .next_fills_o  (next_fills),
       .next_asks_o   (next_asks),
+      .next_reads_o  (next_reads),
       .next_o        (next),
       .take_i        (slot_take),
       .leave_i       (leave),
@@ -212,7 +217,7 @@ module atu
   logic moves, passes, ask;
   logic [1:0] asked;
   atu_responder #(
-      .Reorder(Reorder)
+      .Reorder(Slots)
   ) u_responder (
       .clk_i,
       .rst_ni,
@@ -222,6 +227,7 @@ module atu
       .next_ready_i (next_ready),
       .next_fills_i (next_fills),
       .next_asks_i  (next_asks),
+      .next_reads_i (next_reads),
       .next_i       (next),
       .take_o       (slot_take),
       .slot_i       (slot),
@@ -247,7 +253,7 @@ module atu
 
   logic [PendingW-1:0] pending;
   atu_pending #(
-      .Pending(Pending)
+      .Pending(Incomplete)
   ) u_pending (
       .clk_i,
       .rst_ni,

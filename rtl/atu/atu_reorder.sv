@@ -3,7 +3,7 @@
 // The reorder buffer: `Pipeline::reorder` and `table_read_done`. Requests have slots in their order; words that were read come in any.
 //
 // 1. R has a slot's kind and transaction, E the entry that was read for it. The responder and atu_flush.sv share the port of R.
-// 2. Registers say of each slot whether it may leave, awaits a word, may fill the TLB, asks units. A slot that has left, or was never used,
+// 2. Registers say of each slot whether it may leave, awaits a word, may fill the TLB, asks units, is of a table read. A slot that has left, or was never used,
 //    awaits nothing.
 // 3. A word that no slot awaits changes nothing (`refused_o`).
 
@@ -32,6 +32,7 @@ module atu_reorder
     output logic              next_ready_o,
     output logic              next_fills_o,
     output logic              next_asks_o,
+    output logic              next_reads_o,  // its entry was read from a table
     output logic [PlaceW-1:0] next_o,
     input  logic              take_i,
     input  logic              leave_i,       // a slot has been passed
@@ -54,7 +55,7 @@ module atu_reorder
     return place == Last ? '0 : place + 1'b1;
   endfunction
 
-  logic [Reorder-1:0] may_leave_q, awaits_q, fills_q, asks_q;
+  logic [Reorder-1:0] may_leave_q, awaits_q, fills_q, asks_q, reads_q;
   logic [PlaceW-1:0] tail_q, next_q, word_place;
   logic [CountW-1:0] count_q;
   logic r_ready, e_ready, word_taken, reads;
@@ -65,6 +66,7 @@ module atu_reorder
   assign next_ready_o = may_leave_q[next_q];
   assign next_fills_o = fills_q[next_q];
   assign next_asks_o  = asks_q[next_q];
+  assign next_reads_o = reads_q[next_q];
   assign cached_o     = fills_q != '0;
   assign word_place   = word_tag_i[PlaceW-1:0];
   assign word_taken   = word_valid_i && 32'(word_tag_i) < Reorder && awaits_q[word_place];
@@ -100,7 +102,12 @@ module atu_reorder
       if (push_i != leave_i) count_q <= push_i ? count_q + 1'b1 : count_q - 1'b1;
     end
   end
-  always_ff @(posedge clk_i) if (push_i) asks_q[tail_q] <= slot_i.kind == Asks;
+  always_ff @(posedge clk_i) begin
+    if (push_i) begin
+      asks_q[tail_q]  <= slot_i.kind == Asks;
+      reads_q[tail_q] <= reads;
+    end
+  end
 
   logic [$bits(slot_t)-1:0] unused_r_old, unused_r_new;
   logic [$bits(entry_t)-1:0] unused_e_old, unused_e_new;

@@ -63,7 +63,11 @@ module atu_requester
   assign look_up   = request_i.operation == Translate;
 
   // A flush begins only when there is a slot for it: nothing that fills the TLB would leave meanwhile.
+`ifdef MUTANT_37
+  assign flush_o    = valid_i && flushes_tlb(request_i);
+`else
   assign flush_o    = valid_i && flushes_tlb(request_i) && slot_room;
+`endif
   assign flushing_o = flush_o || (first_valid_q && flushes_tlb(first_q)) || (second_valid_q && flushes_tlb(second_q));
   assign quiet_o    = under_way == '0;
   assign take_o     = valid_i && slot_room && (look_up ? read_room && !tlb_busy_i : !flush_o || flush_done_i);

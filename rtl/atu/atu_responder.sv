@@ -6,7 +6,8 @@
 // each cycle. A flush that asks units stays for one cycle a unit, and more while the port stops; nothing is taken behind it before it leaves.
 //
 // 1. A slot is taken only if there is a place for what it sends. So a fill is made in the cycle in which its response is sent.
-// 2. While the TLB is being flushed (`hold_i`), a slot that may fill it is not taken; with `stop_i` none is.
+// 2. While the TLB is being flushed (`hold_i`), a slot of a table read is not taken, also if the flush keeps its entry out: until the flush has
+//    its slot, it would have filled the TLB. With `stop_i` none is taken.
 
 module atu_responder
   import atu_pkg::*;
@@ -25,6 +26,7 @@ module atu_responder
     input  logic              next_ready_i,
     input  logic              next_fills_i,
     input  logic              next_asks_i,
+    input  logic              next_reads_i,
     input  logic [PlaceW-1:0] next_i,
     output logic              take_o,
     input  slot_t             slot_i,
@@ -75,8 +77,14 @@ module atu_responder
 
   assign quiet_o = !first_valid_q && !second_valid_q;
   assign asking  = (first_valid_q && first_q.asks) || (second_valid_q && second_q.asks);
-  assign take_o  = next_ready_i && !stop_i && !(hold_i && next_fills_i) && !asking &&
-                   room > 3'(first_valid_q) + 3'(second_valid_q);
+`ifdef MUTANT_36
+  logic held;
+  assign held = hold_i && next_fills_i;
+`else
+  logic held;
+  assign held = hold_i && next_reads_i;
+`endif
+  assign take_o = next_ready_i && !stop_i && !held && !asking && room > 3'(first_valid_q) + 3'(second_valid_q);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
