@@ -47,6 +47,12 @@ mutants='
 30 pac pac:: the range of a descriptor is checked without the offset
 31 pac pac:: an entry that wants no acknowledgement is acknowledged
 32 pac pac:: the command of a response is not read where its portal table entry is read ahead
+41 atu atu:: a look-up does not see the fill of the cycle behind its read
+42 atu atu:: an entry that translates for nobody goes into the TLB
+43 atu atu:: of two flushes of one tag not the older one gets the answer
+44 atu atu:: a read that a flush keeps out of the TLB leaves before the flush
+45 atu atu:: a flush begins without a slot, and holds back what would free one
+46 atu atu:: a read in flight fills the TLB behind the flush of its page
 '
 
 if ! command -v verilator >/dev/null; then

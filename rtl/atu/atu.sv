@@ -85,7 +85,7 @@ module atu
 
   // ---- The requester ----
 
-  logic look_up, flush, flush_done, flushing, requester_quiet, hit, miss, may_fill;
+  logic look_up, flush, flush_done, flush_holds, flushing, requester_quiet, hit, miss, may_fill;
   page_t look_up_page;
   tlb_t tlb_word;
   slot_t pushed;
@@ -138,6 +138,7 @@ module atu
       .wanted_i      (flush),
       .flush_i       (request.body),
       .quiet_i       (requester_quiet && responder_quiet),
+      .hold_o        (flush_holds),
       .stop_o        (stop),
       .done_o        (flush_done),
       .taken_i       (request_take),
@@ -221,7 +222,7 @@ module atu
   ) u_responder (
       .clk_i,
       .rst_ni,
-      .hold_i       (flushing),
+      .hold_i       (flush_holds || flushing),
       .stop_i       (stop),
       .quiet_o      (responder_quiet),
       .next_ready_i (next_ready),

@@ -21,6 +21,7 @@ module atu_flush
     input  logic  wanted_i,  // stays, with the flush, until it is taken
     input  body_t flush_i,
     input  logic  quiet_i,
+    output logic  hold_o,
     output logic  stop_o,
     output logic  done_o,
     input  logic  taken_i,
@@ -51,14 +52,22 @@ module atu_flush
   } state_e;
   state_e state_q;
 
-  logic is_vpid, begins, all_read, all_walked;
+  // `wanted_q` is a cycle behind, and so is not in the way from the request FIFO to the responder. What the responder takes in the first cycle
+  // makes it not quiet in the next.
+  logic is_vpid, begins, all_read, all_walked, wanted_q, begun_q;
   assign is_vpid = flush_i.code[0];
-  assign begins  = state_q == Idle && wanted_i && quiet_i;
+  assign begins  = state_q == Idle && wanted_q && quiet_i;
   assign done_o  = state_q == Over;
+  assign hold_o  = wanted_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) state_q <= Idle;
-    else begin
+    if (!rst_ni) begin
+      state_q  <= Idle;
+      wanted_q <= 1'b0;
+      begun_q  <= 1'b0;
+    end else begin
+      wanted_q <= wanted_i;
+      begun_q  <= begins;
       case (state_q)
         Idle: if (begins) state_q <= Run;
         Run: if (all_read && all_walked) state_q <= Over;
@@ -99,7 +108,7 @@ module atu_flush
       there_q   <= 1'b0;
       clear_q   <= 1'b0;
     end else begin
-      if (begins) left_q <= words;
+      if (state_q == Idle) left_q <= words;
       else if (tlb_read_o) left_q <= left_q - 1'b1;
       second_q  <= tlb_read_o;
       reading_q <= tlb_read_o;
@@ -108,7 +117,7 @@ module atu_flush
     end
   end
   always_ff @(posedge clk_i) begin
-    if (begins) next_q <= is_vpid ? '0 : address_t'(page_of(flush_i));
+    if (state_q == Idle) next_q <= is_vpid ? '0 : address_t'(page_of(flush_i));
     else if (tlb_read_o) next_q <= next_q + 1'b1;
     if (tlb_read_o) read_q <= next_q;
     if (reading_q) compared_q <= read_q;
@@ -119,13 +128,17 @@ module atu_flush
   logic walk_q;
   logic [PlaceW-1:0] slot_q, slot_read_q, slot_there_q;
   logic slot_reading_q, slot_is_there_q;
-  assign keep_all_out_o = begins && is_vpid;
+  assign keep_all_out_o = begun_q && is_vpid;
   assign slot_read_o    = walk_q;
   assign slot_address_o = slot_q;
   assign all_walked     = !walk_q && !slot_reading_q && !slot_is_there_q;
+`ifdef MUTANT_46
+  assign keep_out_o     = 1'b0;
+`else
   assign keep_out_o     = slot_is_there_q && may_include(flush_i, page_of(slot_i.body));
+`endif
   assign kept_out_o     = slot_there_q;
-  assign stop_o         = wanted_i && (state_q == Idle || !all_walked);
+  assign stop_o         = wanted_q && (state_q == Idle || !all_walked);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -64,7 +64,7 @@ module atu_pending
     chosen = '0;
     found  = 1'b0;
     for (int place = 0; place < int'(Pending); place++) begin
-`ifdef MUTANT_35
+`ifdef MUTANT_43
       if (waits[place] && !found) begin
 `else
       if (waits[place] && place >= int'(head_q) && !found) begin

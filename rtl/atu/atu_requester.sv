@@ -33,7 +33,7 @@ module atu_requester
 
     output logic flush_o,       // the next request flushes the TLB
     input  logic flush_done_i,
-    output logic flushing_o,    // a flush of the TLB is on its way to its slot, or next
+    output logic flushing_o,    // a flush of the TLB is on its way to its slot
     output logic quiet_o,       // no request is on its way to its slot
 
     input  logic [CountW-1:0] slots_i,  // in use
@@ -63,12 +63,12 @@ module atu_requester
   assign look_up   = request_i.operation == Translate;
 
   // A flush begins only when there is a slot for it: nothing that fills the TLB would leave meanwhile.
-`ifdef MUTANT_37
+`ifdef MUTANT_45
   assign flush_o    = valid_i && flushes_tlb(request_i);
 `else
   assign flush_o    = valid_i && flushes_tlb(request_i) && slot_room;
 `endif
-  assign flushing_o = flush_o || (first_valid_q && flushes_tlb(first_q)) || (second_valid_q && flushes_tlb(second_q));
+  assign flushing_o = (first_valid_q && flushes_tlb(first_q)) || (second_valid_q && flushes_tlb(second_q));
   assign quiet_o    = under_way == '0;
   assign take_o     = valid_i && slot_room && (look_up ? read_room && !tlb_busy_i : !flush_o || flush_done_i);
   assign tlb_read_o = take_o && look_up;

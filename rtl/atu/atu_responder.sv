@@ -77,11 +77,10 @@ module atu_responder
 
   assign quiet_o = !first_valid_q && !second_valid_q;
   assign asking  = (first_valid_q && first_q.asks) || (second_valid_q && second_q.asks);
-`ifdef MUTANT_36
   logic held;
+`ifdef MUTANT_44
   assign held = hold_i && next_fills_i;
 `else
-  logic held;
   assign held = hold_i && next_reads_i;
 `endif
   assign take_o = next_ready_i && !stop_i && !held && !asking && room > 3'(first_valid_q) + 3'(second_valid_q);
@@ -115,7 +114,7 @@ module atu_responder
   assign fault_o  = send && !second_q.asks && response.code != Done;
 
   assign may_fill_o   = second_valid_q && second_q.fills;
-`ifdef MUTANT_34
+`ifdef MUTANT_42
   assign fill_o       = may_fill_o;
 `else
   assign fill_o       = may_fill_o && entry_i.rights != '0;

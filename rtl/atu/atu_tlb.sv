@@ -44,7 +44,7 @@ module atu_tlb
       .LaneW (Width),
       .Ports (Ports),
       .Trace (Trace),
-`ifdef MUTANT_33
+`ifdef MUTANT_41
       .Bypass(1'b0)
 `else
       .Bypass(1'b1)

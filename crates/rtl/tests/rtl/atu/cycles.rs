@@ -97,17 +97,17 @@ fn flushes_and_fences() {
     assert_eq!(bench.tick(&Inputs::NONE).done, Some(2));
     for count in [1, 2, 3, 100, 1024] {
         let flush = flush_pages(FlushMode::Both, 3, 77, count);
-        assert_eq!(until(&mut bench, flush, |left| left.units.is_some()), 10 + 2 * count);
+        assert_eq!(until(&mut bench, flush, |left| left.units.is_some()), 11 + 2 * count);
         bench.finish();
     }
     let flush = flush_vpid(FlushMode::Both, 3, 77);
-    assert_eq!(until(&mut bench, flush, |left| left.units.is_some()), 10 + 2 * 1024);
+    assert_eq!(until(&mut bench, flush, |left| left.units.is_some()), 11 + 2 * 1024);
     bench.finish();
     // With a read in flight the slots are gone through.
     bench.is_answered = false;
     assert_eq!(until(&mut bench, read(5), |left| left.memory.is_some()), 4);
     let flush = flush_pages(FlushMode::Tlb, 3, 77, 1);
     assert!(bench.tick(&Inputs { command: Some(flush), ..Inputs::NONE }).accepted);
-    assert_eq!(until(&mut bench, read(6), |left| left.memory.is_some()), 40);
+    assert_eq!(until(&mut bench, read(6), |left| left.memory.is_some()), 41);
     bench.finish();
 }
