@@ -17,8 +17,7 @@ use std::fmt::Write as _;
 
 use selvedge_nic::atu::Pipeline;
 use selvedge_nic::atu::ats::Transaction;
-use selvedge_nic::atu::pipeline::{Output, Progress, Request};
-use selvedge_nic::atu::{FlushMode, Unit as Peer};
+use selvedge_nic::atu::pipeline::{Output, Progress};
 use selvedge_nic::{Limits, Register};
 
 use crate::bits::Field;
@@ -273,12 +272,4 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         }
         text
     }
-}
-
-/// The units, by the number that a word has.
-pub const PEERS: [Peer; 3] = Peer::ALL;
-
-/// The request of a flush.
-pub fn flush(target: selvedge_nic::atu::FlushTarget, tag: u16, mode: FlushMode) -> Request {
-    Request::Flush { request: selvedge_nic::atu::ats::FlushRequest { tag, target }, mode }
 }

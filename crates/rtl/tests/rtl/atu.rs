@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process;
 
 use selvedge_nic::atu::ats::{FlushResponse, Transaction};
-use selvedge_nic::atu::pipeline::Request;
 use selvedge_nic::atu::{Access, FlushMode, Rights, Unit as Peer};
 use selvedge_nic::tables::PAGES;
 use selvedge_rtl::atu::words::{Command, Inputs, TRACE_BITS, answer, command, outside_in, outside_out, tlb, trace};
@@ -203,11 +202,9 @@ fn a_flush_while_translations_are_in_flight() {
 /// A word says what `nic` says, and a request without a word has none.
 #[test]
 fn commands_are_those_of_nic() {
-    for request in [
-        Request::Fence { tag: 0xabcd },
-        selvedge_rtl::atu::flush(selvedge_nic::atu::FlushTarget::Vpid(5), 9, FlushMode::Units),
-    ] {
-        assert_eq!(Command::of(request).and_then(Command::request), Some(request));
+    let commands = [fence(0xabcd), flush_vpid(FlushMode::Units, 9, 5), flush_pages(FlushMode::Tlb, 9, 5, 1024)];
+    for command in commands.into_iter().chain([ask(Peer::Completer, 7, 1023, 5, Access::Write)]) {
+        assert_eq!(command.request().and_then(Command::of), Some(command));
     }
     let response = FlushResponse { unit: Peer::Responder, tag: 3 };
     assert_eq!(Transaction::FlushResponse(response).encode(), Ok(answer_of(Peer::Responder, 3)));
