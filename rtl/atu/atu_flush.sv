@@ -5,7 +5,7 @@
 // 1. It begins when requester and responder are empty. From then on until the flush has its slot, nothing fills the TLB.
 // 2. Words of the TLB: one every second cycle, read in its cycle 0, compared in 2, cleared in 3. A few pages: their words, as many as
 //    there are pages. Many pages, and a VPID: all.
-// 3. Slots: one a cycle, if a read in flight may fill the TLB. Until they are done (`stop_o`), the responder takes nothing, because both
+// 3. Slots: one a cycle, if a read in flight may fill the TLB; read in its cycle 0, compared in 2, marked in 3. Until they are done (`stop_o`), the responder takes nothing, because both
 //    read the same bank.
 
 module atu_flush
@@ -55,7 +55,8 @@ module atu_flush
   // `wanted_q` is a cycle behind, and so is not in the way from the request FIFO to the responder. What the responder takes in the first cycle
   // makes it not quiet in the next.
   logic is_vpid, begins, all_read, all_walked, wanted_q, begun_q;
-  assign is_vpid = flush_i.code[0];
+  body_t flush_q;  // the flush that goes on
+  assign is_vpid = flush_q.code[0];
   assign begins  = state_q == Idle && wanted_q && quiet_i;
   assign done_o  = state_q == Over;
   assign hold_o  = wanted_q;
@@ -76,6 +77,8 @@ module atu_flush
     end
   end
 
+  always_ff @(posedge clk_i) if (state_q == Idle) flush_q <= flush_i;
+
   // ---- Words of the TLB ----
 
   // As many words as pages, or all.
@@ -86,7 +89,7 @@ module atu_flush
   logic reading_q, there_q, clear_q;
   logic [9:0] more;
   assign more  = high_of(flush_i);
-  assign words = is_vpid || 32'(more) >= TlbEntries ? LeftW'(TlbEntries) : LeftW'(more) + 1'b1;
+  assign words = flush_i.code[0] || 32'(more) >= TlbEntries ? LeftW'(TlbEntries) : LeftW'(more) + 1'b1;
 
   assign tlb_read_o    = state_q == Run && left_q != '0 && !second_q;
   assign tlb_page_o    = page_t'(next_q);
@@ -98,7 +101,7 @@ module atu_flush
   logic is_flushed;
   assign page = tlb_word_i.page | page_t'(compared_q);
   assign is_flushed = tlb_word_i.entry.rights != '0 &&
-                   (is_vpid ? tlb_word_i.entry.vpid == high_of(flush_i) : may_include(flush_i, page));
+                   (is_vpid ? tlb_word_i.entry.vpid == high_of(flush_q) : may_include(flush_q, page));
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -117,7 +120,7 @@ module atu_flush
     end
   end
   always_ff @(posedge clk_i) begin
-    if (state_q == Idle) next_q <= is_vpid ? '0 : address_t'(page_of(flush_i));
+    if (state_q == Idle) next_q <= flush_i.code[0] ? '0 : address_t'(page_of(flush_i));
     else if (tlb_read_o) next_q <= next_q + 1'b1;
     if (tlb_read_o) read_q <= next_q;
     if (reading_q) compared_q <= read_q;
@@ -126,8 +129,8 @@ module atu_flush
   // ---- Slots ----
 
   logic walk_q;
-  logic [PlaceW-1:0] slot_q, slot_read_q, slot_there_q;
-  logic slot_reading_q, slot_is_there_q;
+  logic [PlaceW-1:0] slot_q, slot_read_q, slot_there_q, kept_out_q;
+  logic slot_reading_q, slot_is_there_q, keep_out_q;
   assign keep_all_out_o = begun_q && is_vpid;
   assign slot_read_o    = walk_q;
   assign slot_address_o = slot_q;
@@ -135,9 +138,9 @@ module atu_flush
 `ifdef MUTANT_46
   assign keep_out_o     = 1'b0;
 `else
-  assign keep_out_o     = slot_is_there_q && may_include(flush_i, page_of(slot_i.body));
+  assign keep_out_o     = keep_out_q;
 `endif
-  assign kept_out_o     = slot_there_q;
+  assign kept_out_o     = kept_out_q;
   assign stop_o         = wanted_q && (state_q == Idle || !all_walked);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -145,11 +148,13 @@ module atu_flush
       walk_q          <= 1'b0;
       slot_reading_q  <= 1'b0;
       slot_is_there_q <= 1'b0;
+      keep_out_q      <= 1'b0;
     end else begin
       if (begins) walk_q <= !is_vpid && cached_i;
       else if (slot_q == LastSlot) walk_q <= 1'b0;
       slot_reading_q  <= walk_q;
       slot_is_there_q <= slot_reading_q;
+      keep_out_q      <= slot_is_there_q && may_include(flush_q, page_of(slot_i.body));
     end
   end
   always_ff @(posedge clk_i) begin
@@ -157,6 +162,7 @@ module atu_flush
     else if (walk_q) slot_q <= slot_q + 1'b1;
     slot_read_q  <= slot_q;
     slot_there_q <= slot_read_q;
+    kept_out_q   <= slot_there_q;
   end
 
 endmodule
