@@ -7,7 +7,7 @@
 //! 1. A request is accepted exactly if the pipeline has room for it, or its word has no meaning. Words that were read and answers of units are refused exactly
 //!    when the pipeline refuses them.
 //! 2. Before each cycle, both sides have as many requests, slots and pending flushes. What stands at a port of the RTL is what the pipeline has
-//!    sent there first and has not left.
+//!    sent there first and has not left. A flush or fence is reported in the cycle behind the one that completes it.
 //! 3. A word of the TLB is the same when its fill, or the flush that cleared it, is done. At the end all are, and so are the registers.
 
 pub mod words;
@@ -171,6 +171,11 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         same("requests, slots, pending flushes", occupied, self.pipeline.occupancy())?;
         same("what stands at the port of units", left.units, self.to_units.front().copied())?;
         same("what stands at the port of memory", left.memory, self.to_memory.front().copied())?;
+        let complete = match self.pipeline.clone().step_completion() {
+            Progress::Sent(Output::Done { tag }) => Some(tag),
+            _ => None,
+        };
+        same("what is complete", left.done, complete)?;
         if inputs.units_ready {
             self.to_units.pop_front();
         }
@@ -202,8 +207,10 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
                 self.compare_word(write.address)?;
             }
         }
-        let done = left.done.map(|_| self.pipeline.step_completion());
-        same("what is complete", left.done.map(|tag| Progress::Sent(Output::Done { tag })), done)
+        if complete.is_some() {
+            self.pipeline.step_completion();
+        }
+        Ok(())
     }
 
     fn submit(&mut self, command: Option<Command>, left: &Left, submitted: bool) -> Result<(), String> {

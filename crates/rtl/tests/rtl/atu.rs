@@ -166,6 +166,30 @@ fn full_tables() {
     assert_eq!(bench.done, [20, 30, 31, 0, 1, 3]);
 }
 
+/// Two flushes of one tag are asked for together. The first answers are the older one's, also if its place in the list is the last.
+#[test]
+fn the_older_flush_of_a_tag_is_answered_first() {
+    let Some(mut bench) = Bench::tiny() else { return };
+    for round in 1..4 {
+        bench.is_answered = false;
+        (0..2).for_each(|_| bench.offer(flush_vpid(FlushMode::Units, 7, 1)));
+        bench.run(40);
+        assert_eq!(bench.asked.len(), 6);
+        bench.asked.clear();
+        for done in 1..3 {
+            for unit in Peer::ALL {
+                bench.tick(&Inputs { answer: Some(answer_of(unit, 7)), ..Inputs::NONE });
+            }
+            bench.run(2);
+            assert_eq!(bench.done.len(), done, "{round}");
+        }
+        bench.done.clear();
+        bench.offer(fence(5));
+        bench.finish();
+        bench.done.clear();
+    }
+}
+
 /// The race that a flush must win: an old entry was read, but not answered yet, when its page is flushed.
 #[test]
 fn a_flush_while_translations_are_in_flight() {

@@ -11,9 +11,6 @@ use selvedge_rtl::atu::{Left, Lockstep};
 
 use crate::common::built;
 
-/// The most cycles in which nothing leaves: 16 flushes of a VPID in turn hold a read back, each for 2,058 cycles.
-const STUCK: usize = 40_000;
-
 pub fn page(number: u32) -> NlaPage {
     NlaPage::new(number.into()).expect("27 bits")
 }
@@ -48,6 +45,8 @@ pub fn answer_of(unit: Peer, tag: u16) -> u64 {
 /// Both sides, with what is around them. A difference ends the test.
 pub struct Bench<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
     pub both: Lockstep<FIFO, REORDER, PENDING>,
+    /// The most cycles in which nothing leaves: flushes of a VPID in turn hold a read back, each for two cycles a word of the TLB.
+    stuck: usize,
     offered: VecDeque<Command>,
     tables: BTreeMap<u32, u64>,
     /// Table reads that are not answered: slot and page.
@@ -87,6 +86,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     pub fn new(name: &str, tlb_entries: u32, tables: u32) -> Option<Self> {
         Some(Bench {
             both: built(Lockstep::new(name, tlb_entries, tables))?,
+            stuck: PENDING * (2 * tlb_entries as usize + REORDER + 40),
             offered: VecDeque::new(),
             tables: BTreeMap::new(),
             reads: Vec::new(),
@@ -168,7 +168,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     /// The first difference, or something never ends.
     pub fn try_finish(&mut self) -> Result<(), String> {
         let mut still = 0;
-        while still < STUCK {
+        while still < self.stuck {
             if self.offered.is_empty() && self.both.is_idle() {
                 return self.both.check_idle();
             }

@@ -151,7 +151,7 @@ fn history() -> impl Strategy<Value = (Vec<(u32, u64)>, Vec<Tick>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn tables_that_fill_up((start, ticks) in history()) {
@@ -165,7 +165,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn the_sizes_of_the_seed((start, ticks) in history()) {
