@@ -7,7 +7,9 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
-use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
+use selvedge_nic::tables::{
+    Bucket, Control, CounterBook, Entry, Header, PAGES, Pending, PortalEntry, QueueBook, TlbEntry, Triggered,
+};
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Tables};
 
@@ -32,6 +34,8 @@ pub struct Home {
     pub heap: Vec<AtomicU64>,
     pending: Vec<Pending>,
     heap_map: Vec<u64>,
+    pub tlb: Vec<TlbEntry>,
+    pub address_tables: Vec<u64>,
 }
 
 fn some<T: Default>(count: u32) -> Vec<T> {
@@ -62,9 +66,16 @@ impl Home {
             heap: some(limits.heap_blocks * (BLOCK_BYTES / 8) as u32),
             pending: some(limits.pending),
             heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
+            tlb: some(limits.tlb_entries),
+            address_tables: vec![0; limits.address_tables as usize * PAGES],
         };
         home.nic().format(limits);
         home
+    }
+
+    /// Its registers.
+    pub fn registers(&self) -> &Registers {
+        &self.registers
     }
 
     /// The NIC, as the transitions take it.
@@ -100,9 +111,9 @@ impl Home {
                 lock_waiters: &mut [],
                 memberships: &mut [],
                 started: &mut [],
-                tlb: &mut [],
-                address_tables: &mut [],
-                tlb_ways: 0,
+                tlb: &mut self.tlb,
+                address_tables: &mut self.address_tables,
+                tlb_ways: self.limits.tlb_ways,
                 velo_bytes: 0,
                 heap_map: &mut self.heap_map,
                 list_max: self.limits.list,

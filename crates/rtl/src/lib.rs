@@ -7,6 +7,7 @@
 
 pub mod allocator;
 pub mod arithmetic;
+pub mod atu;
 pub mod bits;
 pub mod counters;
 pub mod descriptors;

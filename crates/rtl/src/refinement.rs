@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::atu::words::tlb;
 use crate::bits::Field;
 use crate::counters::words::{body, c0, c1, t0};
 use crate::descriptors::{m0, m1};
@@ -175,6 +176,16 @@ pub const RECORDS: &[Record] = &[
         ],
         own: &[("M1", "SPARE", "0")],
     },
+    Record {
+        name: "TlbEntry",
+        address: "its index: one way. The bank leaves out as many low bits of PAGE as an index has",
+        words: &[("TLB", tlb::FIELDS)],
+        fields: &[
+            ("page", In(&[("TLB", "PAGE")])),
+            ("entry", In(&[("TLB", "RIGHTS"), ("TLB", "VPID"), ("TLB", "TARGET"), ("TLB", "SIZE")])),
+        ],
+        own: &[],
+    },
 ];
 
 /// Where the command of a triggered operation is.
@@ -203,8 +214,9 @@ pub fn page() -> String {
     let mut text = String::from(
         "# Refinement map\n\nMade from `crates/rtl/src/refinement.rs`. Which bits of which word of SRAM stand for which field of a \
          record of `nic` (`crates/nic/src/tables.rs`, `signals.rs`). Those that are *equal* are compared when a command retires, of all records \
-         that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are those of `lists_pkg.sv`, `counters_pkg.sv` and `descriptors_pkg.sv`. \
-         The allocator's word holds nodes, each the byte of `Buddy` in 6 bits; the arithmetic has no records.\n",
+         that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are those of `lists_pkg.sv`, `counters_pkg.sv`, `descriptors_pkg.sv` and `atu_pkg.sv`. \
+         The allocator's word holds nodes, each the byte of `Buddy` in 6 bits; the arithmetic has no records. Slots and pending flushes of the address \
+         translation are held by what it does with them; an entry of the TLB is without the reserved bits 52 to 58, and its size is numbered.\n",
     );
     for record in RECORDS {
         let _ = write!(

@@ -236,9 +236,14 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         Progress::Sent(Output::Done { tag })
     }
 
+    /// How many requests wait, are in progress, and how many flushes and fences are incomplete. For the lockstep.
+    pub fn occupancy(&self) -> [usize; 3] {
+        [self.requests.len(), self.reorder.len(), self.pending.len()]
+    }
+
     /// Whether nothing is in progress.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.reorder.is_empty() && self.pending.is_empty()
+        self.occupancy() == [0; 3]
     }
 
     fn look_up<B: Bus>(&self, nic: &mut Nic<'_>, bus: &mut B, request: TranslationRequest) -> Slot {

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod arithmetic;
+mod atu;
 mod common;
 mod counters;
 mod counters_cycles;

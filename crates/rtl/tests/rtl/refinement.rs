@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use selvedge_nic::signals::Descriptor;
-use selvedge_nic::tables::{Bucket, CounterBook, Entry, Header, Triggered};
+use selvedge_nic::tables::{Bucket, CounterBook, Entry, Header, TlbEntry, Triggered};
 use selvedge_rtl::refinement::{Held, RECORDS, page};
 
 /// The names of all fields of a struct: one that is missing does not compile.
@@ -105,6 +105,7 @@ fn every_field_has_its_place() {
             reserved,
             reserved2,
         }),
+        fields_of!(TlbEntry { page, entry }),
     ];
     assert_eq!(RECORDS.len(), all.len());
     for (record, (name, fields)) in RECORDS.iter().zip(all) {
