@@ -58,6 +58,7 @@ mutants='
 41 atu atu:: a read that a flush keeps out of the TLB leaves before the flush
 42 atu atu:: a flush begins without a slot, and holds back what would free one
 43 atu atu:: a read in flight fills the TLB behind the flush of its page
+44 pac pac:: a triggered unlink is answered to the host
 '
 
 if ! command -v verilator >/dev/null; then

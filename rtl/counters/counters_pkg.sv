@@ -22,6 +22,7 @@ package counters_pkg;
   parameter logic [7:0] KindGet = 8'd2;
   parameter logic [7:0] KindCounterSet = 8'd16;
   parameter logic [7:0] KindCounterIncrement = 8'd17;
+  parameter logic [7:0] KindUnlink = 8'd19;
   // Value of `variant` (`list` in tables.rs): the operation sets the successes and keeps the failures.
   parameter logic [1:0] KeepsFailures = 2'd1;
 

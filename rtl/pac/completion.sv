@@ -168,7 +168,7 @@ module completion
     body.t1.user_ptr      = host.user_ptr;
     body.t1.header_data   = host.header_data;
     body.t1.match_bits    = host.match_bits;
-    if (host.opcode == Arm && (host.kind == counters_pkg::KindCounterSet || host.kind == counters_pkg::KindCounterIncrement)) begin
+    if (host.opcode == Arm && host.kind != counters_pkg::KindPut && host.kind != counters_pkg::KindGet) begin
       body = '0;
       body.t1.match_bits  = host.match_bits;
       body.t1.header_data = host.header_data;
@@ -321,6 +321,9 @@ module completion
         PathList:
         if (known && list_valid_i) begin
           effects_d  = command_effects;
+`ifndef MUTANT_44
+          effects_d.answer_valid &= from_host;
+`endif
           load       = 1'b1;
           list_pop_o = 1'b1;
         end

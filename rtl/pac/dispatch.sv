@@ -3,7 +3,7 @@
 // The front of the message processor (seed 000, section 3.2.3): chooses the next command, decodes it, gives it its tag, and starts
 // the unit that it needs first. completion.sv takes the commands in the order of their tags.
 //
-// 1. Six sources take turns: the host's command buffer, three message buffers, the two ports at which triggered operations leave.
+// 1. Seven sources take turns: the host's command buffer, three message buffers, the three ports at which triggered operations leave.
 //    A source whose command may need a place that is not there is passed over: a queue of the DMA, or a record of those that wait for
 //    a response. So a port that does not move stops only what needs it. A response needs nothing.
 // 2. One command starts a cycle, as soon as its unit takes it. The status of all portal table entries is in registers, so a message
@@ -33,6 +33,7 @@ module dispatch
     input  logic         [2:0][31:0] number_i,  // of the messages in their buffers: put, get, response
     input  counters_pkg::body_t fired_put_i,
     input  counters_pkg::body_t fired_get_i,
+    input  counters_pkg::other_t fired_other_i,
     output logic                [Sources-1:0] pop_o,
     output logic                discarded_o,
 
@@ -214,12 +215,21 @@ module dispatch
       Put, Get: fits = host.length[63:32] == '0;
       Arm:
       fits = (host.kind == counters_pkg::KindPut || host.kind == counters_pkg::KindGet ||
-              host.kind == counters_pkg::KindCounterSet || host.kind == counters_pkg::KindCounterIncrement) &&
+              host.kind == counters_pkg::KindCounterSet || host.kind == counters_pkg::KindCounterIncrement ||
+              host.kind == counters_pkg::KindUnlink) &&
           host.length[63:32] == '0;
       QueueSet: fits = host.length[63:32] == '0 && host.start[63:32] == '0;
       Configure, PortalSet, QueueHead, Unlink, Bind, Unbind, CounterAlloc, CounterFree, CounterSet, CounterIncrement, CounterGet, Cancel, CancelOne: ;
       default: fits = 1'b0;
     endcase
+  end
+
+  // A triggered unlink goes the way of one of the host.
+  host_t unlink;
+  always_comb begin
+    unlink = '0;
+    unlink.opcode = Unlink;
+    unlink.object = fired_other_i.object;
   end
 
   logic other_epoch;
@@ -265,9 +275,13 @@ module dispatch
         work_o.path = PathFire;
         work_o.message = message_t'(fired_put_i);
       end
-      default: begin
+      FromFiredGet: begin
         work_o.path = PathFire;
         work_o.message = message_t'(fired_get_i);
+      end
+      default: begin
+        work_o.path = PathList;
+        work_o.message = unlink;
       end
     endcase
   end
@@ -292,7 +306,10 @@ module dispatch
   always_comb begin
     list_o = '0;
     list_o.tag = work_o.tag;
-    if (source_q == FromHost) begin
+    if (source_q == FromFiredOther) begin
+      list_o.kind            = lists_pkg::Unlink;
+      list_o.entry_reference = fired_other_i.object;
+    end else if (source_q == FromHost) begin
       list_o.kind = host.opcode == Append ? lists_pkg::Append : host.opcode == Unlink ? lists_pkg::Unlink : lists_pkg::Search;
       list_o.overflow        = host.overflow;
       list_o.delete_found    = host.delete_found;

@@ -154,9 +154,10 @@ package engine_pkg;
     FromGet      = 3'd2,
     FromResponse = 3'd3,
     FromFiredPut = 3'd4,
-    FromFiredGet = 3'd5
+    FromFiredGet = 3'd5,
+    FromFiredOther = 3'd6  // an unlink
   } source_e;
-  parameter int unsigned Sources = 6;
+  parameter int unsigned Sources = 7;
   parameter int unsigned RunningW = TagW - 3;
 
   // Which way through the engine it takes.

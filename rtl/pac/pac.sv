@@ -112,9 +112,10 @@ module pac
     valid[FromResponse] = buffer_valid[3];
     valid[FromFiredPut] = fired.put_valid;
     valid[FromFiredGet] = fired.get_valid;
+    valid[FromFiredOther] = fired.other_valid;
     buffer_pop  = source_pop[3:0];
-    // No operation leaves at the third port: only what moves data, or changes a counter, is armed.
-    fired_ready = '{get_ready: source_pop[FromFiredGet], put_ready: source_pop[FromFiredPut], other_ready: 1'b1};
+    fired_ready = '{get_ready: source_pop[FromFiredGet], put_ready: source_pop[FromFiredPut],
+                    other_ready: source_pop[FromFiredOther]};
   end
 
   dispatch #(
@@ -133,6 +134,7 @@ module pac
       .number_i            (buffer_number[3:1]),
       .fired_put_i         (fired.put),
       .fired_get_i         (fired.get),
+      .fired_other_i       (fired.other),
       .pop_o               (source_pop),
       .discarded_o         (discarded),
       .reply_room_i        (reply_room),

@@ -54,7 +54,7 @@ const COUNTER_BANKS: usize = 8;
 const LAYOUT: WriteLayout = WriteLayout::new(256);
 /// Sources of commands beyond the four buffers.
 const FIRED_PUT: u32 = 4;
-const FIRED_GET: u32 = 5;
+const FIRED_OTHER: u32 = 6;
 /// The tag's high bits name the source.
 const SOURCE_AT: u32 = 29;
 /// Cycles from the one in which a command is accepted to that of its last frame.
@@ -323,7 +323,7 @@ impl Lockstep {
             }
             self.retired.pop_front();
             let (accepted, done) = match tag >> SOURCE_AT {
-                source @ (FIRED_PUT | FIRED_GET) => {
+                source @ FIRED_PUT..=FIRED_OTHER => {
                     self.note(format!("{tag:x} fired, source {source}"));
                     (None, self.model.take_fired((source - FIRED_PUT) as usize))
                 }

@@ -30,7 +30,7 @@ use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
 use crate::tap::Transition;
 
-/// A data-moving operation that is due.
+/// An operation that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Fired {
     /// Its slot, for [`Nic::finish_fired`].
@@ -290,41 +290,51 @@ impl Nic<'_> {
                 },
             );
         }
-        loop {
-            let index = self.tables.control.fire_head;
-            let Some(record) = self.tables.triggered.get(index as usize) else { return Ok(None) };
-            if slot::status(record.slot) != triggered::QUEUED {
-                self.tables.control.fire_head = NONE;
-                self.tables.control.fire_tail = NONE;
-                return Ok(None);
-            }
-            self.revoke_for(index)?;
-            let record = &mut self.tables.triggered[index as usize];
-            record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
-            record.executor = executor;
-            let record = *record;
-            self.tables.control.fire_head = record.next;
-            if self.tables.triggered.get(record.next as usize).is_none() {
-                self.tables.control.fire_head = NONE;
-                self.tables.control.fire_tail = NONE;
-            }
-            let fired = &self.signals.doorbell.fired;
-            fired.store(fired.load(Relaxed).saturating_sub(1), Release);
-            self.signals.registers.add(Register::TriggeredFired, 1);
-            match record.command.kind {
+        while let Some(fired) = self.next_due(executor)? {
+            match fired.command.kind {
                 kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK => {
-                    self.run_local(bus, index);
-                    self.finish_fired(index);
+                    self.run_local(bus, fired.index);
+                    self.finish_fired(fired.index);
                 }
-                _ => return Ok(Some(Fired { index, command: record.command })),
+                _ => return Ok(Some(fired)),
             }
         }
+        Ok(None)
+    }
+
+    /// Takes the next operation of any kind out of the fire queue, for a caller that runs each when its own order says so
+    /// ([`Nic::run_local`], or the command); then it calls [`Nic::finish_fired`].
+    ///
+    /// # Errors
+    /// As [`Nic::next_fired`].
+    pub fn next_due(&mut self, executor: u64) -> Result<Option<Fired>, Revoking> {
+        let index = self.tables.control.fire_head;
+        let Some(record) = self.tables.triggered.get(index as usize) else { return Ok(None) };
+        if slot::status(record.slot) != triggered::QUEUED {
+            self.tables.control.fire_head = NONE;
+            self.tables.control.fire_tail = NONE;
+            return Ok(None);
+        }
+        self.revoke_for(index)?;
+        let record = &mut self.tables.triggered[index as usize];
+        record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
+        record.executor = executor;
+        let record = *record;
+        self.tables.control.fire_head = record.next;
+        if self.tables.triggered.get(record.next as usize).is_none() {
+            self.tables.control.fire_head = NONE;
+            self.tables.control.fire_tail = NONE;
+        }
+        let fired = &self.signals.doorbell.fired;
+        fired.store(fired.load(Relaxed).saturating_sub(1), Release);
+        self.signals.registers.add(Register::TriggeredFired, 1);
+        Ok(Some(Fired { index, command: record.command }))
     }
 
     /// Runs an operation on a counter or an entry. If this process dies before the slot is free, running the operation
     /// again changes nothing. The grants that it needs revoked are revoked: the check took place under this same lock,
     /// when the operation left the fire queue.
-    pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
+    pub fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
             kind::COUNTER_SET | kind::COUNTER_INCREMENT => self.run_on_counter(index, &record),

@@ -12,7 +12,7 @@ use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::packet::{Packet, Place, RESPONSE};
 use selvedge_nic::portals::constants::{ack, fail, options};
 use selvedge_nic::portals::errors::{AppendError, UnlinkError};
-use selvedge_nic::portals::triggered::{Action, Armed};
+use selvedge_nic::portals::triggered::{Action, Armed, Fired};
 use selvedge_nic::portals::{Delivery, Verdict, list};
 use selvedge_nic::tables::{Command, PortalEntry, Request, Side, kind, slot};
 use selvedge_nic::{Bus, Fault, Limits, NoMemory};
@@ -84,11 +84,18 @@ pub struct Model {
     origin: u64,
     /// Messages that each buffer has handed on.
     numbers: [u32; 4],
-    /// Triggered puts and gets that are due.
-    fired: [VecDeque<Command>; 2],
+    /// Triggered puts, gets and unlinks that are due.
+    fired: [VecDeque<Due>; 3],
     handles: Vec<((u32, u32), Armed)>,
     /// References of what was made, and tokens of what waits or waited, in order.
     pub made: Made,
+}
+
+/// A triggered operation that waits for its turn among the engine's commands.
+enum Due {
+    Moves(Command),
+    /// This entry.
+    Unlinks(u32),
 }
 
 /// No operation: what an arm that was refused has made.
@@ -151,23 +158,41 @@ impl Model {
         Ok(())
     }
 
-    /// Takes a triggered operation that has fired: a put (0) or a get (1).
+    /// Takes a triggered operation that has fired: a put (0), a get (1) or an unlink (2).
     pub fn take_fired(&mut self, port: usize) -> Result<(), String> {
-        let command = self.fired[port].pop_front().ok_or("an operation fires in the RTL, and none is due in nic")?;
+        let due = self.fired[port].pop_front().ok_or("an operation fires in the RTL, and none is due in nic")?;
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
-        self.issue(&command)?;
+        match due {
+            Due::Moves(command) => self.issue(&command)?,
+            // One that is refused says nothing to anybody.
+            Due::Unlinks(entry) => {
+                let _ = self.home.nic().unlink(entry);
+            }
+        }
         self.keep_lines(&tails);
         Ok(())
     }
 
-    /// The next triggered operation that is due: `nic` runs those on counters, and returns one that moves data.
+    /// The next triggered operation that is due and leaves the counters: those on counters run here.
     pub fn next_fired(&mut self) -> Option<u32> {
-        let fired = self.home.nic().next_fired(&mut NoMemory, 1).ok()??;
-        self.fired[usize::from(fired.command.kind == kind::GET)].push_back(fired.command);
-        Some(fired.index)
+        loop {
+            let Fired { index, command } = self.home.nic().next_due(1).ok()??;
+            let (port, due) = match command.kind {
+                kind::PUT => (0, Due::Moves(command)),
+                kind::GET => (1, Due::Moves(command)),
+                kind::UNLINK => (2, Due::Unlinks(self.home.triggered[index as usize].object)),
+                _ => {
+                    self.home.nic().run_local(&mut NoMemory, index);
+                    self.home.nic().finish_fired(index);
+                    continue;
+                }
+            };
+            self.fired[port].push_back(due);
+            return Some(index);
+        }
     }
 
-    /// Puts and gets that are due and have not been taken.
+    /// Operations that are due and have not been taken.
     pub fn fired_count(&self) -> usize {
         self.fired.iter().map(VecDeque::len).sum()
     }
@@ -311,6 +336,7 @@ impl Model {
             Triggered::Increment { counter, success, failure } => {
                 Action::CounterIncrement { counter, success, failure }
             }
+            Triggered::Unlink(entry) => Action::Unlink { entry },
         };
         let index = self.home.control.free_triggered;
         let generation = self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));

@@ -152,6 +152,7 @@ pub enum Triggered {
     Set { counter: u32, success: u64, failure: u64 },
     SetSuccess { counter: u32, success: u64 },
     Increment { counter: u32, success: u64, failure: u64 },
+    Unlink(u32),
 }
 
 /// A command of the host.
@@ -357,6 +358,10 @@ impl Triggered {
             Triggered::Increment { counter, success, failure } => {
                 set_object(set, counter, success, failure);
                 (kind::COUNTER_INCREMENT, 0)
+            }
+            Triggered::Unlink(entry) => {
+                set(host::OBJECT, reference(entry));
+                (kind::UNLINK, 0)
             }
         }
     }

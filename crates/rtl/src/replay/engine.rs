@@ -440,7 +440,14 @@ impl Engine {
             Armable::CounterSuccess { counter, success } => {
                 Triggered::SetSuccess { counter: self.counter(counter)?, success }
             }
-            _ => return self.leave_out(number, "triggered operations on entries"),
+            Armable::Unlink { entry } => {
+                self.run()?;
+                match self.entries.get(&entry) {
+                    Some(&here) => Triggered::Unlink(here),
+                    None => return self.leave_out(number, "triggered unlinks of entries that were left out"),
+                }
+            }
+            Armable::Append { .. } | Armable::Receive { .. } => return self.leave_out(number, "triggered appends"),
         };
         self.command("arm", Host::Arm { counter: here, threshold, what }, Made::Armed(handle))
     }

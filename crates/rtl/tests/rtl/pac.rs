@@ -5,7 +5,7 @@ use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, RESPONSE};
 use selvedge_nic::portals::resources::DescriptorView;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;
 use selvedge_rtl::pac::words::{Buffer, Host, Operation, Triggered};
@@ -256,6 +256,32 @@ fn triggered_operations_leave_in_order_of_threshold() {
         Host::CounterFree(other),
         Host::CounterGet(other),
     ]);
+}
+
+/// An unlink that a message makes due by its count: the message behind it finds no entry. One of an entry that is gone says nothing.
+#[test]
+fn a_triggered_unlink_takes_the_entry_off_its_list() {
+    let Some(mut engine) = Engine::small() else { return };
+    engine.host(&[Host::CounterAlloc]);
+    let counter = engine.last(|made| made.counters.last());
+    engine.host(&[append(list::PRIORITY, entry(options::EVENT_CT_COMM, counter))]);
+    let linked = engine.last(|made| made.entries.last());
+    engine.host(&[
+        Host::Arm { counter, threshold: 2, what: Triggered::Unlink(linked) },
+        Host::Arm { counter, threshold: 1, what: Triggered::Unlink(NONE) },
+    ]);
+    engine.all(&[put(MESSAGE), put(MESSAGE)]);
+    engine.all(&[put(MESSAGE)]);
+    let fails: Vec<u8> = engine.both.model.made.deliveries.iter().map(|delivery| delivery.fail).collect();
+    assert_eq!(fails, [fail::OK, fail::OK, fail::DROPPED]);
+    engine.host(&[
+        Host::Unlink(linked),
+        append(list::PRIORITY, entry(0, NONE)),
+        Host::Arm { counter, threshold: 3, what: Triggered::Unlink(linked) },
+        Host::CounterIncrement { counter, success: 1, failure: 0 },
+    ]);
+    engine.all(&[put(MESSAGE)]);
+    assert_eq!(engine.both.model.made.deliveries.last().expect("a message").fail, fail::OK, "a stale reference");
 }
 
 /// A search that finds more headers than answers of the lists have room, while event lines are not taken.

@@ -159,7 +159,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..6usize, 0..9u64, 0..3u64).prop_map(|(counter, success, failure)| Op::CounterSet(counter, success, failure)),
         3 => (0..6usize, 0..9u64, 0..3u64).prop_map(|(counter, success, failure)| Op::CounterIncrement(counter, success, failure)),
         1 => (0..6usize).prop_map(Op::CounterGet),
-        4 => (0..6usize, 0..20u64, 0..5u8, operation(), 0..6usize, 0..6usize).prop_map(
+        4 => (0..6usize, 0..20u64, 0..6u8, operation(), 0..6usize, 0..6usize).prop_map(
             |(counter, threshold, what, operation, descriptor, object)| Op::Arm { counter, threshold, what, operation, descriptor, object }
         ),
         1 => (0..6usize).prop_map(Op::Cancel),
@@ -221,6 +221,7 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
                 1 => Triggered::Get(operation),
                 2 => Triggered::Set { counter: object, success, failure },
                 3 => Triggered::SetSuccess { counter: object, success },
+                4 => Triggered::Unlink(of(&made.entries, operation.length as usize % 6).unwrap_or(3)),
                 _ => Triggered::Increment { counter: object, success, failure },
             };
             Host::Arm { counter: counter(back), threshold, what }.into()
