@@ -254,14 +254,16 @@ fn a_stopped_launcher_stops_all_hosts() {
     let child = long_job(&hosts, &place, &[]);
     let launcher = child.id().to_string();
     let rank = process(&hosts, 2, "sleep 1002");
-    let is_stopped = || {
-        let stat = fs::read_to_string(format!("/proc/{rank}/stat")).expect("it lives");
+    let is_stopped = |process: &str| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
         stat.rsplit_once(") ").expect("a name").1.starts_with('T')
     };
     kill(&launcher, "TSTP");
-    wait_until("the rank is stopped", is_stopped);
+    wait_until("the rank is stopped", || is_stopped(&rank));
+    // The launcher stops itself behind its ranks. A SIGCONT before that would be lost.
+    wait_until("the launcher is stopped", || is_stopped(&launcher));
     kill(&launcher, "CONT");
-    wait_until("the rank goes on", || !is_stopped());
+    wait_until("the rank goes on", || !is_stopped(&rank));
     kill(&launcher, "TERM");
     let ended = Ended::from(child.wait_with_output().expect("ends"));
     assert_eq!(ended.code, Some(128 + 15), "{ended:?}");
