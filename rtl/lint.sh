@@ -38,15 +38,5 @@ while read -r name top folder rest; do
 done <<EOF
 $units
 EOF
-# The block that is generated has warnings of its own.
-packages="lists/lists_pkg.sv counters/records_pkg.sv counters/counters_pkg.sv counters/descriptors_pkg.sv pac/engine_pkg.sv"
-block=../registers/generated/selvedge_nic
-# shellcheck disable=SC2086
-if ! verilator --lint-only -Wall -Wno-lint -Wno-style lint.vlt -y common -y pac --top-module pac_registers common/pac_pkg.sv $packages \
-    ${block}_pkg.sv $block.sv pac/pac_registers.sv >"$said" 2>&1; then
-    echo "rtl: lint of pac_registers:" >&2
-    head -n 40 "$said" >&2
-    status=1
-fi
 [ "$status" != 0 ] || echo "rtl: lint of $(echo "$units" | wc -l) units: ok"
 exit "$status"

@@ -170,8 +170,9 @@ def write():
         power = powers(everything, library)
         if power:
             text += ["\n### Power at 100 MHz, in mW\n", POWER, power, "\n### Three times the frequency\n", TRIPLED, tripled(everything, library)]
-        if unrolled(everything, library):
-            text += ["\n### The allocator by UnrollLevels\n", unrolled(everything, library)]
+        by_levels = unrolled(everything, library)
+        if by_levels:
+            text += ["\n### The allocator by UnrollLevels\n", by_levels]
     fpga = [[o["name"], f["device"], f["frequency_mhz"], *(f["used"].get(k, 0) for k in ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")), f"`{f['from']}` → `{f['to']}`"]
             for o in everything if (f := o.get("fpga"))]  # fmt: skip
     if fpga:

@@ -486,24 +486,15 @@ module list_sequencer
           keeps_d = overflow_q && !key_i.options[UnexpectedHeaderDisable];
           kept_d  = header_index_i + HeaderBase;
           owner_d = index_q;
-          if (admitted != Matched) begin
-            keeps_d         = 1'b0;
-            effect_d        = '0;
-            answer_valid_o  = 1'b1;
-            answer_o.status = admitted;
-            state_d         = Finish;
-          end else if (keeps_d && header_full_i) begin
-            keeps_d         = 1'b0;
-            effect_d        = '0;
-            answer_valid_o  = 1'b1;
-            answer_o.status = HeadersFull;
-            state_d         = Finish;
-          end else if (message_i.controlled && message_i.room < events) begin
-            keeps_d         = 1'b0;
-            effect_d        = '0;
-            answer_valid_o  = 1'b1;
-            answer_o.status = EventsFull;
-            state_d         = Finish;
+          // What keeps the message from its entry, in the order of `nic`.
+          if (admitted != Matched) answer_o.status = admitted;
+          else if (keeps_d && header_full_i) answer_o.status = HeadersFull;
+          else if (message_i.controlled && message_i.room < events) answer_o.status = EventsFull;
+          if (answer_o.status != Matched) begin
+            keeps_d        = 1'b0;
+            effect_d       = '0;
+            answer_valid_o = 1'b1;
+            state_d        = Finish;
           end else if (!keeps_d || header_valid_i) begin
             answer_valid_o = 1'b1;
             found_d        = 1'b1;

@@ -36,7 +36,6 @@ module flow_control
     // Head, while it is 1, to the cycle of `head_done_o`.
     input  logic        head_i,
     input  reference_t  head_events_i,
-    input  logic [63:0] head_taken_i,
     output logic        head_done_o,
     output logic        head_valid_o,  // the queue is there, and has had so many events
     output logic        busy_o,
@@ -58,7 +57,6 @@ module flow_control
     input  logic [1:0]  room_i,
     input  logic        taken_valid_i,
     output logic        take_o,
-    output logic [63:0] taken_o,
     output logic        post_o,
     output posted_t     posted_o
 );
@@ -200,7 +198,6 @@ module flow_control
     if (set_i && !set_keeps_i) due_d[PortalW'(set_portal_i)] = 1'b0;
 
     events_o     = look_o ? events_d : events_q;
-    taken_o      = head_taken_i;
     asked_o      = state_q == Asked;
     room_o       = room_q;
     head_done_o  = state_q == End && task_q == Head;

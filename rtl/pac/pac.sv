@@ -409,7 +409,6 @@ module pac
   logic event_valid, event_room, look, queue_live, taken_valid, take, control_posts;
   logic [1:0] queue_room;
   reference_t look_events;
-  logic [63:0] taken;
   posted_t event_, control_event;
   event_queues #(
       .Queues(Queues)
@@ -429,7 +428,7 @@ module pac
       .look_events_i(look_events),
       .live_o      (queue_live),
       .free_o      (queue_room),
-      .taken_i     (taken),
+      .taken_i     (host.header_data),
       .taken_valid_o(taken_valid),
       .take_i      (take),
       .line_valid_o(outside.event_valid),
@@ -455,7 +454,6 @@ module pac
       .quiet_i         (exhaust_quiet),
       .head_i          (head),
       .head_events_i   (host.object),
-      .head_taken_i    (host.header_data),
       .head_done_o     (head_done),
       .head_valid_o    (head_valid),
       .busy_o          (control_busy),
@@ -473,7 +471,6 @@ module pac
       .room_i          (queue_room),
       .taken_valid_i   (taken_valid),
       .take_o          (take),
-      .taken_o         (taken),
       .post_o          (control_posts),
       .posted_o        (control_event)
   );

@@ -18,7 +18,7 @@ pub struct Home {
     limits: Limits,
     pub control: Box<Control>,
     doorbell: Box<Doorbell>,
-    pub registers: Box<Registers>,
+    registers: Box<Registers>,
     pub counters: Vec<Counter>,
     pub books: Vec<CounterBook>,
     pub descriptors: Vec<Descriptor>,

@@ -22,6 +22,7 @@ use selvedge_nic::tables::{slot, triggered};
 use crate::bits::Field;
 use crate::counters::{self, fired, left_port};
 use crate::lists;
+use crate::records::same;
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
 use crate::unit::{Missing, Unit};
 use model::{Answer, Line, Model, Receive, Send};
@@ -242,12 +243,12 @@ impl Lockstep {
             )));
         }
         self.compare_ports(true)?;
-        for (&rtl, (_, register)) in self.counts.iter().zip(COUNTS) {
-            let nic = self.model.home.registers.get(register);
-            if rtl != nic {
-                return Err(self.report(&format!("register {register:?}: {rtl} in the RTL, {nic} in nic")));
-            }
-        }
+        let registers = self.model.home.registers();
+        COUNTS
+            .iter()
+            .zip(self.counts)
+            .try_for_each(|((_, register), rtl)| same(register.name(), rtl, registers.get(*register)))
+            .map_err(|text| self.report(&text))?;
         let whole = lists::Records { shadow: &self.shadow, home: &self.model.home, is_alone: false }.check_idle();
         whole.and_then(|()| self.counters().compare_all()).map_err(|text| self.report(&text))
     }

@@ -143,7 +143,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         self.try_tick(inputs).unwrap_or_else(|difference| panic!("{difference}"))
     }
 
-    /// So many cycles, in which memory and units answer what is there before, if they do.
+    /// Runs this many cycles. Memory and units answer each request that is at their port, where the bench says that they answer.
     pub fn run(&mut self, cycles: usize) {
         for _ in 0..cycles {
             let inputs = if self.is_answered { self.answers() } else { Inputs::NONE };

@@ -184,5 +184,4 @@ fn cycles_of_messages_with_flow_control() {
     assert_eq!(cycles(1).0, 27, "alone");
     let (total, count) = cycles(50);
     assert_eq!((total - 27) / (count - 1), 24, "each further one");
-    engine.host(&[Host::Portal { portal: 0, status: 2, options: 0, queue: NONE, epoch: 1 }]);
 }
