@@ -205,7 +205,7 @@ check-registers:
 
 # The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its package.
 # Proofs that end within a minute each, and must pass. rtl/formal/run.sh runs all, to greater depths.
-RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short
+RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short lists:free_list lists:ram_two_ports lists:ram_one_port lists:sources
 rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
