@@ -18,7 +18,7 @@
 // lengths of two bits, where a task has them. They come when they like. All else of a command is constant, so most bits of the
 // banks are, too: lists_ram.sv leaves these out.
 //
-// Bounded, to the depths of lists.sby. Mutants that the tasks find there: frame 1, 3, 4, 8, 10@11@; sources 7; overflow 5; local 14;
+// Bounded, to the depths of lists.sby. Mutants that the tasks find there: frame 1, 3, 4, 8, 10, 11; sources 7; overflow 5; local 14;
 // headers 6. Not looked for: 13, 15. Out of reach: 9, which takes five commands with a header that was kept.
 
 module lists_proof
