@@ -27,7 +27,7 @@ import energy
 import gates
 from liberty import Library
 from synthesize import ABC, OUT, save
-from waves import Netlist, Ports
+from waves import Netlist, Ports, clock_gate_pins
 
 TRAFFIC = Path(os.environ.get("TRAFFIC") or OUT / "traffic").resolve()
 # Cycles of the window; commands before it.
@@ -60,7 +60,7 @@ class Loads:
             for bit in bits if way == "output" else ():
                 self.of[bit] = self.of.get(bit, 0.0) + netlist.load
         self.slews = {netlist.clock: 0.0}
-        self.slews |= dict.fromkeys((out for _, cell, pins in netlist.clock_gates for out in pins[next(p for p in cell.pins if cell.pins[p].direction == "output")]), 0.0)
+        self.slews |= {pins[clock_gate_pins(cell)[2]][0]: 0.0 for _, cell, pins in netlist.clock_gates}
         for way, bits in netlist.ports.values():
             for bit in bits if way == "input" else ():
                 self.slews.setdefault(bit, self.through(driver, {}, bit))
@@ -199,8 +199,7 @@ def count(netlist, waves, loads):
                 parts["registers_internal"] += enter(cell, name, pins, high)
         leaks["logic"] += leakage(cell, values, waves, [clock])
     for _, cell, pins in netlist.clock_gates:
-        clock = next(name for name, bits in pins.items() if bits[0] in waves.pulses and cell.pins[name].direction == "input")
-        clocked(cell, clock, pins, waves.values(cell, pins))
+        clocked(cell, clock_gate_pins(cell)[0], pins, waves.values(cell, pins))
         leaks["logic"] += cell.leakage
     for _, cell, pins in netlist.gates:
         values = waves.values(cell, pins)
@@ -215,12 +214,11 @@ def count(netlist, waves, loads):
         one = macro(netlist, waves, loads, edges, cell, pins, parts)
         leaks["macros"] += cell.leakage
         memories.append({"memory": name, "cell": cell.name, **one})
-    for name, kind, pins in netlist.instances:
-        if kind in netlist.directions and kind not in netlist.kinds:
-            memories.append({"memory": name, "cell": None, **box(waves, pins)})
-            for pin, bits in pins.items():
-                if netlist.directions[kind][pin] == "output":
-                    parts["registers_nets"] += sum((edges[bit][0] | edges[bit][1]).bit_count() * half * loads.load(bit) for bit in bits if bit in edges)
+    for name, kind, pins in netlist.boxes:
+        memories.append({"memory": name, "cell": None, **box(waves, pins)})
+        for pin, bits in pins.items():
+            if netlist.directions[kind][pin] == "output":
+                parts["registers_nets"] += sum((edges[bit][0] | edges[bit][1]).bit_count() * half * loads.load(bit) for bit in bits if bit in edges)
     nets = [bit for bit in waves.of if isinstance(bit, int)]
     return {
         "energy_pj": {name: part / steps for name, part in parts.items()},

@@ -59,6 +59,7 @@ class Netlist:
             sys.exit(f"rtl: {design.name} has cells without energy: {', '.join(sorted(unknown))}")
         self.directions = {m["name"]: {name: way for name, way, _ in m["ports"]} for m in self.memories}
         self.clock = self.ports[design.clock][1][0]
+        # Instances: name, cell, pins. A box has the name of its module in place of a cell.
         self.gates, self.registers, self.macros, self.boxes, self.clock_gates = [], [], [], [], []
         for name, kind, pins in self.instances:
             cell = cells.get(kind)
@@ -66,7 +67,7 @@ class Netlist:
             where = where if where is not None else self.registers if cell.flip_flop else self.gates
             if cell is not None and cell.latch and not cell.clock_gate:
                 sys.exit(f"rtl: {design.name} has a latch, {name}: there is no power of latches")
-            where.append((name, cell, pins))
+            where.append((name, cell or kind, pins))
 
     def source_nets(self):
         """Nets whose waves are not those of a gate: inputs, outputs of flip-flops, of macros and of memories."""
@@ -75,8 +76,7 @@ class Netlist:
             nets += [pins[pin][0] for pin in cell.pins if cell.pins[pin].direction == "output" and pin in pins]
         for _, cell, pins in self.macros:
             nets += [bit for pin, bits in pins.items() if self.pin(cell, pin).direction == "output" for bit in bits]
-        for name, _, pins in self.boxes:
-            kind = next(kind for one, kind, _ in self.instances if one == name)
+        for _, kind, pins in self.boxes:
             nets += [bit for pin, bits in pins.items() if self.directions[kind][pin] == "output" for bit in bits]
         return list(dict.fromkeys(bit for bit in nets if isinstance(bit, int)))
 

@@ -73,6 +73,12 @@ impl Home {
         home
     }
 
+    /// The record of the queue that a reference names.
+    pub fn queue_index(&mut self, reference: u32) -> usize {
+        let (index, _) = self.nic().signals.encodings.queues.decode(reference);
+        index as usize
+    }
+
     /// Its registers.
     pub fn registers(&self) -> &Registers {
         &self.registers

@@ -289,8 +289,8 @@ impl Model {
         if self.home.nic().signals.queue(reference).is_none() {
             return false;
         }
-        let (index, _) = self.home.nic().signals.encodings.queues.decode(reference);
-        let (tail, head) = (self.home.queue_books[index as usize].tail, &self.home.queues[index as usize].head);
+        let index = self.home.queue_index(reference);
+        let (tail, head) = (self.home.queue_books[index].tail, &self.home.queues[index].head);
         let is_valid = tail.wrapping_sub(taken) <= tail.wrapping_sub(head.load(Relaxed));
         if is_valid {
             head.store(taken, Relaxed);

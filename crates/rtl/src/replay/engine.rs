@@ -476,8 +476,9 @@ impl Driver for Engine {
                     return self.leave_out(number, "event queues beyond the engine's");
                 };
                 self.queues.insert(queue, here);
-                let (index, _) = self.both.model.home.nic().signals.encodings.queues.decode(here);
-                let ring = self.both.model.home.queue_books[index as usize].ring;
+                let home = &mut self.both.model.home;
+                let index = home.queue_index(here);
+                let ring = home.queue_books[index].ring;
                 self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Made::Nothing)
             }
             Transition::QueueFree { queue, is_done: true } => {
@@ -490,8 +491,9 @@ impl Driver for Engine {
             Transition::QueueTaken { queue, taken, posted } => {
                 let Some(&reference) = self.queues.get(&queue) else { return Ok(()) };
                 self.run()?;
-                let (index, _) = self.both.model.home.nic().signals.encodings.queues.decode(reference);
-                let tail = self.both.model.home.queue_books[index as usize].tail;
+                let home = &mut self.both.model.home;
+                let index = home.queue_index(reference);
+                let tail = home.queue_books[index].tail;
                 let taken = tail.saturating_sub(posted.wrapping_sub(taken));
                 self.command("take", Host::QueueHead { reference, taken }, Made::Nothing)
             }
