@@ -10,7 +10,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_rtl::Unit;
 use selvedge_rtl::allocator::{Answer, Command, Lockstep, Ran, Status, TRACE, WORD_BITS, answer, command, node};
 
-use crate::common::unit;
+use crate::common::{histories, unit};
 use crate::layout;
 
 /// A unit of `rtl/units.toml` and its parameters.
@@ -157,7 +157,7 @@ fn run(parameters: Parameters, steps: &[(Step, u64)]) -> Result<(), String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 1000, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 1000, ..histories(200) })]
     #[test]
     fn does_what_buddy_does((parameters, steps) in history()) {
         run(parameters, &steps).map_err(TestCaseError::fail)?;

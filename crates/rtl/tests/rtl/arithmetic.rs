@@ -8,7 +8,7 @@ use selvedge_nic::aggregation::reduction::Kernel;
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_rtl::arithmetic::{Answer, Command, Lockstep, Shape, Status, answer, command, is_here};
 
-use crate::common::unit;
+use crate::common::{histories, unit};
 use crate::layout;
 
 mod cycles;
@@ -374,7 +374,7 @@ fn any_command(shape: Shape) -> impl Strategy<Value = Command> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(histories(96))]
 
     #[test]
     fn histories_in_words_of_64_bits(rounds in rounds(Shape::NARROW)) {

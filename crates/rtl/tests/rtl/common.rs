@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What all tests of units share.
 
+use proptest::prelude::ProptestConfig;
 use selvedge_rtl::Unit;
 use selvedge_rtl::unit::Missing;
 
@@ -19,4 +20,10 @@ pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
         }
         Err(missing) => panic!("{missing}"),
     }
+}
+
+/// For so many random histories, or fewer if `PROPTEST_CASES` says so: units that count what runs, and netlists of gates, are slow.
+pub fn histories(most: u32) -> ProptestConfig {
+    let fewer = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
+    ProptestConfig::with_cases(fewer.map_or(most, |count: u32| count.min(most)))
 }

@@ -12,7 +12,7 @@ use selvedge_rtl::counters::words::{
 use selvedge_rtl::counters::{Pair, Ready};
 use selvedge_rtl::records::Status;
 
-use crate::common::unit;
+use crate::common::{histories, unit};
 use crate::layout;
 
 pub const SMALL: (usize, usize) = (5, 6);
@@ -151,7 +151,7 @@ fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(histories(256))]
     #[test]
     fn histories_are_those_of_nic(batches in batches()) {
         check("counters_small", &batches)?;
@@ -164,7 +164,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(histories(16))]
     /// The whole of a large table on one counter, in any order of thresholds, fires in theirs.
     #[test]
     fn a_full_table_fires_in_order(thresholds in proptest::collection::vec(1..40u64, 128)) {

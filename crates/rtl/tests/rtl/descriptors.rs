@@ -6,7 +6,7 @@ use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_rtl::descriptors::{Command, Pair, TRACE, answer, command, m0, m1, memory};
 use selvedge_rtl::records::{Output, Status};
 
-use crate::common::unit;
+use crate::common::{histories, unit};
 use crate::layout;
 
 const SMALL: usize = 5;
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(histories(256))]
     #[test]
     fn histories_are_those_of_nic(batches in proptest::collection::vec(steps(), 1..12)) {
         let Some(unit) = unit("descriptors_small") else { return Ok(()) };

@@ -6,7 +6,7 @@ use selvedge_nic::tables::slot;
 use selvedge_rtl::layout;
 use selvedge_rtl::shadow::{Shadow, WriteLayout};
 
-use crate::common::unit;
+use crate::common::{histories, unit};
 
 const RECORDS: u32 = 16;
 
@@ -93,7 +93,7 @@ fn check(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(histories(64))]
     #[test]
     fn is_a_stack(steps in steps()) {
         check(&steps);

@@ -9,7 +9,7 @@ use selvedge_rtl::lists::{
     Command, Lockstep, answer, chain, command, entry_a, entry_b, header_a, header_b, key, plan, receive,
 };
 
-use crate::common::{built, unit};
+use crate::common::{built, histories, unit};
 use crate::layout;
 
 /// `lists_tiny` of rtl/units.toml.
@@ -179,7 +179,7 @@ fn run_all(both: &mut Lockstep, commands: &[(Command, u64)]) -> Result<(), Strin
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(histories(2000))]
 
     #[test]
     fn random_histories_agree(

@@ -8,6 +8,7 @@ use selvedge_nic::tables::PAGES;
 use selvedge_rtl::atu::words::{Command, Inputs};
 
 use super::bench::{Bench, answer_of, ask, fence, flush_pages, flush_vpid};
+use crate::common::histories;
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
@@ -151,7 +152,7 @@ fn history() -> impl Strategy<Value = (Vec<(u32, u64)>, Vec<Tick>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 1000, ..histories(300) })]
 
     #[test]
     fn tables_that_fill_up((start, ticks) in history()) {
@@ -165,7 +166,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 100, ..histories(100) })]
 
     #[test]
     fn the_sizes_of_the_seed((start, ticks) in history()) {
