@@ -41,9 +41,10 @@ def units(trace=0, all_of_them=False):
         if not (unit.get("flow", True) or all_of_them) or unit["top"].endswith("_layout"):
             continue
         folder = RTL / unit["folder"]
-        files = [RTL / "common/pac_pkg.sv", *(RTL / package for package in unit["packages"]), folder / f"{unit['top']}.sv"]
+        top = unit["top"] if trace else unit.get("measured", unit["top"])
+        files = [RTL / "common/pac_pkg.sv", *(RTL / package for package in unit["packages"]), folder / f"{top}.sv"]
         parameters = {**unit.get("parameters", {}), "Trace": trace}
-        found.append(Design(unit["name"], unit["top"], files, [RTL / "common", folder, *(RTL / used for used in unit.get("uses", []))], parameters))
+        found.append(Design(unit["name"], top, files, [RTL / "common", folder, *(RTL / used for used in unit.get("uses", []))], parameters))
     return found
 
 

@@ -10,6 +10,7 @@ use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;
 use selvedge_rtl::pac::words::{Buffer, Host, Operation, Triggered};
 use selvedge_rtl::pac::{BUCKETS, Input, LIMITS, Lockstep, Ready};
+use selvedge_rtl::unit::NAMES;
 
 use crate::common::built;
 
@@ -44,6 +45,12 @@ impl Engine {
     /// With tables that fill up within a short history.
     pub fn small() -> Option<Engine> {
         Engine::new("pac_small", &SMALL, 4)
+    }
+
+    /// The same with banks of one port, where it is built (`large` in rtl/units.toml).
+    pub fn one_port() -> Option<Engine> {
+        let unit = "pac_small_one_port";
+        NAMES.contains(&unit).then(|| Engine::new(unit, &SMALL, 4))?
     }
 
     fn whole() -> Option<Engine> {

@@ -12,6 +12,7 @@ use selvedge_rtl::pac::words::{Host, Operation, Triggered};
 use selvedge_rtl::pac::{Input, Ready};
 
 use super::{Engine, MESSAGE, get, put, response};
+use crate::common::histories;
 use crate::lists::spec;
 
 /// A step. References name what was made before, by number from the last.
@@ -248,8 +249,8 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
     }
 }
 
-fn run(ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String> {
-    let Some(mut engine) = Engine::small() else { return Ok(()) };
+fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String> {
+    let Some(mut engine) = engine else { return Ok(()) };
     let mut next_token = 1 << 20;
     for (ops, stopped, idle) in ops {
         let inputs: Vec<Input> = ops.iter().map(|op| input(&mut engine, op, &mut next_token)).collect();
@@ -285,7 +286,7 @@ fn answer_all(engine: &mut Engine) -> Result<(), String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(histories(1000))]
 
     #[test]
     fn random_histories_agree(
@@ -294,7 +295,8 @@ proptest! {
             1..16,
         ),
     ) {
-        if let Err(difference) = run(&ops) {
+        let both = [Engine::small(), Engine::one_port()];
+        if let Err(difference) = both.into_iter().try_for_each(|engine| run(engine, &ops)) {
             prop_assert!(false, "{}", difference);
         }
     }
