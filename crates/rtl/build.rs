@@ -9,7 +9,8 @@
 //! `SELVEDGE_RTL_NETLISTS` names a folder of gate netlists (rtl/flow/gates.py): a unit that has one there is built from it, with the
 //! cells of `cells.v` and the memories of the RTL. `SELVEDGE_RTL_DEFINES` names macros that Verilator defines in the sources
 //! (`MUTANT_12`), separated by spaces. `SELVEDGE_RTL_FOLDERS` names the folders of `rtl/` whose units are built; without it, all
-//! are. `SELVEDGE_RTL_LARGE` builds also the units that tests do not need (`large` in units.toml).
+//! are. `SELVEDGE_RTL_LARGE` builds also the units that tests do not need (`large` in units.toml). `SELVEDGE_RTL_COVERAGE` builds
+//! them with counts of statements and toggles (rtl/flow/coverage.py).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +41,7 @@ struct Unit {
 fn main() {
     let rtl = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("../../rtl");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo"));
-    for path in ["../../rtl", "shim", "build.rs"] {
+    for path in ["../../rtl/units.toml", "../../rtl/common", "shim", "build.rs"] {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_DEFINES");
@@ -50,6 +51,7 @@ fn main() {
     }
     println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_FOLDERS");
     println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_LARGE");
+    println!("cargo:rerun-if-env-changed=SELVEDGE_RTL_COVERAGE");
     println!("cargo:rustc-check-cfg=cfg(verilated)");
 
     let text = fs::read_to_string(rtl.join("units.toml")).expect("rtl/units.toml is readable");
@@ -58,6 +60,10 @@ fn main() {
         units.unit.retain(|unit| folders.split_whitespace().any(|folder| folder == unit.folder));
     }
     units.unit.retain(|unit| !unit.large || env::var_os("SELVEDGE_RTL_LARGE").is_some());
+    for unit in &units.unit {
+        println!("cargo:rerun-if-changed=../../rtl/{}", unit.folder);
+        unit.uses.iter().for_each(|folder| println!("cargo:rerun-if-changed=../../rtl/{folder}"));
+    }
     let names = units.unit.iter().map(|unit| format!("{:?}", unit.name)).collect::<Vec<_>>().join(", ");
     fs::write(out.join("units.rs"), format!("&[{names}]")).expect("the output folder is writable");
 
@@ -69,10 +75,15 @@ fn main() {
     };
     println!("cargo:rustc-cfg=verilated");
     let mut compile = cc::Build::new();
-    compile.cpp(true).std("c++20").opt_level(1).debug(false).warnings(false).define("VL_TIME_CONTEXT", None);
+    compile.cpp(true).std("c++20").debug(false).warnings(false).define("VL_TIME_CONTEXT", None);
     compile.include(root.join("include")).include(root.join("include/vltstd")).include("shim");
     for source in ["verilated.cpp", "verilated_threads.cpp"] {
         compile.file(root.join("include").join(source));
+    }
+    if coverage() {
+        // The counts make so much code that the C++ compiler takes ten times as long with optimisation.
+        compile.opt_level(0);
+        compile.file(root.join("include/verilated_cov.cpp")).define("VM_COVERAGE", "1");
     }
     for unit in &units.unit {
         let folder = out.join(&unit.name);
@@ -97,11 +108,19 @@ fn netlists() -> Option<PathBuf> {
     env::var_os("SELVEDGE_RTL_NETLISTS").filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
+/// Whether statements and toggles are counted.
+fn coverage() -> bool {
+    env::var_os("SELVEDGE_RTL_COVERAGE").is_some_and(|folder| !folder.is_empty())
+}
+
 fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     let _ = fs::remove_dir_all(folder);
     let mut command = Command::new("verilator");
     command.args(["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert", "-Wno-fatal", "-Wno-lint"]);
     command.arg("--prefix").arg(format!("V{}", unit.name)).arg("--top-module").arg("harness").arg("--Mdir").arg(folder);
+    if coverage() {
+        command.args(["--coverage-line", "--coverage-toggle"]);
+    }
     for folder in ["common", &unit.folder].into_iter().chain(unit.uses.iter().map(String::as_str)) {
         command.arg("-y").arg(rtl.join(folder));
     }

@@ -38,6 +38,9 @@ TRIPLED = """A unit for a frequency and for three times that: slow corner, `smal
 Seed 000, figure 17: area 1.39 times, power 2.2 times.
 
 """
+COVERAGE = """[coverage.py](../../rtl/flow/coverage.py) says what counts. A bit that never changes is often spare, or of an address that no test uses.
+
+"""
 
 
 def table(head, rows):
@@ -161,6 +164,18 @@ def equivalences(all_of_them):
     return table(["", "cells", "RTL = netlist", "registers", "values compared", "constant registers", "unused registers"], rows)
 
 
+def coverages(all_of_them):
+    """Statements and toggles by file."""
+    part = lambda pair: f"{pair[0]:,} of {pair[1]:,}" if pair[1] else ""
+    percent = lambda pair: f"{100 * pair[0] / pair[1]:.1f}" if pair[1] else ""
+    rows = [row for one in all_of_them for row in one.get("coverage", [])]
+    if not rows:
+        return ""
+    whole = {"file": "all", **{kind: [sum(row[kind][place] for row in rows) for place in (0, 1)] for kind in ("statements", "toggles")}}
+    return table(["", "statements", "%", "toggles", "%"],
+                 [[f"`{row['file']}`", part(row["statements"]), percent(row["statements"]), part(row["toggles"]), percent(row["toggles"])] for row in [*rows, whole]])  # fmt: skip
+
+
 def write():
     everything = kept()
     libraries = sorted({name for one in everything for name in one.get("area", {})})
@@ -178,6 +193,8 @@ def write():
     if fpga:
         text += ["\n## FPGA, after place and route\n", table(["", "device", "MHz", "LUT4", "flip-flops", "block memories", "multipliers", "longest path"], fpga)]
     text += ["\n## Equivalence\n", equivalences(everything)] if any(o.get("equivalence") for o in everything) else []
+    covered = coverages(everything)
+    text += ["\n## What the tests of the lockstep run\n", COVERAGE, covered] if covered else []
     for library in libraries:
         text += [f"\n## Area by module, {library}, `small`\n", modules(everything, library)]
     (KEPT / "figures.md").write_text("\n".join(part.rstrip("\n") for part in text if part) + "\n")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # All figures of the RTL, kept in docs/rtl (make rtl-report): area and frequency of units and processors, the FPGA, netlists and
-# their equivalence, power, tables and plots. Each design's JSON is made anew; a step that fails ends it. Power needs recorded traffic
+# their equivalence, power, coverage, tables and plots. Each design's JSON is made anew; a step that fails ends it. Power needs recorded traffic
 # (traffic.sh: make build and make rtl), plots the program of make rtl; what is missing is named and left out.
 #
 #   rtl/flow/report.sh [NAME...]   without names: all units and processors
@@ -32,6 +32,7 @@ for unit in $units; do
     tools rtl/flow/gates.py "$unit"
     [ ! -e "$traffic/${unit%%_unroll_*}.ports" ] || tools rtl/flow/power.py "$unit"
 done
+[ $# -gt 0 ] || tools rtl/flow/coverage.py
 for core in $cores; do tools rtl/flow/cores.py "$core"; done
 tools rtl/flow/report.py keep
 report=${REPLAY:-build/libexec/selvedge/selvedge-rtl}

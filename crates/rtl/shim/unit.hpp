@@ -57,6 +57,7 @@ struct Unit {
     virtual size_t run(const uint32_t *commands, size_t count, uint64_t cycles) = 0;
     virtual void set_outside(const uint32_t *words) = 0;
     virtual void reset() = 0;
+    virtual VerilatedContext &counts() = 0;
 };
 
 template <class Top> struct Of final : Unit {
@@ -130,6 +131,8 @@ template <class Top> struct Of final : Unit {
         top->command_valid_i = 0;
         return taken;
     }
+
+    VerilatedContext &counts() override { return context; }
 
     void set_outside(const uint32_t *words) override {
         if constexpr (requires(Top t) { t.outside_i; }) {
