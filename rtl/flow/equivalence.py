@@ -38,7 +38,7 @@ class Side:
                 if not net["hide_name"]:
                     self.names.setdefault(bit, []).append(full)
                     self.bit_of[full] = bit
-        self.registers, self.boxes = {}, {}
+        self.registers, self.boxes, self.inverses = {}, {}, {}
         for name, cell in list(self.module["cells"].items()):
             kind, pins = cell["type"], cell["connections"]
             if kind in boxes:
@@ -49,6 +49,9 @@ class Side:
             elif kind in REGISTERS:
                 self.take(cell)
                 del self.module["cells"][name]
+            elif kind in ("$not", "$logic_not", "$_NOT_") and len(pins["A"]) == len(pins["Y"]):
+                for bit, inverse in zip(pins["A"], pins["Y"]):
+                    self.inverses.setdefault(bit, []).append(inverse)
             elif kind.startswith("$") and ("dff" in kind.lower() or "latch" in kind or kind in ("$mem_v2", "$sr", "$ff")):
                 raise ValueError(f"{path}: a cell of type {kind}")
 
@@ -117,7 +120,8 @@ def cut(gold, gate):
     pairs = constants = removed = 0
     for q, (d, reset) in gold.registers.items():
         names = gold.names.get(q, [])
-        found, invert = partner(names, gate)
+        inverse_names = [name for inverse in gold.inverses.get(q, []) for name in gold.names.get(inverse, [])]
+        found, invert = partner(names, inverse_names, gate)
         bit = found
         name = names[0] if names else ""
         if bit in ("0", "1"):
@@ -163,8 +167,11 @@ def cut(gold, gate):
     return inputs, outputs, {"registers": pairs, "constants": constants, "removed": removed}
 
 
-def partner(names, gate):
-    """The netlist's bit for a register of these names, and whether it is the inverse (synthesize.py calls it `NAME~`)."""
+def partner(names, inverse_names, gate):
+    """The netlist's bit for a register of these names, and whether it is the inverse (synthesize.py calls it `NAME~`).
+
+    `inverse_names`: nets of the RTL that are its inverse; the netlist may have the register there.
+    """
     for name in names:
         bit = gate.bit_of.get(name)
         if bit in gate.registers or bit in ("0", "1"):
@@ -172,6 +179,9 @@ def partner(names, gate):
         for inverse in (f"{name}~", f"{name}~[0]"):
             if gate.bit_of.get(inverse) in gate.registers:
                 return gate.bit_of[inverse], True
+    for name in inverse_names:
+        if gate.bit_of.get(name) in gate.registers:
+            return gate.bit_of[name], True
     return None, False
 
 

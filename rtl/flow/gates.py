@@ -20,7 +20,7 @@ import equivalence
 import memory
 import yosys
 from liberty import Library
-from synthesize import OUT, save, synthesize
+from synthesize import DEFINED, OUT, save, synthesize
 
 SECONDS = int(os.environ.get("EQUIVALENCE_SECONDS") or 300)
 GATES = OUT / "gates"
@@ -66,7 +66,7 @@ def equivalent(design, library, folder):
         run(f"read_slang {design.slang()}")
         kinds = [shape.name for shape in memory.shapes(yosys_design, (*design.memories, "clock_gate"))]
         run(f"read_verilog -overwrite -lib {boxes}")
-        run(f"hierarchy -check -top {design.top}; proc; flatten; memory_map; dffunmap; opt_clean; write_json {folder}/gold.json")
+        run(f"hierarchy -check -top {design.top}; {DEFINED}; flatten; memory_map; dffunmap; opt_clean; write_json {folder}/gold.json")
         run(f"design -reset; read_verilog {GATES / 'cells.v'}; read_verilog -lib {boxes}; read_verilog {folder}/small.v")
         run(f"hierarchy -check -top {design.top}; proc; flatten; dffunmap; opt_expr; opt_clean; write_json {folder}/gate.json")
         figures = equivalence.prove(folder, folder / "gold.json", folder / "gate.json", design.top, kinds, run, SECONDS)

@@ -76,6 +76,7 @@ class Cell:
     outputs: list
     buses: dict  # widths
     input_capacitance: float  # the largest of a pin, in fF
+    drive: float = 0.0  # the most that an output may drive, in the library's unit; 0: the library does not say
 
 
 def cell_of(group, types, to_femtofarad):
@@ -94,6 +95,7 @@ def cell_of(group, types, to_femtofarad):
         outputs=[p.arguments[0] for p in pins if p.attributes.get("direction") == "output"],
         buses={bus.arguments[0]: bits(bus) for bus in group.of("bus")},
         input_capacitance=max(capacitances, default=0) * to_femtofarad,
+        drive=max((float(pin.attributes.get("max_capacitance", 0)) for pin in pins if pin.attributes.get("direction") == "output"), default=0.0),
     )
 
 
@@ -132,9 +134,13 @@ class Liberty:
         return self.smallest(("!(0*1)", "(0*1)'", "!0+!1")).area
 
     def buffers(self):
-        """Buffers that do nothing else, by area."""
+        """Buffers by area. Cells for delay are left out: those that drive no more than a smaller one."""
         cells = (c for c in self.cells.values() if len(c.inputs) == 1 and [bare(f, c) for f in c.functions.values()] == ["0"])
-        return sorted(cells, key=lambda cell: cell.area)
+        found = []
+        for cell in sorted(cells, key=lambda cell: cell.area):
+            if not found or not cell.drive or cell.drive > found[-1].drive:
+                found.append(cell)
+        return found
 
     def tie(self, value):
         """Cell and pin of a constant, or None."""

@@ -8,7 +8,9 @@ registered exclusive ors behind its outputs. Paths from and to the unit's ports 
 level, and is never the longest path.
 
 1. Memories are block memory, which has at most two ports. A design with memories of two read and two write ports is left out.
-2. The seed of the placer is fixed (SEED, 1). The clock that nextpnr aims at is FREQUENCY_MHZ, 125.
+2. abc9's script `flow3` balances sums of products for delay before it maps to LUTs, as `fast` of synthesize.py does for cells. With
+   the default script the allocator has 15 levels of LUTs in its longest path and 86.8 MHz, with this one 101.9.
+3. The seed of the placer is fixed (SEED, 1). The clock that nextpnr aims at is FREQUENCY_MHZ, 125.
 """
 
 import json
@@ -82,6 +84,7 @@ def measure(design):
     def work(run, _):
         run(f"read_slang {design.slang(memories=False)}")
         run(f"read_verilog {folder / 'harness.v'}; hierarchy -check -top harness")
+        run("scratchpad -copy abc9.script.flow3 abc9.script")
         run(f"synth_ecp5 -top harness -json {netlist}")
 
     yosys.in_child(folder / "yosys.log", work, SECONDS)

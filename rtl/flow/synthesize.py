@@ -33,9 +33,16 @@ TARGET_NS = float(os.environ.get("TARGET_NS") or 4.0)
 
 ABC = {
     "small": "strash; &get -n; &fraig -x; &put; scorr; dc2; strash; &get -n; &dch -f; &nf; &put; topo; buffer -N 24; upsize {D}; dnsize {D}; stime -p",
-    "fast": "strash; if -g -K 6 -C 16; strash; if -g -K 6; strash; dch -f; map -B 0.9 {D}; topo; buffer -c; upsize {D}; dnsize {D}; stime -p",
+    "fast": "strash; if -g -K 6 -C 16; strash; if -g -K 6; strash; dch -f; map -B 0.9 {D}; topo; buffer -c -G {G}; upsize {D}; dnsize {D}; stime -p",
 }
+# What a buffer of `fast` may drive, in percent of its own input. abc gives up where too many buffers are needed; then the next is taken.
+GAINS = (300, 1000, 3000)
+GAVE_UP = "Buffering could not be completed"
+# Loads of a net above which `fast` gives it a tree of buffers before abc, and loads of each buffer of the tree.
+FANOUT_MOST, FANOUT_OF_BUFFER = 600, 24
 TARGET_SMALL_NS = 1000
+# Makes values that the RTL leaves undefined 0, so that RTL and netlist can be compared: constants, and elements beyond a vector's end.
+DEFINED = "proc; setundef -undriven -zero; setundef -zero; chtype -set $shift t:$shiftx"
 
 
 def synthesize(design, library, kind, flatten, folder, boxes=False):
@@ -50,7 +57,6 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
     constraints.write_text(f"set_driving_cell {buffers[min(1, len(buffers) - 1)].name}\nset_load {4 * buffers[0].input_capacitance:.2f}\n")
     target = TARGET_NS if kind == "fast" else TARGET_SMALL_NS
     script = folder / f"{kind}.abc"
-    script.write_text(ABC[kind].replace("{D}", f"-D {max(1, round(target * 1000))}").replace("; ", "\n") + "\n")
 
     outside, memories = folder / f"{kind}.boxes.v", folder / f"{kind}.memories.json"
 
@@ -65,25 +71,31 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
             fit = None if boxes else shape.macro(library.macros_at(corner))
             if fit:
                 buffer = buffers[min(1, len(buffers) - 1)]
-                box = f"(* blackbox *) module {buffer.name}(input {buffer.inputs[0]}, output {buffer.outputs[0]}); endmodule\n"
-                text |= {fit[0].name: memory.macro_black_box(fit[0]), buffer.name: box, shape.name: shape.of_macros(*fit, buffer)}
+                text |= {fit[0].name: memory.macro_black_box(fit[0]), buffer.name: black_box(buffer), shape.name: shape.of_macros(*fit, buffer)}
             else:
                 text[shape.name] = shape.black_box()
                 (folder / f"{shape.name}.lib").write_text(shape.liberty())
             macro = {"cell": fit[0].name, "count": fit[1], "area_um2": fit[0].area * fit[1]} if fit else None
             record.append({"name": shape.name, "kind": shape.kind, "parameters": shape.parameters, "ports": shape.ports, "bits": shape.bits, "count": shape.count, "macro": macro})
         memories.write_text(json.dumps(record))
+        if kind == "fast":
+            text.setdefault(tree_buffer(corner).name, black_box(tree_buffer(corner)))
         outside.write_text("".join(text.values()))
-        if found:
+        if text:
             run(f"read_verilog {outside}")
         run(f"hierarchy -check -top {design.top}")
-        run(f"synth {'-flatten ' if flatten else ''}-top {design.top} -run coarse:fine")
+        if boxes:
+            run(DEFINED)
+        # A state machine keeps its encoding where the netlist is compared with the RTL register by register.
+        run(f"synth {'-flatten ' if flatten else ''}{'-nofsm ' if boxes else ''}-top {design.top} -run coarse:fine")
         run("opt -fast -full; memory_map; opt -full")
         run(f"techmap -map +/techmap.v{' -map +/choices/kogge-stone.v' if kind == 'fast' else ''}")
         run("opt -fast; opt -full; opt_clean")
         run(f"dfflibmap -liberty {corner.path}")
         run("opt; simplemap; opt_clean")
         name_inverted(yosys_design, corner)
+        if kind == "fast":
+            split_fanout(yosys_design, corner)
         run(f"abc -liberty {corner.path} -constr {constraints} -script {script}")
         run("opt_clean")
         ties = [corner.tie(1), corner.tie(0)]
@@ -99,8 +111,24 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         run(f"write_verilog -noattr -noexpr -nohex -simple-lhs {folder / kind}.v")
         run(f"write_json {folder / kind}.json")
 
-    yosys.in_child(folder / f"{kind}.log", work)
-    return json.loads(memories.read_text())
+    log = folder / f"{kind}.log"
+    for gain in GAINS if kind == "fast" else GAINS[:1]:
+        lines = ABC[kind].replace("{D}", f"-D {max(1, round(target * 1000))}").replace("{G}", str(gain)).split("; ")
+        script.write_text("\n".join(lines) + "\n")
+        yosys.in_child(log, work)
+        if GAVE_UP not in log.read_text(errors="replace"):
+            return json.loads(memories.read_text())
+    raise yosys.Failed(f"abc cannot buffer {design.name} ({log})")
+
+
+def tree_buffer(corner):
+    """The buffer of trees: of middle size."""
+    buffers = corner.buffers()
+    return buffers[len(buffers) // 2]
+
+
+def black_box(buffer):
+    return f"(* blackbox *) module {buffer.name}(input {buffer.inputs[0]}, output {buffer.outputs[0]}); endmodule\n"
 
 
 def name_inverted(yosys_design, corner):
@@ -129,6 +157,39 @@ def name_inverted(yosys_design, corner):
             if wire is not None and out.wire.name.isPublic():
                 place = "" if out.wire.width == 1 else f"[{out.offset + out.wire.start_offset}]"
                 module.rename(wire, ys.IdString(f"{out.wire.name}{place}~"))
+
+
+def split_fanout(yosys_design, corner):
+    """Puts trees of buffers behind nets that drive more than FANOUT_MOST gates, such as the select of a message of 1,024 bits.
+
+    abc makes a chain of them, 45 buffers long in the engine. It sees the buffers here as other cells, whose outputs come at 0.
+    """
+    from pyosys import libyosys as ys
+
+    cell_buffer = tree_buffer(corner)
+    into, out = ys.IdString("\\" + cell_buffer.inputs[0]), ys.IdString("\\" + cell_buffer.outputs[0])
+    for module in yosys_design.modules_.values():
+        loads = {}
+        for cell in module.cells_.values():
+            if str(cell.type).startswith("$_"):
+                for pin, signal in cell.connections_.items():
+                    if str(pin) != "\\Y" and signal.is_chunk() and not signal.is_fully_const():
+                        chunk = signal.as_chunk()
+                        loads.setdefault((str(chunk.wire.name), chunk.offset), (signal, []))[1].append((cell, pin))
+        for (name, place), (signal, pins) in loads.items():
+            level = 0
+            while len(pins) > (FANOUT_MOST if level == 0 else FANOUT_OF_BUFFER):
+                parents = []
+                for at in range(0, len(pins), FANOUT_OF_BUFFER):
+                    number = f"{name}[{place}]$fanout{level}_{at // FANOUT_OF_BUFFER}"
+                    wire = module.addWire(ys.IdString("$net" + number))
+                    parent = module.addCell(ys.IdString("$buffer" + number), ys.IdString("\\" + cell_buffer.name))
+                    parent.setPort(out, ys.SigSpec(wire))
+                    parent.setPort(into, signal)
+                    for cell, pin in pins[at : at + FANOUT_OF_BUFFER]:
+                        cell.setPort(pin, ys.SigSpec(wire))
+                    parents.append((parent, into))
+                pins, level = parents, level + 1
 
 
 def clock_gate(shape, corner):
