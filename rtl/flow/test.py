@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 import unittest
+from collections import Counter as Counts
 from pathlib import Path
 
 WORK = tempfile.TemporaryDirectory()
@@ -42,6 +43,45 @@ endmodule
 """
 
 
+# What Yosys recodes, or decides as it likes: a state machine, an element beyond a vector's end.
+MACHINE = """
+module machine(input logic clk_i, rst_ni, input logic [2:0] a_i, output logic [2:0] state_o, output logic bit_o);
+  logic [2:0] state_q, at_q;
+  logic [4:0] word_q;
+  always_ff @(posedge clk_i or negedge rst_ni)
+    if (!rst_ni) begin state_q <= 3'd0; at_q <= '0; word_q <= '0; end
+    else begin
+      at_q <= a_i;
+      word_q <= {word_q[3:0], a_i[0]};
+      case (state_q)
+        3'd0: if (a_i[0]) state_q <= 3'd1;
+        3'd1: if (a_i[1]) state_q <= 3'd2; else state_q <= 3'd4;
+        3'd2: state_q <= a_i[2] ? 3'd3 : 3'd0;
+        3'd3: state_q <= 3'd4;
+        3'd4: if (a_i[0]) state_q <= 3'd0;
+        default: state_q <= 3'd0;
+      endcase
+    end
+  assign state_o = {state_q == 3'd4, state_q == 3'd1, state_q == 3'd3};
+  assign bit_o = word_q[at_q];
+endmodule
+"""
+
+# A select of 700 bits.
+WIDE = """
+module wide(input logic clk_i, select_i, input logic [699:0] a_i, b_i, output logic [699:0] word_o);
+  logic select_q;
+  always_ff @(posedge clk_i) begin select_q <= select_i; word_o <= select_q ? a_i : b_i; end
+endmodule
+"""
+
+
+def design_of(name, text):
+    source = Path(WORK.name) / f"{name}.sv"
+    source.write_text(text)
+    return designs.Design(name, name, [source], [designs.RTL / "common"])
+
+
 class LibertyReader(unittest.TestCase):
     def test_functions_are_compared_by_shape(self):
         cell = liberty.Cell("x", 1, 0, 0, False, False, {}, ["B", "A"], ["Y"], {}, 0)
@@ -64,9 +104,7 @@ class LibertyReader(unittest.TestCase):
 class Netlists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        source = Path(WORK.name) / "sample.sv"
-        source.write_text(SOURCE)
-        cls.design = designs.Design("sample", "sample", [source], [designs.RTL / "common"])
+        cls.design = design_of("sample", SOURCE)
         cls.library = liberty.Library()
         gates.GATES.mkdir(parents=True, exist_ok=True)
         gates.cells(cls.library)
@@ -86,6 +124,21 @@ class Netlists(unittest.TestCase):
     def test_netlist_is_proved_equal(self):
         result = gates.equivalent(self.design, self.library, self.folder)
         self.assertEqual((result["proved"], result["registers"], result["constants"]), (True, 32, 1))
+
+    def test_encodings_and_undefined_values_are_kept(self):
+        design = design_of("machine", MACHINE)
+        self.assertTrue(gates.equivalent(design, self.library, gates.netlist(design, self.library))["proved"])
+
+    def test_a_wide_select_has_a_tree_of_buffers(self):
+        design, folder = design_of("wide", WIDE), Path(WORK.name) / "wide"
+        synthesize.synthesize(design, self.library, "fast", True, folder)
+        loads = Counts()
+        cells = json.loads((folder / "fast.json").read_text())["modules"]["wide"]["cells"]
+        self.assertEqual(sum("$fanout" in name for name in cells), 32)  # 30 for 24 gates each, 2 for those
+        for cell in cells.values():
+            inputs = set(self.library.slow.cells[cell["type"]].inputs) - {"CLK"}
+            loads.update(bit for pin, bits in cell["connections"].items() if pin in inputs for bit in bits)
+        self.assertLess(loads.most_common(1)[0][1], 100)
 
     def test_a_wrong_gate_is_found(self):
         netlist = self.folder / "small.v"
