@@ -55,6 +55,11 @@ launched() {
     done
 }
 
+# What is left on a host: files and processes of jobs.
+left_on() {
+    "$SELVEDGE_RSH" "$1" 'ls -d /dev/shm/selvedge-*/* 2>/dev/null; ps -e -o args= | grep -v -e "^sleep 1000000" -e "^sh -c" -e "^ps " -e "^grep " -e "^ls "'
+}
+
 # ends WHAT STATUS COMMAND [ARGUMENT]...: it has to end with this status, and leaves nothing. What it prints is in $printed.
 ends() {
     what=$1 wanted=$2
@@ -71,7 +76,14 @@ ends() {
     # The other side goes on.
     [ -z "$keeps" ] || return
     for number in 1 2 3; do
-        left=$("$SELVEDGE_RSH" "host$number" 'ls -d /dev/shm/selvedge-*/* 2>/dev/null; ps -e -o args= | grep -v -e "^sleep 1000000" -e "^sh -c" -e "^ps " -e "^grep " -e "^ls "')
+        left=$(left_on "host$number")
+        # Daemons of other launchers end a little later than their command.
+        tries=25
+        while [ -n "$left" ] && [ "$1" = launch ] && [ $tries -gt 0 ]; do
+            sleep 0.2
+            tries=$((tries - 1))
+            left=$(left_on "host$number")
+        done
         [ -z "$left" ] || complain "$what: left on host$number: $left"
     done
 }
