@@ -39,7 +39,7 @@ def cells(library):
 
 
 def memory_module(m):
-    """A memory's module in the netlist, with the RTL's memory in it."""
+    """The module of a memory or a clock gate in the netlist, with the RTL's in it."""
     ports = ", ".join(f"{way} [{bits - 1}:0] {name}" if bits > 1 else f"{way} {name}" for name, way, bits in m["ports"])
     names = {k: v for k, v in m["parameters"].items() if k in ("Words", "Width", "LaneW", "Trace")}
     parameters = ", ".join(f".{name}({value})" for name, value in names.items())

@@ -48,7 +48,7 @@ DEFINED = "proc; setundef -undriven -zero; setundef -zero; chtype -set $shift t:
 def synthesize(design, library, kind, flatten, folder, boxes=False):
     """Writes KIND.v and KIND.json (Yosys' netlist) to `folder`. Returns the memories.
 
-    `boxes`: memories and clock gates stay black boxes, for simulation with the RTL's own.
+    `boxes`: memories and clock gates stay black boxes, for simulation with the RTL's own, and both are returned.
     """
     folder.mkdir(parents=True, exist_ok=True)
     corner = library.slow
@@ -65,8 +65,8 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         found = memory.shapes(yosys_design, (*design.memories, "clock_gate"))
         text, record = {}, []
         for shape in found:
-            if shape.kind == "clock_gate":
-                text |= {shape.name: shape.black_box()} if boxes else clock_gate(shape, corner)
+            if shape.kind == "clock_gate" and not boxes:
+                text |= clock_gate(shape, corner)
                 continue
             fit = None if boxes else shape.macro(library.macros_at(corner))
             if fit:
@@ -74,7 +74,8 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
                 text |= {fit[0].name: memory.macro_black_box(fit[0]), buffer.name: black_box(buffer), shape.name: shape.of_macros(*fit, buffer)}
             else:
                 text[shape.name] = shape.black_box()
-                (folder / f"{shape.name}.lib").write_text(shape.liberty())
+                if not boxes:
+                    (folder / f"{shape.name}.lib").write_text(shape.liberty())
             macro = {"cell": fit[0].name, "count": fit[1], "area_um2": fit[0].area * fit[1]} if fit else None
             record.append({"name": shape.name, "kind": shape.kind, "parameters": shape.parameters, "ports": shape.ports, "bits": shape.bits, "count": shape.count, "macro": macro})
         memories.write_text(json.dumps(record))
