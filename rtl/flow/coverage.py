@@ -44,7 +44,7 @@ def points(paths):
             keys, count = line[3:].rsplit("' ", 1)
             point = dict(part.split("\2", 1) for part in keys.split("\1") if part)
             kind = KINDS.get(point.get("page", "").split("/")[0])
-            file = Path(point["f"])
+            file = Path(point["f"]).resolve()
             if kind and designs.RTL in file.parents and not TESTS_ONLY.search(file.stem):
                 counts[kind, file, int(point["l"]), int(point.get("n", 0)), point.get("o", "")] += int(count)
     return counts
