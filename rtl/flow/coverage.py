@@ -8,11 +8,11 @@ have counted. What a module has in one unit or another (each has its own paramet
 
 * A statement is a block that runs or does not: a branch of `if` and `case`, an `always` block. Functions of packages are listed by
   their package.
+* A toggle is a bit of a signal that has changed. Verilator leaves out signals of more than 256 bits. Spare bits, and those of
+  addresses that no test reaches, never change.
+
 PROPTEST_CASES (50) bounds the random histories of each test, because units that count are slow: the C++ compiler builds them without
 optimisation, else it takes an hour.
-
-* A toggle is a bit of a signal that has changed. One of a word that is wider than 1,024 bits is not counted. Spare bits, and those
-  of addresses that no test reaches, never change.
 
 The table is by module; `coverage.txt` in $RTL_OUT names each statement that never ran. The JSON goes to $RTL_OUT/coverage.json.
 """

@@ -57,6 +57,7 @@ struct Unit {
     virtual size_t run(const uint32_t *commands, size_t count, uint64_t cycles) = 0;
     virtual void set_outside(const uint32_t *words) = 0;
     virtual void reset() = 0;
+    // Where Verilator keeps what it counts.
     virtual VerilatedContext &counts() = 0;
 };
 
