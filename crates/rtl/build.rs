@@ -75,7 +75,7 @@ fn main() {
     };
     println!("cargo:rustc-cfg=verilated");
     let mut compile = cc::Build::new();
-    compile.cpp(true).std("c++20").debug(false).warnings(false).define("VL_TIME_CONTEXT", None);
+    compile.cpp(true).std("c++20").opt_level(1).debug(false).warnings(false).define("VL_TIME_CONTEXT", None);
     compile.include(root.join("include")).include(root.join("include/vltstd")).include("shim");
     for source in ["verilated.cpp", "verilated_threads.cpp"] {
         compile.file(root.join("include").join(source));
