@@ -132,6 +132,8 @@ pub struct Links {
     own: Mutex<Weak<Links>>,
     /// Counts the program's polls, for the thread.
     pub(crate) polls: AtomicU32,
+    /// The program's last poll has found something.
+    has_found: AtomicBool,
     /// The program sleeps, whatever `polls` says.
     pub(crate) rests: AtomicBool,
     has_thread: AtomicBool,
@@ -239,6 +241,7 @@ impl Links {
             thread: Mutex::new(None),
             own: Mutex::default(),
             polls: AtomicU32::new(0),
+            has_found: AtomicBool::new(false),
             rests: AtomicBool::new(false),
             has_thread: AtomicBool::new(false),
             has_endpoint: AtomicBool::new(false),
@@ -378,7 +381,8 @@ impl Links {
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Makes progress, for a program that polls.
+    /// Makes progress, for a program that polls. A poll behind one that has found something does not ask libfabric: a program with several
+    /// endpoints polls them in turn, and what came is for one of them. The call to the kernel would delay its answer.
     #[inline]
     pub fn poll(&self) {
         if self.rests.load(Relaxed) {
@@ -393,6 +397,9 @@ impl Links {
         if is_closed && !looks {
             return;
         }
+        if self.has_found.load(Relaxed) {
+            return self.has_found.store(false, Relaxed);
+        }
         let Ok(mut turn) = self.turn.try_lock() else { return };
         if looks {
             self.advance_control(&mut turn);
@@ -400,6 +407,7 @@ impl Links {
         }
         let found = self.step(&mut turn, Who::Program);
         drop(turn);
+        self.has_found.store(found, Relaxed);
         // The program may compute next, while responses to what was found wait for the next packet.
         if found && !self.lock().busy.is_empty() {
             self.nudge();
