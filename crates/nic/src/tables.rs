@@ -55,7 +55,8 @@ pub mod entry {
     pub const PRIORITY: u32 = 2;
     /// On an overflow list.
     pub const OVERFLOW: u32 = 3;
-    /// Automatically unlinked from an overflow list; unexpected headers still refer to it.
+    /// Automatically unlinked; headers still refer to it: unexpected ones to one of an overflow list, that of a put whose payload is being
+    /// fetched to one of a priority list.
     pub const DRAINING: u32 = 4;
 }
 
@@ -88,7 +89,7 @@ pub struct Entry {
     /// First heap block of the I/O vector, or NONE.
     pub iov: u32,
     pub iov_count: u32,
-    /// Unexpected headers whose payload is in this entry's memory.
+    /// Headers whose payload is in this entry's memory, or is being fetched to it.
     pub headers: u32,
     pub portal: u16,
     /// The class that indexes this entry, [`CLASS_OTHER`] or [`CLASS_SHORT`].
@@ -191,7 +192,8 @@ impl PortalEntry {
 pub mod header {
     /// On the unexpected list.
     pub const LIVE: u32 = 1;
-    /// Taken off the unexpected list for one receive. The payload stays where it is.
+    /// Taken off the unexpected list for one receive: the payload stays where it is. Or a put that has matched, and whose payload is being
+    /// fetched.
     pub const CLAIMED: u32 = 2;
 }
 

@@ -10,7 +10,8 @@
 //! 3. A search always leaves an event, never touches status registers, and counts on its counter: successes for
 //!    matches; one failure when a use-once search found nothing, or when a persistent search is complete.
 //! 4. An overflow entry that was unlinked automatically drains: when the last header that refers to it goes,
-//!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`).
+//!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`), nor can an entry to whose
+//!    memory a payload is being fetched ([`super::placement`]).
 
 use super::constants::{event_kind, fail, list, options};
 use super::entry::{EntrySpec, fill, search_entry};
@@ -318,7 +319,7 @@ impl Nic<'_> {
                 self.free_entry(index);
                 Ok(())
             }
-            entry::DRAINING | entry::RESERVED | entry::OVERFLOW => Err(UnlinkError::InUse),
+            entry::DRAINING | entry::RESERVED | entry::OVERFLOW | entry::PRIORITY => Err(UnlinkError::InUse),
             _ => Err(UnlinkError::Invalid),
         }
     }

@@ -26,6 +26,7 @@ use super::constants::{event_kind, fail, list, options};
 use super::delivery::{Delivery, Verdict};
 use super::event::{Event, comm_kind, entry_event};
 use super::operation::apply_swap;
+use super::plan::Plan;
 use super::put::Put;
 use super::scatter::Region;
 use super::search::Key;
@@ -196,7 +197,7 @@ impl Nic<'_> {
             operation: request.operation,
             datatype: request.datatype,
         };
-        self.report(bus, queue, &record, plan, &event);
+        self.report(bus, queue, &record, plan.unlinks, &event);
         if plan.unlinks {
             self.after_unlink(index, plan.list);
         }
@@ -218,7 +219,7 @@ impl Nic<'_> {
 
     /// Posts the full event and AUTO_UNLINK, then counts.
     #[inline]
-    fn report<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, plan: &Plan, event: &Event) {
+    pub(super) fn report<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, unlinks: bool, event: &Event) {
         if queue != NONE {
             let wanted = record.options & options::EVENT_COMM_DISABLE == 0
                 && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);
@@ -226,8 +227,8 @@ impl Nic<'_> {
                 bus.charge(Step::EventPosted);
                 self.post(queue, event);
             }
-            if plan.unlinks && record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.post(queue, &entry_event(record, event_kind::AUTO_UNLINK, plan.list));
+            if unlinks && record.options & options::EVENT_UNLINK_DISABLE == 0 {
+                self.post(queue, &entry_event(record, event_kind::AUTO_UNLINK, event.list));
             }
         }
         if record.options & options::EVENT_CT_COMM != 0 {
@@ -372,9 +373,24 @@ impl Nic<'_> {
     }
 
     fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
+        if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
+            self.chain_header(header);
+            self.signals.registers.add(Register::Unexpected, 1);
+        }
+    }
+
+    /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
+    pub(super) fn take_header(
+        &mut self,
+        index: u32,
+        start: u64,
+        mlength: u64,
+        request: &Request,
+        status: u32,
+    ) -> Option<u32> {
         let free = self.tables.control.free_header;
         let sequence = self.next_sequence();
-        let Some(record) = self.tables.headers.get_mut(free as usize) else { return };
+        let record = self.tables.headers.get_mut(free as usize)?;
         self.tables.control.free_header = slot::next(free, record.links[0][0]);
         let generation = slot::generation(record.slot);
         *record = Header {
@@ -397,11 +413,10 @@ impl Nic<'_> {
             ..Header::default()
         };
         compiler_fence(SeqCst);
-        record.slot = slot::word(generation, header::LIVE);
+        record.slot = slot::word(generation, status);
         let kept = &mut self.tables.entries[index as usize].headers;
         *kept = kept.wrapping_add(1);
-        self.chain_header(free);
-        self.signals.registers.add(Register::Unexpected, 1);
+        Some(free)
     }
 
     /// Takes a used-up entry off its list. The record stays until its events are written.
@@ -418,39 +433,5 @@ impl Nic<'_> {
         } else if self.tables.entries[index as usize].headers == 0 {
             self.finish_draining(index);
         }
-    }
-}
-
-/// How a request changes the entry that it matched.
-struct Plan {
-    list: u8,
-    offset: u64,
-    mlength: u64,
-    unlinks: bool,
-    keeps_header: bool,
-    /// The most events that it writes.
-    events: u64,
-}
-
-impl Plan {
-    #[inline]
-    fn new(record: &Entry, which: u8, request: &Request) -> Plan {
-        let flags = record.options;
-        let local = flags & options::MANAGE_LOCAL != 0;
-        let offset = if local { record.local_offset } else { request.remote_offset };
-        let room = record.length.saturating_sub(offset);
-        let mut mlength = if which == list::OVERFLOW && request.token() != 0 { 0 } else { request.length.min(room) };
-        if mlength < request.length && !matches!(request.kind, kind::PUT | kind::GET) {
-            let size = Datatype::from_u32(u32::from(request.datatype)).map_or(1, Datatype::size_bytes) as u64;
-            mlength -= mlength % size;
-        }
-        let unlinks =
-            flags & options::USE_ONCE != 0 || (local && record.min_free != 0 && room - mlength < record.min_free);
-        let keeps_header = which == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
-        let comm = flags & options::EVENT_COMM_DISABLE == 0;
-        let unlink_event = unlinks && flags & options::EVENT_UNLINK_DISABLE == 0;
-        let free_event = unlink_event && which == list::OVERFLOW && !keeps_header;
-        let events = u64::from(comm) + u64::from(unlink_event) + u64::from(free_event);
-        Plan { list: which, offset, mlength, unlinks, keeps_header, events }
     }
 }

@@ -7,6 +7,7 @@
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: a request at its target, from the match to the counter.
+//! * [`placement`]: the same for a put whose payload comes later: the match, and then the events.
 //! * [`plain_put`]: the fast path, for a put that changes only memory and a counter or a queue.
 //! * [`receive`]: receives of an owner that takes its messages itself, without events.
 //! * [`respond`]: the outcome of a request at its initiator: SEND, ACK and REPLY.
@@ -19,6 +20,7 @@
 //! * [`constants`]: options, kinds of events, failures, with the values of the API.
 //! * [`errors`]: why a transition was refused.
 //! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`delivery`]: the result of a request.
+//! * [`plan`]: what a request does to the entry that it matched.
 //! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
 //! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 
@@ -34,7 +36,9 @@ pub mod event_queue;
 pub mod grants;
 pub mod matching;
 pub mod operation;
+pub mod placement;
 pub mod plain_put;
+mod plan;
 pub mod put;
 pub mod receive;
 pub mod recover;
@@ -49,5 +53,6 @@ pub use constants::{ack, event_kind, fail, list, options};
 pub use delivery::{Delivery, Verdict};
 pub use entry::EntrySpec;
 pub use event::Event;
+pub use placement::{Placed, Placement};
 pub use put::Put;
 pub use receive::{Posted, Receive};

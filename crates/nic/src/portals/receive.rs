@@ -328,6 +328,7 @@ impl Nic<'_> {
             record.user_ptr == user_ptr
                 && u32::from(record.portal) == index
                 && slot::status(record.slot) == entry::PRIORITY
+                && record.headers == 0
         };
         let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
         if let Some(at) = first {
@@ -347,7 +348,8 @@ impl Nic<'_> {
                 break;
             }
             let record = &self.tables.entries[at];
-            if slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index {
+            let is_its = slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index;
+            if is_its && record.headers == 0 {
                 self.show_unlink(at);
                 self.unchain_entry(at as u32);
                 self.free_entry(at as u32);

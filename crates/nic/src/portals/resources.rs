@@ -18,7 +18,7 @@ use crate::layout::BLOCK_BYTES;
 use crate::limits::Limits;
 use crate::nic::Nic;
 use crate::signals::{Descriptor, Signals};
-use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, counter, portal, queue, slot};
+use crate::tables::{Bucket, CounterBook, Header, PortalEntry, QueueBook, counter, header, portal, queue, slot};
 use crate::tap::Transition;
 
 /// Status of descriptors.
@@ -281,7 +281,10 @@ impl Nic<'_> {
             );
         }
         let entry = *self.portal(index)?;
-        if entry.entries != [0, 0] {
+        // A put whose payload is being fetched, or a header that the owner has claimed.
+        let is_held =
+            |record: &Header| slot::status(record.slot) == header::CLAIMED && u32::from(record.portal) == index;
+        if entry.entries != [0, 0] || self.tables.headers.iter().any(is_held) {
             return Err(PortalError::InUse);
         }
         while let Some(header) = self.first_header(index) {

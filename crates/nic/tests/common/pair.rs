@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::event_queue::Taken;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::portals::{EntrySpec, Placed, Placement, Verdict, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Fault, Register};
 
@@ -27,6 +27,8 @@ pub enum Op {
         request: Request,
         weather: Weather,
     },
+    /// A request whose payload comes after its match.
+    Place(Request),
     Search {
         portal: usize,
         spec: Spec,
@@ -109,6 +111,7 @@ impl Pair {
                 assert_eq!(real, self.model.unlink(entry), "unlink");
             }
             Op::Deliver { request, weather } => self.deliver(request, *weather),
+            Op::Place(request) => self.place(request),
             Op::Search { portal, spec, delete } => {
                 let fields = self.entry_spec(spec);
                 let real = transition(|| self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete));
@@ -147,6 +150,43 @@ impl Pair {
         self.bus.initiator_fault = (weather == Weather::InitiatorGone).then_some(Fault::Gone);
         let real = transition(|| self.home.nic().deliver(&mut self.bus, &request));
         let modelled = self.model.deliver(&request, &payload, weather);
+        assert_eq!(real, modelled, "what became of the request");
+        assert_eq!(self.bus.reply, self.model.reply, "the reply");
+    }
+
+    /// As `deliver`, but the NIC says first where the payload goes. The model delivers at once.
+    pub fn place(&mut self, request: &Request) {
+        self.requests += 1;
+        let number = self.requests;
+        let request = Request { header_data: number, ..*request };
+        let payload: Vec<u8> = (0..request.length).map(|at| (number * 16 + at) as u8).collect();
+        self.model.reply.clear();
+        self.bus.reply.clear();
+        (self.bus.mapped, self.bus.reachable, self.bus.initiator_fault) = (false, true, None);
+        let offset = |start: u64| start.wrapping_sub(MEMORY_AT);
+        let is_usable = |start: u64, bytes: u64| {
+            offset(start) <= MEMORY_BYTES as u64 && bytes <= MEMORY_BYTES as u64 - offset(start)
+        };
+        let placement = transition(|| self.home.nic().place(&mut self.bus, &request, is_usable));
+        self.bus.payload.clear();
+        let real = match placement {
+            Placement::At(Placed { header, start, bytes }) => {
+                let (at, bytes) = (offset(start) as usize, bytes as usize);
+                self.bus.memory[at..at + bytes].copy_from_slice(&payload[..bytes]);
+                let nic = &mut self.home.nic();
+                let delivery =
+                    transition(|| nic.finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
+                assert_eq!(nic.finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
+                Verdict::Done(delivery)
+            }
+            whole => {
+                if whole == Placement::Whole {
+                    self.bus.payload.clone_from(&payload);
+                }
+                transition(|| self.home.nic().deliver(&mut self.bus, &request))
+            }
+        };
+        let modelled = self.model.deliver(&request, &payload, Weather::Fine);
         assert_eq!(real, modelled, "what became of the request");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
@@ -319,6 +359,7 @@ pub fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => (0..2usize, which, spec()).prop_map(|(portal, which, spec)| Op::Append { portal, which, spec }),
         16 => (request(), weather).prop_map(|(request, weather)| Op::Deliver { request, weather }),
+        6 => request().prop_map(Op::Place),
         4 => (0..10usize).prop_map(Op::Unlink),
         3 => (0..2usize, spec(), any::<bool>()).prop_map(|(portal, spec, delete)| Op::Search { portal, spec, delete }),
         3 => (0..2usize, prop_oneof![5 => Just(true), 1 => Just(false)]).prop_map(|(portal, on)| Op::Enable(portal, on)),

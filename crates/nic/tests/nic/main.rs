@@ -12,6 +12,7 @@ mod grants;
 mod lanes;
 mod limits;
 mod oracle;
+mod placement;
 mod receive;
 mod recovery;
 mod registers;

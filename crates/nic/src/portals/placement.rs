@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Puts whose payload comes after their header: first the match, then the bytes, last the events.
+//!
+//! A home that fetches a long payload from the sender's memory asks where it goes, and fetches it to there ([`Nic::place`]). When it is there,
+//! or will never be, [`Nic::finish_placed`] posts what [`Nic::deliver`] would have posted.
+//!
+//! Rules
+//! 1. Only a put is placed that an entry of the priority list takes, into one piece of memory at the put's own offset, without flow control.
+//!    Whoever has the payload delivers any other as a whole.
+//! 2. Between the two steps the entry is held. A use-once entry has left its list and drains. Another stays in its list, and cannot be unlinked
+//!    (`InUse`). A claimed header ([`super::receive`]) has the fields of the put, so a table that is rebuilt still has both.
+//! 3. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
+
+use super::constants::{event_kind, fail, list, options};
+use super::delivery::Delivery;
+use super::event::Event;
+use super::plan::Plan;
+use super::search::Key;
+use crate::bus::{Bus, Step};
+use crate::handle::NONE;
+use crate::nic::Nic;
+use crate::registers::Register;
+use crate::tables::{Request, entry, header, kind, portal, slot};
+
+/// What to do with a payload that is still in its sender's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Fetch it, and deliver the request with it.
+    Whole,
+    /// No byte of it is wanted: deliver the request without it.
+    Nothing,
+    /// Fetch so many bytes of it to this memory of the owner, then finish.
+    At(Placed),
+}
+
+/// A put that has matched, and whose payload is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The claimed header: its index, and its generation in the upper half.
+    pub header: u64,
+    pub start: u64,
+    pub bytes: u64,
+}
+
+impl Nic<'_> {
+    /// Matches a put whose payload is to come. `is_usable` says whether the payload can be fetched to so many bytes at an address.
+    pub fn place<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        request: &Request,
+        is_usable: impl FnOnce(u64, u64) -> bool,
+    ) -> Placement {
+        // A tap is shown whole deliveries.
+        if self.tap.is_set() || request.kind != kind::PUT {
+            return Placement::Whole;
+        }
+        let Some(record) = self.tables.portals.get(request.portal as usize) else { return Placement::Nothing };
+        if record.options & options::PT_FLOWCTRL != 0 {
+            return Placement::Whole;
+        }
+        if record.status != portal::ENABLED {
+            return Placement::Nothing;
+        }
+        let key = Key::from(request);
+        let Some(found) = self.find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
+            // A header that waits for its payload to be fetched by the program has none.
+            let is_dropped = self.find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
+            return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };
+        };
+        let record = self.tables.entries[found.entry as usize];
+        let is_allowed = record.uid == u32::MAX || record.uid == request.uid;
+        if !is_allowed || record.options & options::OP_PUT == 0 {
+            return Placement::Nothing;
+        }
+        let plan = Plan::new(&record, list::PRIORITY, request);
+        if plan.mlength == 0 {
+            return Placement::Nothing;
+        }
+        let start = record.start.wrapping_add(plan.offset);
+        let is_plain = record.iov == NONE && record.options & options::MANAGE_LOCAL == 0;
+        if !is_plain || !is_usable(start, plan.mlength) {
+            return Placement::Whole;
+        }
+        let Some(index) = self.take_header(found.entry, start, plan.mlength, request, header::CLAIMED) else {
+            return Placement::Whole;
+        };
+        if plan.unlinks {
+            bus.charge(Step::TableAccess);
+            self.auto_unlink(found.entry);
+        }
+        let generation = slot::generation(self.tables.headers[index as usize].slot);
+        let header = u64::from(index) | u64::from(generation) << 32;
+        Placement::At(Placed { header, start, bytes: plan.mlength })
+    }
+
+    /// Ends a put that was placed: its payload is there, or `fail` says why it will never be. The entry is used either way. None: there is no
+    /// such put.
+    pub fn finish_placed<B: Bus>(&mut self, bus: &mut B, placed: u64, fail: u8) -> Option<Delivery> {
+        let index = placed as u32;
+        let header = *self.tables.headers.get(index as usize)?;
+        if header.slot != slot::word((placed >> 32) as u32, header::CLAIMED) {
+            return None;
+        }
+        let record = *self.tables.entries.get(header.entry as usize)?;
+        let unlinks = slot::status(record.slot) == entry::DRAINING;
+        let mlength = if fail == fail::OK { header.mlength } else { 0 };
+        let queue = self.portal(header.portal.into()).map_or(NONE, |portal| portal.queue);
+        let event = Event {
+            start: header.start,
+            user_ptr: record.user_ptr,
+            header_data: header.header_data,
+            match_bits: header.match_bits,
+            rlength: header.rlength,
+            mlength,
+            remote_offset: header.remote_offset,
+            initiator: header.source,
+            uid: header.uid,
+            portal: header.portal.into(),
+            kind: event_kind::PUT,
+            list: list::PRIORITY,
+            fail,
+            operation: header.operation,
+            datatype: header.datatype,
+        };
+        bus.charge(Step::Transfer(mlength));
+        self.report(bus, queue, &record, unlinks, &event);
+        if unlinks {
+            // The entry was in the priority list: nothing follows its unlink.
+            self.tables.headers[index as usize].entry = NONE;
+            self.free_entry(header.entry);
+        }
+        self.free_header(index);
+        let registers = self.signals.registers;
+        registers.add(Register::Requests, 1);
+        registers.add(Register::MatchedPriority, 1);
+        registers.add(Register::BytesIn, mlength);
+        if header.mlength < header.rlength && header.token == 0 {
+            registers.add(Register::Truncated, 1);
+        }
+        let ack_disabled = record.options & options::ACK_DISABLE != 0;
+        Some(Delivery { fail, mlength, remote_offset: header.remote_offset, ack_disabled, list: list::PRIORITY })
+    }
+}
