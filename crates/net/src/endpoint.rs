@@ -267,6 +267,15 @@ unsafe impl Send for Endpoint {}
 impl Endpoint {
     /// Opens an endpoint at an address of this host. `wanted` names the provider; None takes libfabric's first.
     pub fn open(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
+        let mut opened = Endpoint::open_without_frames(node, wanted)?;
+        for buffer in 0..RECEIVE_BUFFERS {
+            opened.post(buffer)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens one that receives no frames: it can read the memory of peers.
+    pub fn open_without_frames(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
         let library = Library::load().map_err(EndpointError::Library)?;
         let info = find_provider(&library, node, wanted)
             .ok_or_else(|| EndpointError::NoProvider { wanted: wanted.map(str::to_owned), node })?;
@@ -293,9 +302,6 @@ impl Endpoint {
             wait: None,
         };
         opened.make()?;
-        for buffer in 0..RECEIVE_BUFFERS {
-            opened.post(buffer)?;
-        }
         Ok(opened)
     }
 

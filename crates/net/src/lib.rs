@@ -46,4 +46,5 @@ pub use frame::NicName;
 pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who, fill_random};
 pub use payload::{Lent, Source};
 pub use progress::spawn;
+pub use reads::Placement;
 pub use settings::{Check, Progress, Settings};

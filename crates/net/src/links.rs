@@ -17,6 +17,7 @@
 //!
 //! Cost: a peer without a link is some 400 bytes. A link has a connection at each side.
 
+mod reading;
 mod wire_up;
 
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::listen;
-use crate::endpoint::{Arrived, Endpoint, EndpointError, Event, SendError as EndpointSendError};
+use crate::endpoint::{Arrived, Endpoint, EndpointError, Event};
 use crate::faults::{FaultyNetwork, Refusals};
 use crate::forked::Own;
 use crate::frame::{FrameError, NicName};
@@ -41,8 +42,9 @@ use crate::greeting::NO_HOST;
 use crate::incoming::{Frame, Incoming, Receiver};
 use crate::outgoing::{LinkError, Outgoing};
 use crate::payload::Source;
-use crate::reads::{Ready, ToRead};
+use crate::reads::Placement;
 use crate::settings::{Check, Progress, Settings};
+use reading::Reader;
 use wire_up::Token;
 
 /// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
@@ -85,6 +87,15 @@ pub trait Sink: Send + Sync {
 
     /// The most payload that a packet may have, in bytes. It is asked where a payload comes in several frames, before memory is used for it.
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
+
+    /// Says where the payload of a packet goes that is still in the peer's memory. All packets of the peer before it were handed over, or placed.
+    fn place(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _who: Who) -> Placement {
+        Placement::Whole
+    }
+
+    /// Ends a packet that [`Sink::place`] has given a number. `is_there`: its payload is in its place. Otherwise it will never be, and nothing is
+    /// written there any more.
+    fn finish(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _number: u64, _is_there: bool) {}
 
     /// A peer was lost: requests to it fail, and waiters should look.
     fn lost(&self, peer: PeerId);
@@ -150,6 +161,10 @@ pub struct Links {
 /// What senders share.
 struct State {
     endpoint: Option<Endpoint>,
+    /// Reads payloads.
+    reader: Option<Reader>,
+    /// How many readers were closed.
+    readers: u64,
     /// What frames of new links carry.
     check: Check,
     peers: Vec<Peer>,
@@ -181,6 +196,8 @@ pub(crate) struct Turn {
     /// By tag: the numbers of the links for which payloads are being read. The tags of this process go up.
     reads: HashMap<u64, usize>,
     next_read: u64,
+    /// How many readers had been closed when those reads were started.
+    readers: u64,
     /// Numbers of the links on which packets wait for their payloads.
     waiting: Vec<usize>,
     /// What frames pass before they are taken, in tests.
@@ -193,11 +210,11 @@ pub(crate) struct Turn {
     idle_rounds: u32,
 }
 
-/// How a thread may sleep until the endpoint has something.
+/// How a thread may sleep until the endpoints have something.
 pub(crate) enum EndpointSleep {
     /// There is no endpoint yet.
     Closed,
-    On(RawFd),
+    On(Vec<RawFd>),
     /// There is something to poll for.
     NotNow,
     /// The provider has no descriptor: the endpoint must be polled.
@@ -221,6 +238,8 @@ impl Links {
         let (peers, numbers) = (Vec::new(), HashMap::new());
         let state = State {
             endpoint: None,
+            reader: None,
+            readers: 0,
             check: settings.check,
             peers,
             numbers,
@@ -433,7 +452,8 @@ impl Links {
         let mut failed = Vec::new();
         let more = {
             let mut state = self.lock();
-            let more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
+            let mut more = state.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(&mut turn.events));
+            more |= state.reader.as_mut().is_some_and(|reader| reader.poll(&mut turn.events));
             let is_idle = !turn.events.iter().any(|event| matches!(event, Event::Arrived(_) | Event::Read { .. }));
             turn.rounds = if is_idle { 0 } else { turn.rounds + 1 };
             let is_busy = std::mem::take(&mut state.has_taken) || !is_idle;
@@ -460,7 +480,7 @@ impl Links {
         }
         self.take_late(turn, who, &mut frames);
         self.give_back(frames);
-        self.read_payloads(turn, &mut failed);
+        self.read_payloads(turn, who, &mut failed);
         // The program takes what responses it has along with its next packet; the thread knows of no next packet.
         if who == Who::Thread && !more {
             self.lock().send_all(&self.settings, &mut failed);
@@ -532,72 +552,6 @@ impl Links {
         }
     }
 
-    /// Starts to read payloads from the memory of peers. A peer without a link from here gets one.
-    fn read_payloads(&self, turn: &mut Turn, failed: &mut Vec<(PeerId, LinkError)>) {
-        if turn.waiting.is_empty() {
-            return;
-        }
-        let Turn { incoming, waiting, reads: started, next_read, .. } = turn;
-        let mut state = self.lock();
-        waiting.retain(|&number| {
-            let Some(Some(incoming)) = incoming.get_mut(number) else { return false };
-            let (Some(peer), Some(reads)) = (incoming.peer(), incoming.reads()) else { return false };
-            while let Some(ToRead { at, buffer, part }) = reads.next_part() {
-                let State { endpoint, peers, .. } = &mut *state;
-                let target = &mut peers[peer.0 as usize];
-                let (Some(endpoint), false) = (endpoint, target.is_lost) else { return false };
-                if target.outgoing.is_closed() {
-                    if let Err(error) = self.connect(&mut state, peer) {
-                        failed.push((peer, error));
-                        return false;
-                    }
-                    break;
-                }
-                let Some(from) = target.outgoing.destination() else { break };
-                match endpoint.read((&buffer, part), from, at, *next_read) {
-                    Ok(()) => {
-                        started.insert(*next_read, number);
-                        reads.started(*next_read);
-                        *next_read += 1;
-                    }
-                    Err(EndpointSendError::Full) => break,
-                    Err(EndpointSendError::Broken(why)) => {
-                        failed.push((peer, LinkError::Endpoint(why)));
-                        return false;
-                    }
-                }
-            }
-            !reads.is_empty()
-        });
-    }
-
-    /// Hands over the packet whose payload was read, and those behind it.
-    fn take_read(
-        &self,
-        turn: &mut Turn,
-        tag: u64,
-        result: Result<(), String>,
-        who: Who,
-        failed: &mut Vec<(PeerId, LinkError)>,
-    ) {
-        // The link may have ended meanwhile, and another have its number.
-        let link = turn.reads.remove(&tag).and_then(|number| turn.incoming.get_mut(number)?.as_mut());
-        let Some((peer, reads)) = link.and_then(|incoming| Some((incoming.peer()?, incoming.reads()?))) else { return };
-        match result {
-            Ok(()) => reads.has_read(tag),
-            Err(why) => return failed.push((peer, LinkError::Endpoint(why))),
-        }
-        let before = reads.count();
-        while let Some(Ready { to, packet, payload }) = reads.next() {
-            self.sink.packet(peer, to, &packet, payload.bytes(), who);
-        }
-        if reads.count() != before {
-            let mut state = self.lock();
-            state.peers[peer.0 as usize].outgoing.tell_read(reads.count());
-            state.note_busy(peer);
-        }
-    }
-
     /// Ends a peer that does what no peer may.
     pub fn expel(&self, peer: PeerId, why: &str) {
         self.lose(self.lock(), peer, &LinkError::Expelled(why.to_owned()));
@@ -605,8 +559,7 @@ impl Links {
 
     /// Marks a peer as lost.
     fn lose(&self, mut state: MutexGuard<'_, State>, peer: PeerId, why: &LinkError) {
-        let State { endpoint, peers, .. } = &mut *state;
-        let target = &mut peers[peer.0 as usize];
+        let target = &mut state.peers[peer.0 as usize];
         if target.is_lost {
             return;
         }
@@ -615,6 +568,10 @@ impl Links {
             why => log::warn!("the process at {} is lost: {why}", target.address),
         }
         target.is_lost = true;
+        // Its requests fail now, and the program may use their memory again.
+        state.stop_reading_from(peer);
+        let State { endpoint, peers, .. } = &mut *state;
+        let target = &mut peers[peer.0 as usize];
         if let Some(control) = target.outgoing.control() {
             let _ = epoll::delete(&*self.control, control.fd());
         }
@@ -633,16 +590,20 @@ impl Links {
         self.control.as_fd()
     }
 
-    /// Whether the thread may sleep until the endpoint has something.
+    /// Whether the thread may sleep until an endpoint has something.
     pub(crate) fn endpoint_sleep(&self) -> EndpointSleep {
-        match self.lock().endpoint.as_mut() {
-            None => EndpointSleep::Closed,
-            Some(endpoint) => match endpoint.wait_descriptor() {
-                None => EndpointSleep::Never,
-                Some(descriptor) if endpoint.may_sleep() => EndpointSleep::On(descriptor),
-                Some(_) => EndpointSleep::NotNow,
-            },
+        let mut state = self.lock();
+        let State { endpoint, reader, .. } = &mut *state;
+        let reader = reader.as_mut().filter(|reader| reader.is_reading()).map(Reader::endpoint);
+        let mut descriptors = Vec::new();
+        for endpoint in endpoint.as_mut().into_iter().chain(reader) {
+            let Some(descriptor) = endpoint.wait_descriptor() else { return EndpointSleep::Never };
+            if !endpoint.may_sleep() {
+                return EndpointSleep::NotNow;
+            }
+            descriptors.push(descriptor);
         }
+        if descriptors.is_empty() { EndpointSleep::Closed } else { EndpointSleep::On(descriptors) }
     }
 
     /// Waits until all packets have left that were taken, or until it takes too long.
@@ -699,8 +660,11 @@ impl Links {
         }
         self.let_leave(true);
         let mut turn = self.take_turn();
-        turn.incoming.clear();
+        for number in 0..turn.incoming.len() {
+            self.drop_incoming(&mut turn, number);
+        }
         let mut state = self.lock();
+        state.close_reader();
         let State { endpoint, peers, .. } = &mut *state;
         for peer in peers {
             peer.outgoing.close(endpoint.as_mut());

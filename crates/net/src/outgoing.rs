@@ -85,6 +85,8 @@ struct Greeting {
 struct Open {
     control: Control,
     to: Destination,
+    /// The name of the peer's endpoint.
+    name: Vec<u8>,
     /// Of the next frame.
     header: FrameHeader,
     seal: Seal,
@@ -281,6 +283,11 @@ impl Outgoing {
         self.open().map(|open| open.to)
     }
 
+    /// The name of the peer's endpoint, once the link is open.
+    pub fn endpoint_name(&self) -> Option<&[u8]> {
+        self.open().map(|open| &open.name[..])
+    }
+
     /// Begins to connect.
     pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
         let control = Control::connect(settings.at, address.socket(), settings.timeout)?;
@@ -314,6 +321,7 @@ impl Outgoing {
                     self.stage = Stage::Open(Box::new(Open {
                         control,
                         to,
+                        name: answer.endpoint,
                         header: FrameHeader { link: answer.link, key: answer.key, number: 0 },
                         window: (settings.check != Check::None).then(Window::default),
                         seal,

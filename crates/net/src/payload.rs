@@ -88,13 +88,15 @@ impl Source<'_> {
     }
 }
 
-/// Memory for a payload that is read from a peer, in parts. Whoever reads to it keeps it alive.
+/// Where a payload is read to, in parts: a buffer of its own, which whoever reads to it keeps alive, or memory of the program.
 #[derive(Clone)]
 pub struct ReadBuffer(Arc<Memory>);
 
 struct Memory {
     start: *mut u8,
-    layout: Layout,
+    bytes: usize,
+    /// None: it is the program's.
+    layout: Option<Layout>,
 }
 
 // SAFETY: the memory belongs to no thread. Reads write to it, each to its own part, and nobody else does.
@@ -108,12 +110,22 @@ impl ReadBuffer {
         let layout = Layout::from_size_align(bytes.max(1), 64).ok()?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc(layout) };
-        (!start.is_null()).then(|| ReadBuffer(Arc::new(Memory { start, layout })))
+        (!start.is_null()).then(|| ReadBuffer(Arc::new(Memory { start, bytes: layout.size(), layout: Some(layout) })))
+    }
+
+    /// Memory of the program, which it leaves alone until the packet is finished. Whoever has handed it out sees to it that nothing is
+    /// read to it afterwards.
+    pub fn of_program(start: *mut u8, bytes: usize) -> ReadBuffer {
+        ReadBuffer(Arc::new(Memory { start, bytes, layout: None }))
+    }
+
+    pub fn bytes_max(&self) -> usize {
+        self.0.bytes
     }
 
     /// The address of a part.
     pub fn part(&self, part: &Range<usize>) -> *mut u8 {
-        assert!(part.start <= part.end && part.end <= self.0.layout.size(), "the part is within the buffer");
+        assert!(part.start <= part.end && part.end <= self.0.bytes, "the part is within the buffer");
         self.0.start.wrapping_add(part.start)
     }
 
@@ -130,13 +142,15 @@ impl ReadBuffer {
 
 impl fmt::Debug for ReadBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadBuffer({} bytes)", self.0.layout.size())
+        write!(f, "ReadBuffer({} bytes)", self.0.bytes)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: `ReadBuffer::new` has allocated it with this layout.
-        unsafe { dealloc(self.start, self.layout) };
+        if let Some(layout) = self.layout {
+            // SAFETY: `ReadBuffer::new` has allocated it with this layout.
+            unsafe { dealloc(self.start, layout) };
+        }
     }
 }

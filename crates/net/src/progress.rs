@@ -71,15 +71,16 @@ fn run(links: &Links) {
             EndpointSleep::NotNow => continue,
             EndpointSleep::Never => timeout = SHORT,
             EndpointSleep::On(_) if vain_wakes > VAIN_WAKES_MAX => timeout = SHORT,
-            EndpointSleep::On(descriptor) => {
-                // SAFETY: the endpoint is closed only after this thread has ended.
-                let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-                polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+            EndpointSleep::On(descriptors) => {
+                // SAFETY: the endpoint of frames is closed only after this thread has ended. The descriptor of a reader that is closed
+                // meanwhile may be another file's: then the thread wakes for nothing, or sleeps its time.
+                let borrowed = descriptors.into_iter().map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
+                polled.extend(borrowed.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
             }
         }
         let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         let _ = poll(&mut polled, Some(&timeout));
-        if polled.get(1).is_some_and(|endpoint| !endpoint.revents().is_empty()) {
+        if polled.iter().skip(1).any(|endpoint| !endpoint.revents().is_empty()) {
             vain_wakes += 1;
         }
     }

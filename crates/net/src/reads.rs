@@ -5,12 +5,16 @@
 //! packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
-//! announce ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
-//! hold (a packet behind one that waits) ─────────────────────────────────┘
+//! announce ──> to_place ──> place ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
+//! hold (a packet behind one that waits) ────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A payload is read in parts of [`PART_BYTES`], [`READS_AT_ONCE`] at once: the network is never idle between two, and what is on its way
-//! stays in the processor's cache.
+//! A payload is read in parts of [`PART_BYTES`], [`READS_AT_ONCE`] at once.
+//!
+//! Invariants
+//! 1. Packets match in order. So the sink is asked for the place of a payload only when it has matched all packets before. A payload whose turn to
+//!    be read comes earlier than that goes to a buffer.
+//! 2. What was placed is finished, with or without its payload: when it was read, when the link ends, when its NIC is closed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,14 +25,27 @@ use crate::endpoint::Readable;
 use crate::frame::{FrameError, NicName};
 use crate::payload::ReadBuffer;
 
-/// Bytes that are read by one request.
-const PART_BYTES: usize = 256 << 10;
-/// Reads of a link at once: with two the network was idle a third of the time between a part and the next.
+/// Bytes that are read by one request, and reads of a link at once: so the network is never idle between a part and the next. With longer parts,
+/// or fewer, the sender waits for requests.
+const PART_BYTES: usize = 512 << 10;
 const READS_AT_ONCE: usize = 4;
 /// Bytes of packets that may wait behind such payloads. The sender keeps below ([`crate::outgoing`]).
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// Payloads that may wait. The sender keeps below.
 const ANNOUNCED_MAX: usize = 64;
+
+/// What the sink wants with a payload that is still in the sender's memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Placement {
+    /// The packet with all of it.
+    Whole,
+    /// None of it: the sink has taken the packet without it.
+    Nothing,
+    /// So many of its first bytes at this address, and then the number.
+    ///
+    /// The memory may be written to until the packet is finished.
+    At { start: *mut u8, bytes: usize, number: u64 },
+}
 
 /// A packet that waits for its payload or its turn.
 struct Waiting {
@@ -47,7 +64,8 @@ enum Payload {
 struct Remote {
     at: Readable,
     bytes: usize,
-    buffer: ReadBuffer,
+    /// None: it is not known where it goes.
+    goal: Option<Goal>,
     /// Bytes that reads were started for, and that they have read.
     asked: usize,
     read: usize,
@@ -55,10 +73,32 @@ struct Remote {
     under_way: Vec<(u64, usize)>,
 }
 
+/// Where a payload goes.
+enum Goal {
+    Buffer(ReadBuffer),
+    /// To where the sink has said, for the packet with this number.
+    Place(ReadBuffer, u64),
+    /// Nowhere: its packet was handed over without it.
+    Nowhere,
+}
+
 impl Remote {
+    /// Bytes that are read of it.
+    fn wanted(&self) -> usize {
+        match &self.goal {
+            Some(Goal::Nowhere) => 0,
+            Some(Goal::Place(buffer, _)) => buffer.bytes_max().min(self.bytes),
+            _ => self.bytes,
+        }
+    }
+
     /// What the next read is to read.
     fn unasked(&self) -> Range<usize> {
-        self.asked..self.bytes.min(self.asked + PART_BYTES)
+        self.asked..self.wanted().min(self.asked + PART_BYTES)
+    }
+
+    fn is_read(&self) -> bool {
+        self.goal.is_some() && self.read == self.wanted()
     }
 }
 
@@ -72,6 +112,8 @@ pub(crate) struct Reads {
     under_way: usize,
     /// Payloads that were read and handed over.
     count: u64,
+    /// The generation of the endpoint that reads ([`Reads::restart`]).
+    reader: u64,
 }
 
 /// A part of a payload to read.
@@ -82,7 +124,7 @@ pub(crate) struct ToRead {
     pub part: Range<usize>,
 }
 
-/// A packet with its payload.
+/// A packet whose turn has come.
 pub(crate) struct Ready {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
@@ -93,16 +135,17 @@ pub(crate) enum ReadyPayload {
     Here(Vec<u8>),
     /// So many bytes, all of which were read.
     Read(ReadBuffer, usize),
+    /// It is where the sink has placed it.
+    Placed(u64),
+    /// Its packet was handed over before.
+    Nowhere,
 }
 
-impl ReadyPayload {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            ReadyPayload::Here(bytes) => bytes,
-            // SAFETY: `Reads::next` makes it when the last read of all parts has ended.
-            ReadyPayload::Read(buffer, bytes) => unsafe { buffer.bytes(*bytes) },
-        }
-    }
+/// A packet that was placed, and will get no payload.
+pub(crate) struct Abandoned {
+    pub to: NicName,
+    pub packet: Box<[u8; PACKET_BYTES]>,
+    pub number: u64,
 }
 
 impl Reads {
@@ -123,8 +166,7 @@ impl Reads {
         if self.announced > ANNOUNCED_MAX {
             return Err(FrameError::Waits);
         }
-        let buffer = ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?;
-        let payload = Remote { at, bytes, buffer, asked: 0, read: 0, under_way: Vec::new() };
+        let payload = Remote { at, bytes, goal: None, asked: 0, read: 0, under_way: Vec::new() };
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
@@ -140,12 +182,48 @@ impl Reads {
         Ok(())
     }
 
-    /// The first payload for parts of which no read was started.
-    fn unread(&mut self) -> Option<&mut Remote> {
-        self.waiting.iter_mut().find_map(|waiting| match &mut waiting.payload {
-            Payload::Remote(remote) if remote.asked < remote.bytes => Some(remote),
+    /// The first payload for parts of which no read was started, and its place in the queue.
+    fn unread(&mut self) -> Option<(usize, &mut Remote)> {
+        self.waiting.iter_mut().enumerate().find_map(|(at, waiting)| match &mut waiting.payload {
+            Payload::Remote(remote) if remote.asked < remote.wanted() => Some((at, remote)),
             _ => None,
         })
+    }
+
+    /// The packet whose place is to be asked for now, because its payload is the next to be read. `Err`: there is no memory for one that goes
+    /// to a buffer.
+    pub fn to_place(&mut self) -> Result<Option<(NicName, &[u8; PACKET_BYTES])>, FrameError> {
+        if self.under_way >= READS_AT_ONCE {
+            return Ok(None);
+        }
+        let Some((at, remote)) = self.unread() else { return Ok(None) };
+        if remote.goal.is_some() {
+            return Ok(None);
+        }
+        let has_matched = |waiting: &Waiting| match &waiting.payload {
+            Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place(..) | Goal::Nowhere)),
+            Payload::Here(_) => false,
+        };
+        if !self.waiting.range(..at).all(has_matched) {
+            self.place(Placement::Whole)?;
+            return Ok(None);
+        }
+        let Waiting { to, packet, .. } = &self.waiting[at];
+        Ok(Some((*to, packet)))
+    }
+
+    /// Says where the payload goes whose turn it is to be read.
+    pub fn place(&mut self, placement: Placement) -> Result<(), FrameError> {
+        let Some((_, remote)) = self.unread() else { return Ok(()) };
+        remote.goal = Some(match placement {
+            Placement::Whole => {
+                let bytes = remote.bytes;
+                Goal::Buffer(ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?)
+            }
+            Placement::Nothing => Goal::Nowhere,
+            Placement::At { start, bytes, number } => Goal::Place(ReadBuffer::of_program(start, bytes), number),
+        });
+        Ok(())
     }
 
     /// What to read next, if that is to start now.
@@ -153,15 +231,16 @@ impl Reads {
         if self.under_way >= READS_AT_ONCE {
             return None;
         }
-        let remote = self.unread()?;
-        let (part, buffer) = (remote.unasked(), remote.buffer.clone());
+        let (_, remote) = self.unread()?;
+        let Some(Goal::Buffer(buffer) | Goal::Place(buffer, _)) = &remote.goal else { return None };
+        let (part, buffer) = (remote.unasked(), buffer.clone());
         let at = Readable { address: remote.at.address.wrapping_add(part.start as u64), ..remote.at };
         Some(ToRead { at, buffer, part })
     }
 
     /// What [`Reads::next_part`] has named is being read.
     pub fn started(&mut self, tag: u64) {
-        if let Some(remote) = self.unread() {
+        if let Some((_, remote)) = self.unread() {
             let bytes = remote.unasked().len();
             remote.under_way.push((tag, bytes));
             remote.asked += bytes;
@@ -181,11 +260,50 @@ impl Reads {
         }
     }
 
+    /// Begins again with payloads of which reads were under way at another endpoint than that of this generation: it was closed, so they will
+    /// not end.
+    pub fn restart(&mut self, reader: u64) {
+        if std::mem::replace(&mut self.reader, reader) == reader {
+            return;
+        }
+        self.under_way = 0;
+        for waiting in &mut self.waiting {
+            if let Payload::Remote(remote) = &mut waiting.payload {
+                if !remote.under_way.is_empty() {
+                    remote.under_way.clear();
+                    (remote.asked, remote.read) = (0, 0);
+                }
+            }
+        }
+    }
+
+    /// Whether something is placed at NICs of these names.
+    pub fn has_placed(&self, is_meant: impl Fn(NicName) -> bool) -> bool {
+        let is_placed =
+            |waiting: &Waiting| matches!(&waiting.payload, Payload::Remote(Remote { goal: Some(Goal::Place(..)), .. }));
+        self.waiting.iter().any(|waiting| is_placed(waiting) && is_meant(waiting.to))
+    }
+
+    /// Gives up what was placed at NICs of these names. No read to their memory may be under way.
+    pub fn abandon(&mut self, is_meant: impl Fn(NicName) -> bool) -> Vec<Abandoned> {
+        let mut abandoned = Vec::new();
+        for Waiting { to, packet, payload } in self.waiting.iter_mut().filter(|waiting| is_meant(waiting.to)) {
+            let Payload::Remote(remote) = payload else { continue };
+            if let Some(Goal::Place(_, number)) = remote.goal {
+                remote.goal = Some(Goal::Nowhere);
+                (remote.asked, remote.read) = (0, 0);
+                self.under_way -= std::mem::take(&mut remote.under_way).len();
+                abandoned.push(Abandoned { to: *to, packet: packet.clone(), number });
+            }
+        }
+        abandoned
+    }
+
     /// The next packet, if its payload is here.
     pub fn next(&mut self) -> Option<Ready> {
         let is_here = |waiting: &&Waiting| match &waiting.payload {
             Payload::Here(_) => true,
-            Payload::Remote(remote) => remote.read == remote.bytes,
+            Payload::Remote(remote) => remote.is_read(),
         };
         self.waiting.front().filter(is_here)?;
         let Waiting { to, packet, payload } = self.waiting.pop_front()?;
@@ -197,7 +315,11 @@ impl Reads {
             Payload::Remote(remote) => {
                 self.announced -= 1;
                 self.count += 1;
-                ReadyPayload::Read(remote.buffer, remote.bytes)
+                match remote.goal {
+                    Some(Goal::Buffer(buffer)) => ReadyPayload::Read(buffer, remote.bytes),
+                    Some(Goal::Place(_, number)) => ReadyPayload::Placed(number),
+                    Some(Goal::Nowhere) | None => ReadyPayload::Nowhere,
+                }
             }
         };
         Some(Ready { to, packet, payload })
@@ -223,12 +345,21 @@ mod tests {
         Readable { address: 8, key }
     }
 
+    /// The packets whose turn has come, and the length of their payload: 0 if it was placed, or goes nowhere.
     fn handed_over(reads: &mut Reads) -> Vec<(u8, usize)> {
-        std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], ready.payload.bytes().len())).collect()
+        let bytes = |payload: &ReadyPayload| match payload {
+            ReadyPayload::Here(bytes) => bytes.len(),
+            ReadyPayload::Read(_, bytes) => *bytes,
+            ReadyPayload::Placed(_) | ReadyPayload::Nowhere => 0,
+        };
+        std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], bytes(&ready.payload))).collect()
     }
 
     /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
     fn start(reads: &mut Reads, tag: u64) -> Option<(u64, u64, usize)> {
+        if reads.to_place().expect("there is memory").is_some() {
+            reads.place(Placement::Whole).expect("there is memory");
+        }
         let ToRead { at, buffer, part } = reads.next_part()?;
         // SAFETY: the part is within the buffer.
         unsafe { buffer.part(&part).write_bytes(0, part.len()) };
@@ -294,5 +425,78 @@ mod tests {
         let held = vec![0; HELD_BYTES_MAX / 2];
         reads.hold(NIC, &packet(0), &held).expect("half");
         assert_eq!(reads.hold(NIC, &packet(0), &held), Err(FrameError::Waits));
+    }
+
+    /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
+    fn place(reads: &mut Reads, number: u64, memory: &mut [u8]) -> Option<u8> {
+        let packet = reads.to_place().expect("there is memory")?.1[0];
+        reads
+            .place(Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number })
+            .expect("no memory is used");
+        Some(packet)
+    }
+
+    #[test]
+    fn the_sink_is_asked_for_a_place_when_it_has_matched_what_came_before() {
+        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        for number in [1, 2, 4, 5] {
+            if number == 4 {
+                reads.hold(NIC, &packet(3), b"short").expect("little");
+            }
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        assert_eq!(place(&mut reads, 1, &mut memory), Some(1));
+        assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
+        assert_eq!(place(&mut reads, 2, &mut memory[..40]), Some(2), "the one before has matched");
+        assert_eq!(start(&mut reads, 2), Some((2, 8, 40)), "no more than is wanted");
+        assert_eq!(place(&mut reads, 4, &mut memory), None, "a packet before has yet to match");
+        assert_eq!(start(&mut reads, 4), Some((4, 8, 100)), "so it goes to a buffer");
+        for tag in [1, 2, 4] {
+            reads.has_read(tag);
+        }
+        assert_eq!(handed_over(&mut reads), [(1, 0), (2, 0), (3, 5), (4, 100)]);
+        assert_eq!(place(&mut reads, 5, &mut memory), Some(5), "all before were handed over");
+    }
+
+    #[test]
+    fn a_payload_that_nobody_wants_is_not_read_and_its_sender_hears_of_it_in_its_turn() {
+        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        for number in [1, 2, 3] {
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        assert_eq!(place(&mut reads, 1, &mut memory), Some(1));
+        assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
+        assert_eq!(reads.to_place().expect("there is memory").map(|(_, packet)| packet[0]), Some(2));
+        reads.place(Placement::Nothing).expect("no memory is used");
+        assert_eq!(place(&mut reads, 3, &mut memory), Some(3));
+        assert_eq!((handed_over(&mut reads).len(), reads.count()), (0, 0));
+        reads.has_read(1);
+        assert_eq!((handed_over(&mut reads), reads.count()), (vec![(1, 0), (2, 0)], 2));
+    }
+
+    #[test]
+    fn reads_begin_again_at_another_endpoint_and_what_is_given_up_is_named_once() {
+        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        let other = NicName { pid: 9, ..NIC };
+        for (number, nic) in [(1, NIC), (2, other)] {
+            reads.announce(nic, &packet(number), readable(number.into()), 100).expect("few");
+            assert_eq!(place(&mut reads, number.into(), &mut memory), Some(number));
+            assert_eq!(start(&mut reads, number.into()), Some((number.into(), 8, 100)));
+        }
+        reads.restart(1);
+        let given_up = |reads: &mut Reads| {
+            reads.abandon(|nic| nic == NIC).iter().map(|abandoned| abandoned.number).collect::<Vec<_>>()
+        };
+        assert!(reads.has_placed(|nic| nic == NIC));
+        assert_eq!((given_up(&mut reads), given_up(&mut reads)), (vec![1], vec![]));
+        assert!(!reads.has_placed(|nic| nic == NIC));
+        reads.has_read(1);
+        assert_eq!(handed_over(&mut reads), [(1, 0)], "its sender need not keep it");
+        reads.has_read(2);
+        assert!(handed_over(&mut reads).is_empty(), "the first read of it was stopped");
+        assert_eq!(start(&mut reads, 3), Some((2, 8, 100)));
+        reads.has_read(3);
+        assert_eq!(handed_over(&mut reads), [(2, 0)]);
+        assert!(reads.is_empty() && reads.under_way == 0);
     }
 }

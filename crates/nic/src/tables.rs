@@ -537,7 +537,9 @@ pub struct QueueBook {
     pub tail: u64,
     /// A value that the consumers' head has had. The head may be further.
     pub head_seen: u64,
-    pub reserved: [u64; 4],
+    /// Room for the events of puts whose payload is being fetched.
+    pub held: u64,
+    pub reserved: [u64; 3],
 }
 
 /// The intent of an operation that changes the tables. If its process dies, another process uses it to finish or fail

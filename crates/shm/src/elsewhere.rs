@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! execute ──> way to the target ─┬─ on this host: run its NIC, or a ring ([`crate::packets`])
-//!                                └─ elsewhere:    [`Carrier::send`] ═══> [`hand_in`] at the owner
+//!                                └─ elsewhere:    [`Carrier::send`] ═══> [`hand_in`] at the owner,
+//!                                                 or [`place`], the carrier fetches the payload, [`finish`]
 //! ```
 //!
 //! An id names its host by its upper half. [`Interface::place`] tells apart what is here and what is elsewhere.
@@ -18,11 +19,11 @@ use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::Fault;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
-use selvedge_nic::portals::{fail, options};
+use selvedge_nic::portals::{self, Delivery, Request, fail, options};
 use selvedge_nic::tables::Command;
+use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::config::Path;
 use crate::direct::take_in_of;
@@ -30,7 +31,7 @@ use crate::endpoint::{Access, Endpoint, Place};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
-use crate::memory::gather;
+use crate::memory::{LiveBus, Payload, Reply, gather};
 use crate::owner::{Handled, TOKEN_MASK};
 use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
@@ -60,6 +61,21 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 
     /// The program goes to sleep until something comes.
     fn rest(&self);
+
+    /// Stops fetching payloads to memory of the NIC number `ni` of this process under the Portals process id `pid`, which is closing. When it
+    /// returns, nothing is written there any more.
+    fn let_go(&self, pid: u32, ni: u32);
+}
+
+/// What to do with a payload that is still in the memory of its sender, on another host.
+#[derive(Clone, Copy, Debug)]
+pub enum Placement {
+    /// Fetch it, and hand the packet in with it.
+    Whole,
+    /// No byte of it is wanted: the packet was handed in.
+    Nothing,
+    /// Fetch so many bytes of it to this memory of the program, then call [`finish`] with the number.
+    At { start: *mut u8, bytes: usize, number: u64 },
 }
 
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
@@ -280,6 +296,11 @@ impl Interface {
             return self.refuse(packet, fail::UNDELIVERABLE);
         }
         self.take_in_own_ring(own, &mut guard);
+        self.hand_in_now(own, guard, packet, payload);
+    }
+
+    /// Handles a packet of another host under the lock.
+    fn hand_in_now(&self, own: &Endpoint, guard: Guard<'_>, packet: &Packet, payload: &[u8]) {
         // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
         let mut held = Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
@@ -288,6 +309,90 @@ impl Interface {
             Handled::Done { fired: false } => {}
             Handled::Stays => self.refuse(packet, fail::DROPPED),
         }
+    }
+
+    /// Says where the payload of a packet of another host goes, which matches here and now.
+    fn place_packet(&self, packet: &Packet, in_call: bool, is_sender: &dyn Fn(u64) -> bool) -> Placement {
+        let mut guard = self.own.segment.lock(self.word);
+        if self.closing.load(SeqCst) {
+            drop(guard);
+            self.refuse(packet, fail::UNDELIVERABLE);
+            return Placement::Nothing;
+        }
+        let own = if in_call { &self.own } else { self.as_seen_from_outside() };
+        let mut at = None;
+        let mut is_usable = |start: u64, bytes: u64| {
+            at = match self.own.resolve(start, bytes, Access::Write, self.config.path) {
+                Place::Direct(start) => Some((start, bytes as usize)),
+                _ => None,
+            };
+            at.is_some()
+        };
+        let number = if packet.kind == RESPONSE {
+            if !self.asked(packet, &guard).is_some_and(|(target, _)| is_sender(target)) {
+                // It is dropped when it is handed in.
+                return Placement::Whole;
+            }
+            let Some(command) = guard.pending(packet.token & TOKEN_MASK).copied() else { return Placement::Whole };
+            let bytes = packet.delivery(command.length).mlength.min(packet.payload_bytes);
+            let is_placed = packet.fail == fail::OK
+                && bytes != 0
+                && command.sink.iov == NONE
+                && guard.admits_reply(&mut NoMemory, &command)
+                && is_usable(command.sink.start, bytes);
+            if !is_placed {
+                return Placement::Whole;
+            }
+            packet.token
+        } else {
+            self.take_in_own_ring(own, &mut guard);
+            match guard.place(&mut self.bus_of(own), &Request::from(packet), is_usable) {
+                portals::Placement::Whole => return Placement::Whole,
+                portals::Placement::Nothing => {
+                    self.hand_in_now(own, guard, packet, &[]);
+                    return Placement::Nothing;
+                }
+                portals::Placement::At(placed) => placed.header,
+            }
+        };
+        match at {
+            Some((start, bytes)) => Placement::At { start, bytes, number },
+            None => Placement::Whole,
+        }
+    }
+
+    /// Ends a packet whose payload was placed: it is there, or `fail` says why it will never be.
+    fn finish_packet(&self, packet: &Packet, number: u64, why: u8, is_sender: &dyn Fn(u64) -> bool) {
+        self.taken_in.fetch_add(1, Relaxed);
+        let mut guard = self.own.segment.lock(self.word);
+        guard.signals.registers.add(Register::Packets, 1);
+        let delivery = if packet.kind == RESPONSE {
+            // A request that has failed meanwhile is no longer pending.
+            let asked = self.asked(packet, &guard).filter(|&(target, _)| is_sender(target));
+            if let Some(command) = asked.and_then(|_| guard.take_pending(packet.token & TOKEN_MASK)) {
+                let delivery = match why {
+                    fail::OK => packet.delivery(command.length),
+                    why => Delivery::failed(why),
+                };
+                guard.complete_response(&command, &delivery);
+            }
+            None
+        } else {
+            guard.finish_placed(&mut self.bus_of(&self.own), number, why)
+        };
+        let fired = guard.has_fired();
+        drop(guard);
+        if let Some(delivery) = delivery.filter(|_| packet.token != 0) {
+            self.answer(packet, &delivery, Vec::new());
+        }
+        if fired {
+            self.drain_all(vec![&self.own]);
+        }
+    }
+
+    /// A bus for a request whose bytes do not pass through it.
+    fn bus_of<'a>(&self, target: &'a Endpoint) -> LiveBus<'a> {
+        LiveBus { target, payload: Payload::Nothing, reply: Reply::Nothing, path: self.config.path, asker: None }
     }
 
     /// Delivers what this process has sent to itself and has not dequeued: it may have come before what a packet carries.
@@ -349,6 +454,23 @@ pub fn hand_in(
             None
         }
         None => refusal(packet, fail::UNDELIVERABLE),
+    }
+}
+
+/// Says where the payload of a packet goes that is still in the memory of its sender. The arguments are those of [`hand_in`].
+pub fn place(pid: u32, ni: u32, packet: &Packet, in_call: bool, is_sender: &dyn Fn(u64) -> bool) -> Placement {
+    match open_interface(pid, ni) {
+        Some(interface) => interface.place_packet(packet, in_call, is_sender),
+        // It is refused when it is handed in.
+        None => Placement::Whole,
+    }
+}
+
+/// Ends a packet that [`place`] has given a number. `is_there`: its payload is where it was to go; otherwise it will never be.
+pub fn finish(pid: u32, ni: u32, packet: &Packet, number: u64, is_there: bool, is_sender: &dyn Fn(u64) -> bool) {
+    let why = if is_there { fail::OK } else { fail::UNDELIVERABLE };
+    if let Some(interface) = open_interface(pid, ni) {
+        interface.finish_packet(packet, number, why, is_sender);
     }
 }
 

@@ -430,6 +430,9 @@ impl Interface {
             carrier.flush();
         }
         self.closing.store(true, SeqCst);
+        if let Some(carrier) = &self.config.carrier {
+            carrier.let_go(self.id() as u32, self.ni());
+        }
         let _ = std::fs::remove_file(&self.path);
         {
             let mut guard = self.lock();

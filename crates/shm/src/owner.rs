@@ -220,7 +220,7 @@ impl Interface {
     }
 
     /// Sends the response to a request that arrived as a packet.
-    fn answer(&self, request: &Packet, delivery: &Delivery, mut reply: Vec<u8>) {
+    pub(crate) fn answer(&self, request: &Packet, delivery: &Delivery, mut reply: Vec<u8>) {
         reply.truncate(delivery.mlength as usize);
         let packet = request.response(delivery);
         let Some(origin) = self.way_to(request.origin) else { return };

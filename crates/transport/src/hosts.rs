@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use selvedge_net::services::{self, AskError, Service};
 use selvedge_net::{
-    ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Sink, Source, When, Who,
+    ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, SendError, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_nic::tables::Request;
-use selvedge_shm::elsewhere::{Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
+use selvedge_shm::elsewhere::{self, Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
 use selvedge_shm::errors::PostError;
 
 use crate::place::job_spans_hosts;
@@ -359,6 +359,10 @@ impl Carrier for Hosts {
     fn rest(&self) {
         self.links.rest();
     }
+
+    fn let_go(&self, pid: u32, ni: u32) {
+        self.links.let_go(NicName { pid, ni: ni as u16 });
+    }
 }
 
 thread_local! {
@@ -373,25 +377,60 @@ struct Inbox {
     hosts: OnceLock<Weak<Hosts>>,
 }
 
+impl Inbox {
+    /// The links, and a packet of theirs with its sender's id as this process knows it. None: it was dropped, which was reported.
+    fn open(&self, from: PeerId, packet: &[u8; HEADER_BYTES]) -> Option<(Arc<Hosts>, Packet)> {
+        let hosts = self.hosts.get().and_then(Weak::upgrade)?;
+        let packet = Packet::decode(packet)
+            .inspect_err(|error| log::error!("a packet of another host was dropped: {error:?}"))
+            .ok()?;
+        match hosts.rename(from, packet) {
+            Ok(packet) => Some((hosts, packet)),
+            Err(_) => {
+                log::error!("a packet was dropped: it says that it comes from another process than it does");
+                None
+            }
+        }
+    }
+}
+
+/// Runs what hands a packet in.
+fn handing_in<T>(run: impl FnOnce() -> T) -> T {
+    HANDS_IN.set(true);
+    let result = run();
+    HANDS_IN.set(false);
+    result
+}
+
 impl Sink for Inbox {
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: Who) {
-        let Some(hosts) = self.hosts.get().and_then(Weak::upgrade) else { return };
-        let packet = match Packet::decode(packet) {
-            Ok(packet) => packet,
-            Err(error) => return log::error!("a packet of another host was dropped: {error:?}"),
-        };
-        let Ok(packet) = hosts.rename(from, packet) else {
-            return log::error!("a packet was dropped: it says that it comes from another process than it does");
-        };
-        HANDS_IN.set(true);
-        let response =
-            hand_in(to.pid, to.ni.into(), &packet, payload, who == Who::Program, &|id| hosts.is_peer(id, from));
-        HANDS_IN.set(false);
+        let Some((hosts, packet)) = self.open(from, packet) else { return };
+        let in_call = who == Who::Program;
+        let is_sender = |id| hosts.is_peer(id, from);
+        let response = handing_in(|| hand_in(to.pid, to.ni.into(), &packet, payload, in_call, &is_sender));
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
             let _ = hosts.links.send(from, to, &response.encode(false), Source::Taken(&mut Vec::new()), When::WithNext);
         }
+    }
+
+    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who) -> Placement {
+        // What is dropped here would be dropped with its payload.
+        let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
+        let in_call = who == Who::Program;
+        let is_sender = |id| hosts.is_peer(id, from);
+        match handing_in(|| elsewhere::place(to.pid, to.ni.into(), &packet, in_call, &is_sender)) {
+            elsewhere::Placement::Whole => Placement::Whole,
+            elsewhere::Placement::Nothing => Placement::Nothing,
+            elsewhere::Placement::At { start, bytes, number } => Placement::At { start, bytes, number },
+        }
+    }
+
+    fn finish(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {
+        let Some((hosts, packet)) = self.open(from, packet) else { return };
+        let is_sender = |id| hosts.is_peer(id, from);
+        handing_in(|| elsewhere::finish(to.pid, to.ni.into(), &packet, number, is_there, &is_sender));
     }
 
     fn payload_max(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) -> u64 {
@@ -407,9 +446,7 @@ impl Sink for Inbox {
     }
 
     fn tend(&self) {
-        HANDS_IN.set(true);
-        execute_left();
-        HANDS_IN.set(false);
+        handing_in(execute_left);
     }
 }
 

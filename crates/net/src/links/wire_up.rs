@@ -182,8 +182,11 @@ impl Links {
     }
 
     /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
-    fn drop_incoming(&self, turn: &mut Turn, number: usize) {
-        if let Some(incoming) = turn.incoming[number].take() {
+    pub(super) fn drop_incoming(&self, turn: &mut Turn, number: usize) {
+        if let Some(mut incoming) = turn.incoming[number].take() {
+            if let Some((peer, reads)) = incoming.peer().zip(incoming.reads()) {
+                self.abandon_placed(peer, reads);
+            }
             let _ = epoll::delete(&*self.control, incoming.control().fd());
             self.give_back(incoming.into_held());
         }

@@ -135,7 +135,20 @@ impl Nic<'_> {
         let signals = self.signals;
         let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
         book.head_seen = signals.queues[index].head.load(SeqCst);
-        u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen))
+        u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen)).saturating_sub(book.held)
+    }
+
+    /// Keeps room for so many events, until as many are given back.
+    pub(super) fn hold_room(&mut self, reference: u32, events: u64) {
+        if let Some((_, book)) = self.queue_book(reference) {
+            book.held = book.held.saturating_add(events);
+        }
+    }
+
+    pub(super) fn give_room_back(&mut self, reference: u32, events: u64) {
+        if let Some((_, book)) = self.queue_book(reference) {
+            book.held = book.held.saturating_sub(events);
+        }
     }
 
     /// Shows a tap how many events of a queue the program has taken.

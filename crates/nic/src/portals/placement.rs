@@ -5,11 +5,12 @@
 //! or will never be, [`Nic::finish_placed`] posts what [`Nic::deliver`] would have posted.
 //!
 //! Rules
-//! 1. Only a put is placed that an entry of the priority list takes, into one piece of memory at the put's own offset, without flow control.
+//! 1. Only a put is placed that an entry of the priority list takes, into one piece of memory at the put's own offset.
 //!    Whoever has the payload delivers any other as a whole.
 //! 2. Between the two steps the entry is held. A use-once entry has left its list and drains. Another stays in its list, and cannot be unlinked
 //!    (`InUse`). A claimed header ([`super::receive`]) has the fields of the put, so a table that is rebuilt still has both.
-//! 3. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
+//! 3. With flow control the event queue keeps room for its events. Without room it is refused, as a delivery would be.
+//! 4. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
 
 use super::constants::{event_kind, fail, list, options};
 use super::delivery::Delivery;
@@ -55,10 +56,9 @@ impl Nic<'_> {
             return Placement::Whole;
         }
         let Some(record) = self.tables.portals.get(request.portal as usize) else { return Placement::Nothing };
-        if record.options & options::PT_FLOWCTRL != 0 {
-            return Placement::Whole;
-        }
-        if record.status != portal::ENABLED {
+        let (queue, flow_controlled) = (record.queue, record.options & options::PT_FLOWCTRL != 0);
+        let is_late = flow_controlled && request.epoch() != 0 && request.epoch() != record.epoch();
+        if record.status != portal::ENABLED || is_late {
             return Placement::Nothing;
         }
         let key = Key::from(request);
@@ -73,7 +73,7 @@ impl Nic<'_> {
             return Placement::Nothing;
         }
         let plan = Plan::new(&record, list::PRIORITY, request);
-        if plan.mlength == 0 {
+        if plan.mlength == 0 || flow_controlled && self.queue_room(queue) < plan.events {
             return Placement::Nothing;
         }
         let start = record.start.wrapping_add(plan.offset);
@@ -84,6 +84,9 @@ impl Nic<'_> {
         let Some(index) = self.take_header(found.entry, start, plan.mlength, request, header::CLAIMED) else {
             return Placement::Whole;
         };
+        if flow_controlled {
+            self.hold_room(queue, plan.events);
+        }
         if plan.unlinks {
             bus.charge(Step::TableAccess);
             self.auto_unlink(found.entry);
@@ -104,7 +107,11 @@ impl Nic<'_> {
         let record = *self.tables.entries.get(header.entry as usize)?;
         let unlinks = slot::status(record.slot) == entry::DRAINING;
         let mlength = if fail == fail::OK { header.mlength } else { 0 };
-        let queue = self.portal(header.portal.into()).map_or(NONE, |portal| portal.queue);
+        let portal = self.portal(header.portal.into()).ok().copied();
+        let queue = portal.map_or(NONE, |portal| portal.queue);
+        if portal.is_some_and(|portal| portal.options & options::PT_FLOWCTRL != 0) {
+            self.give_room_back(queue, Plan::events(record.options, unlinks));
+        }
         let event = Event {
             start: header.start,
             user_ptr: record.user_ptr,

@@ -31,10 +31,16 @@ impl Plan {
         let unlinks =
             flags & options::USE_ONCE != 0 || (local && record.min_free != 0 && room - mlength < record.min_free);
         let keeps_header = which == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
-        let comm = flags & options::EVENT_COMM_DISABLE == 0;
-        let unlink_event = unlinks && flags & options::EVENT_UNLINK_DISABLE == 0;
-        let free_event = unlink_event && which == list::OVERFLOW && !keeps_header;
-        let events = u64::from(comm) + u64::from(unlink_event) + u64::from(free_event);
+        let free_event =
+            unlinks && flags & options::EVENT_UNLINK_DISABLE == 0 && which == list::OVERFLOW && !keeps_header;
+        let events = Plan::events(flags, unlinks) + u64::from(free_event);
         Plan { list: which, offset, mlength, unlinks, keeps_header, events }
+    }
+
+    /// The most events of a request at an entry with these options, without AUTO_FREE.
+    pub fn events(flags: u32, unlinks: bool) -> u64 {
+        let comm = flags & options::EVENT_COMM_DISABLE == 0;
+        let unlink = unlinks && flags & options::EVENT_UNLINK_DISABLE == 0;
+        u64::from(comm) + u64::from(unlink)
     }
 }

@@ -7,7 +7,7 @@ use crate::common::{Home, MEMORY_AT, TINY, TestBus};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::errors::{PortalError, UnlinkError};
 use selvedge_nic::portals::event_queue::Taken;
-use selvedge_nic::portals::{EntrySpec, Event, Placed, Placement, event_kind, fail, list, options};
+use selvedge_nic::portals::{EntrySpec, Event, Placed, Placement, Verdict, event_kind, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 
 const PORTAL: u32 = 0;
@@ -20,9 +20,13 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
+        Stage::with(8, 0)
+    }
+
+    fn with(events: u32, flags: u32) -> Stage {
         let mut home = Home::new(&TINY);
-        let queue = home.nic().queue_alloc(8).expect("room");
-        home.nic().portal_alloc(Some(PORTAL), 0, queue).expect("room");
+        let queue = home.nic().queue_alloc(events).expect("room");
+        home.nic().portal_alloc(Some(PORTAL), flags, queue).expect("room");
         Stage { home, bus: TestBus::default(), queue }
     }
 
@@ -130,4 +134,22 @@ fn what_no_entry_takes_is_not_fetched_and_what_a_delivery_has_to_decide_is() {
     assert_eq!(nic.place(&mut stage.bus, &Request { portal: 99, ..request }, |_, _| true), Placement::Nothing);
     assert_eq!(nic.finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
     assert_eq!(nic.finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
+}
+
+#[test]
+fn with_flow_control_its_events_have_room_until_it_is_finished() {
+    let mut stage = Stage::with(3, options::PT_FLOWCTRL);
+    stage.append(options::USE_ONCE, 1);
+    stage.append(options::USE_ONCE, 2);
+    let placed = stage.placed(1);
+    assert_eq!(stage.place(2), Placement::Nothing, "room for one event is left, and it needs two");
+    let request = Request { kind: kind::PUT, portal: PORTAL, match_bits: 2, ..Request::default() };
+    let refused = stage.home.nic().deliver(&mut stage.bus, &request);
+    assert!(matches!(refused, Verdict::Done(delivery) if delivery.fail == fail::PT_DISABLED), "{refused:?}");
+    assert_eq!(stage.finish(placed, fail::OK), Some((fail::OK, 16)));
+    let events: Vec<u8> = std::iter::from_fn(|| stage.event()).map(|event| event.kind).collect();
+    assert_eq!(events[events.len() - 2..], [event_kind::PUT, event_kind::AUTO_UNLINK]);
+    stage.home.nic().portal_set(PORTAL, true).expect("it is there");
+    let placed = stage.placed(2);
+    assert_eq!(stage.finish(placed, fail::OK), Some((fail::OK, 16)));
 }

@@ -65,6 +65,10 @@ impl Carrier for Kept {
     fn flush(&self) {}
 
     fn rest(&self) {}
+
+    fn let_go(&self, _: u32, _: u32) {
+        self.check_lock();
+    }
 }
 
 fn open(directory: &TempDir) -> (Arc<Interface>, Arc<Kept>) {
