@@ -845,16 +845,32 @@ static void *pages(size_t bytes, int protection)
 
 enum { PAGES_BYTES = 1 << 16 };
 
+/* A short and a long message both ways: what a library maps at its first ones must not land where pages are to be without access. */
+static void exchange_messages(void)
+{
+    ptl_me_t me = me_over(buffer(PAGES_BYTES), PAGES_BYTES, BITS + 2);
+    ptl_handle_me_t entry = me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
+    ptl_handle_eq_t eq = eq_new(8);
+    ptl_handle_md_t md = md_new(buffer(PAGES_BYTES), PAGES_BYTES, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
+    barrier();
+    still_works(1 - rank());
+    put(md, PAGES_BYTES, 1 - rank(), PT, BITS + 2, 0);
+    expect_event(eq, PTL_EVENT_ACK);
+    get(md, PAGES_BYTES, 1 - rank(), PT, BITS + 2, 0);
+    expect_event(eq, PTL_EVENT_REPLY);
+    barrier();
+    OK(PtlMDRelease(md));
+    OK(PtlEQFree(eq));
+    OK(PtlMEUnlink(entry));
+}
+
 /* Appends an entry over bad memory at process 1. Process 0 uses it in sizes that take different protocols. */
 static void use_bad_entry(int protection, bool puts)
 {
     static const size_t sizes[] = {1, 8, 64, 1024, 4096, PAGES_BYTES};
     ni_matching();
     make_objects();
-    /* What a library maps at its first message must not land where the pages were. */
-    barrier();
-    still_works(1 - rank());
-    barrier();
+    exchange_messages();
     int appended = PTL_OK, all[2];
     if (rank() == 1) {
         ptl_me_t me = me_over(pages(PAGES_BYTES, protection), PAGES_BYTES, BITS + 1);
@@ -915,6 +931,7 @@ CASE(descriptors_over_unmapped_memory, 2,
     static const size_t sizes[] = {8, 64, 4096, PAGES_BYTES};
     ni_matching();
     make_objects();
+    exchange_messages();
     unsigned char *large = buffer(PAGES_BYTES);
     ptl_me_t me = me_over(large, PAGES_BYTES, BITS + 1);
     me_append(PT, &me, PTL_PRIORITY_LIST, NULL);

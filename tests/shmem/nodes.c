@@ -144,6 +144,8 @@ CASE(progress_for_others, 3, "a PE that waits in a collective serves the others'
         }
         CHECK_EQ(shmem_long_max_reduce(SHMEM_TEAM_WORLD, dest, word, 1), 0);
         CHECK_EQ(*dest, 50 * (i + 1));
+        /* Until then a PE may still read its own word in the reduction. */
+        shmem_sync_all();
     }
 }
 

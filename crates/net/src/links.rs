@@ -594,7 +594,7 @@ impl Links {
     pub(crate) fn endpoint_sleep(&self) -> EndpointSleep {
         let mut state = self.lock();
         let State { endpoint, reader, .. } = &mut *state;
-        let reader = reader.as_mut().filter(|reader| reader.is_reading()).map(Reader::endpoint);
+        let reader = reader.as_mut().filter(|reader| reader.is_busy()).map(Reader::endpoint);
         let mut descriptors = Vec::new();
         for endpoint in endpoint.as_mut().into_iter().chain(reader) {
             let Some(descriptor) = endpoint.wait_descriptor() else { return EndpointSleep::Never };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links between several `Links` of one process, over libfabric's tcp on the loopback address.
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
-    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Progress, SendError, Settings, Sink, Source, When, Who,
+    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, SendError, Settings, Sink, Source,
+    When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
@@ -22,6 +24,20 @@ const PAYLOAD_MAX: u64 = 1 << 20;
 struct Kept {
     packets: Mutex<Vec<Found>>,
     lost: Mutex<Vec<PeerId>>,
+    /// Memory for the payloads of [`PLACING`] and [`ALSO_PLACING`], by number, and which were finished, and how.
+    places: Mutex<HashMap<u64, Vec<u8>>>,
+    finished: Mutex<Vec<(u64, bool)>>,
+}
+
+impl Kept {
+    fn finished(&self) -> Vec<(u64, bool)> {
+        self.finished.lock().expect("no panic").clone()
+    }
+
+    /// What was read of a payload.
+    fn placed(&self, number: u64) -> Option<Vec<u8>> {
+        self.places.lock().expect("no panic").get(&number).cloned()
+    }
 }
 
 impl Sink for Kept {
@@ -32,6 +48,22 @@ impl Sink for Kept {
 
     fn payload_max(&self, _: PeerId, _: NicName, _: &[u8; HEADER_BYTES]) -> u64 {
         PAYLOAD_MAX
+    }
+
+    fn place(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], _: Who) -> Placement {
+        if to == NIC {
+            return Placement::Whole;
+        }
+        let packet = Packet::decode(packet).expect("as it was sent");
+        let number = packet.match_bits;
+        let mut places = self.places.lock().expect("no panic");
+        let memory = places.entry(number).or_insert_with(|| vec![0; packet.payload_bytes as usize]);
+        Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number }
+    }
+
+    fn finish(&self, _: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {
+        assert_eq!(Packet::decode(packet).expect("as it was sent").match_bits, number);
+        self.finished.lock().expect("no panic").push((number, is_there));
     }
 
     fn lost(&self, peer: PeerId) {
@@ -67,6 +99,9 @@ fn payload(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 const NIC: NicName = NicName { pid: 12, ni: 8 };
+/// NICs that say where payloads go.
+const PLACING: NicName = NicName { pid: 12, ni: 9 };
+const ALSO_PLACING: NicName = NicName { pid: 12, ni: 10 };
 
 /// Polls all until `done`.
 fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
@@ -492,6 +527,72 @@ fn long_payloads(faults: &str) {
         a.close();
         b.close();
     }
+}
+
+/// Sends a payload that is read from its memory.
+fn send_long(links: &Links, peer: PeerId, to: NicName, number: u64) {
+    let bytes = PAYLOAD_MAX as usize;
+    let sent = links.send(peer, to, &packet(number, bytes), Source::Taken(&mut payload(number, bytes)), When::Now);
+    assert_eq!(sent, Ok(()));
+}
+
+/// Two processes that have read from each other, so that both links are open: they make progress only when they are polled.
+fn two_that_read() -> ((Arc<Links>, PeerId), (Arc<Links>, Arc<Kept>)) {
+    let one = || open(Settings { check: Check::None, ..settings(Progress::Calls) });
+    let ((a, _), (b, at_b)) = (one(), one());
+    let to_b = a.peer(b.address());
+    for number in 0..4 {
+        send_long(&a, to_b, if number == 3 { NIC } else { PLACING }, number);
+    }
+    let came = || (at_b.finished().len(), at_b.packets.lock().expect("no panic").len());
+    poll_until(&[&a, &b], "all come", || came() == (3, 1));
+    ((a, to_b), (b, at_b))
+}
+
+#[test]
+fn payloads_are_read_to_where_the_sink_says() {
+    let ((a, _), (b, at_b)) = two_that_read();
+    assert_eq!(at_b.finished(), [0, 1, 2].map(|number| (number, true)), "in order");
+    for number in 0..3 {
+        assert!(at_b.placed(number) == Some(payload(number, PAYLOAD_MAX as usize)), "payload {number}");
+    }
+    a.close();
+    b.close();
+}
+
+/// Lets `b` start to read from a sender that makes no progress, then stops it. Nothing may be written any more, whatever the sender does.
+fn stopped(stop: impl Fn(&Links, PeerId)) -> ((Arc<Links>, Arc<Links>), Arc<Kept>) {
+    let ((a, to_b), (b, at_b)) = two_that_read();
+    send_long(&a, to_b, PLACING, 10);
+    send_long(&a, to_b, ALSO_PLACING, 11);
+    let since = Instant::now();
+    poll_until(&[&b], "it is placed", || at_b.placed(11).is_some() && since.elapsed() > Duration::from_millis(20));
+    assert_eq!(at_b.finished().len(), 3, "the sender has not answered");
+    stop(&b, b.peer(a.address()));
+    let is_untouched = || at_b.placed(10) == Some(vec![0; PAYLOAD_MAX as usize]);
+    assert!(is_untouched(), "the sender has not answered");
+    let since = Instant::now();
+    poll_until(&[&a, &b], "time passes", || since.elapsed() > Duration::from_millis(300));
+    assert!(is_untouched(), "the NIC has its memory back");
+    ((a, b), at_b)
+}
+
+#[test]
+fn a_nic_that_closes_has_its_memory_back_and_others_get_their_payload() {
+    let ((a, b), at_b) = stopped(|b, _| b.let_go(PLACING));
+    assert_eq!(at_b.finished()[3..], [(10, false), (11, true)]);
+    assert!(at_b.placed(11) == Some(payload(11, PAYLOAD_MAX as usize)), "its read began again");
+    a.close();
+    b.close();
+}
+
+#[test]
+fn nothing_is_written_for_a_peer_that_is_lost() {
+    let ((a, b), at_b) = stopped(|b, peer| b.expel(peer, "a test"));
+    assert_eq!(at_b.finished()[3..], [(10, false), (11, false)]);
+    assert!(at_b.placed(11) == Some(vec![0; PAYLOAD_MAX as usize]));
+    a.close();
+    b.close();
 }
 
 /// Words of a member that it could not have, after a greeting that is right.

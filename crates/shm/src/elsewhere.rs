@@ -87,6 +87,9 @@ const STARTS_PER_POLL: u32 = 16;
 /// The longest wait for the last answers of other hosts.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
+/// The longest wait for payloads that are being fetched to memory that the program wants back.
+const LAST_PAYLOADS: Duration = Duration::from_secs(1);
+
 /// The payload of a request.
 pub(crate) enum Outbound {
     Copied(Vec<u8>),
@@ -252,6 +255,22 @@ impl Interface {
     pub(crate) fn rest_carrier(&self) {
         if let Some(carrier) = &self.config.carrier {
             carrier.rest();
+        }
+    }
+
+    /// Repeats what fails while payloads of other hosts are being fetched to memory of this NIC's program. Waits for them, but not for long; then
+    /// they are given up.
+    pub fn retry_while_fetching(&self, is_done: impl Fn() -> bool) {
+        let give_up = Instant::now() + LAST_PAYLOADS;
+        while !is_done() {
+            let Some(carrier) = &self.config.carrier else { return };
+            if Instant::now() >= give_up {
+                carrier.let_go(self.id() as u32, self.ni());
+                is_done();
+                return;
+            }
+            self.progress();
+            std::thread::yield_now();
         }
     }
 

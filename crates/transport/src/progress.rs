@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 
 use selvedge_nic::portals::event_queue::Taken;
-use selvedge_nic::portals::{Event, Put, Receive, event_kind, fail, list};
+use selvedge_nic::portals::{Event, Put, Receive, event_kind, list};
 use selvedge_nic::{Bus, Nic, Register};
 use selvedge_shm::Interface;
 use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};
@@ -16,6 +16,7 @@ use selvedge_shm::rings::{Envelope, PolledHeader, Reader, RingMessage, Rings};
 
 use crate::bindings::{Bindings, Side};
 use crate::completion::{Completion, CompletionQueue, Reading};
+use crate::ends::error_of;
 use crate::flags::{EFAULT, RECV, REMOTE_CQ_DATA, REMOTE_WRITE, RMA};
 use crate::operation::Operation;
 use crate::polling::{LOOKS_MAX, Outcome, Rest};
@@ -602,7 +603,7 @@ impl Transport {
 
     /// Handles the event of a sender that has put its message into a receive.
     fn take_put(&mut self, queue: u32, number: usize, event: &Event) -> Option<Event> {
-        let error = if event.fail == fail::OK { 0 } else { EFAULT };
+        let error = error_of(event.fail, EFAULT);
         let message = Arrived::of_event(event);
         let room = match event.mlength < event.rlength {
             true => event.mlength as usize,

@@ -62,7 +62,7 @@ impl Transport {
         self.conceal_region(number);
         let Some(region) = self.regions.try_remove(number) else { return };
         for entry in region.entries {
-            self.unlink(entry);
+            self.take_memory_back(entry);
         }
         self.release_key(region.key);
     }
@@ -157,7 +157,7 @@ impl Transport {
         let region = &mut self.regions[number];
         region.enabled = true;
         for entry in std::mem::replace(&mut region.entries, made) {
-            self.unlink(entry);
+            self.take_memory_back(entry);
         }
         match self.counts_accesses(number) {
             true => self.conceal_region(number),

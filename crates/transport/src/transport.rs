@@ -34,6 +34,7 @@ use selvedge_net::LinkAddress;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
+use selvedge_nic::portals::errors::{PortalError, UnlinkError};
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_shm::elsewhere::{Carrier, ELSEWHERE};
 use selvedge_shm::interface::{ArenaRange, Watch};
@@ -368,9 +369,13 @@ impl Transport {
                     let _ = nic.with_revocation(|nic| nic.unlink(entry));
                 }
             }
-            for portal in portals {
-                let _ = nic.portal_free(portal);
-            }
+        }
+        for portal in portals {
+            self.interface.retry_while_fetching(|| {
+                let mut nic = self.interface.lock();
+                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
+                nic.portal_free(portal) != Err(PortalError::InUse)
+            });
         }
         // Reads the events of these operations before their numbers are used again.
         self.take_events();
@@ -415,6 +420,13 @@ impl Transport {
     /// Links a match entry.
     pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
         self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, which, spec)).ok()
+    }
+
+    /// Unlinks an entry of the priority list whose memory the program wants back.
+    pub fn take_memory_back(&self, entry: Option<u32>) {
+        let Some(entry) = entry else { return };
+        let unlink = || self.interface.lock().with_revocation(|nic| nic.unlink(entry));
+        self.interface.retry_while_fetching(|| unlink() != Err(UnlinkError::InUse));
     }
 
     pub fn unlink(&self, entry: Option<u32>) {

@@ -21,25 +21,28 @@ pub(super) struct Reader {
     peers: HashMap<PeerId, Destination>,
     /// Reads under way, by tag.
     under_way: HashMap<u64, PeerId>,
+    /// It had no room for a read, for example because it connects.
+    is_full: bool,
 }
 
 impl Reader {
     fn open(at: IpAddr, provider: &str) -> Result<Reader, EndpointError> {
         let endpoint = Endpoint::open_without_frames(at, Some(provider))?;
-        Ok(Reader { endpoint, peers: HashMap::new(), under_way: HashMap::new() })
+        Ok(Reader { endpoint, peers: HashMap::new(), under_way: HashMap::new(), is_full: false })
     }
 
     pub fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    pub fn is_reading(&self) -> bool {
-        !self.under_way.is_empty()
+    /// Whether it has to make progress.
+    pub fn is_busy(&self) -> bool {
+        self.is_full || !self.under_way.is_empty()
     }
 
-    /// Reads completions, while there are to be some. Returns whether there may be more.
+    /// Reads completions, and lets libfabric make progress, while there is something to do. Returns whether there may be more.
     pub fn poll(&mut self, events: &mut Vec<Event>) -> bool {
-        if self.under_way.is_empty() {
+        if !self.is_busy() {
             return false;
         }
         let before = events.len();
@@ -62,7 +65,9 @@ impl Reader {
                 from
             }
         };
-        self.endpoint.read((&part.buffer, part.part.clone()), from, part.at, tag)?;
+        let started = self.endpoint.read((&part.buffer, part.part.clone()), from, part.at, tag);
+        self.is_full = started == Err(SendError::Full);
+        started?;
         self.under_way.insert(tag, peer);
         Ok(())
     }
