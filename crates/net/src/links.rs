@@ -416,7 +416,7 @@ impl Links {
         if is_closed && !looks {
             return;
         }
-        if self.has_found.load(Relaxed) {
+        if !looks && self.has_found.load(Relaxed) {
             return self.has_found.store(false, Relaxed);
         }
         let Ok(mut turn) = self.turn.try_lock() else { return };

@@ -43,8 +43,8 @@ pub enum Placement {
     Nothing,
     /// So many of its first bytes at this address, and then the number.
     ///
-    /// The memory may be written to until the packet is finished.
-    At { start: *mut u8, bytes: usize, number: u64 },
+    /// The memory may be written to until the packet is finished. `in_order`: and not before all earlier packets of the link are.
+    At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
 }
 
 /// A packet that waits for its payload or its turn.
@@ -76,8 +76,12 @@ struct Remote {
 /// Where a payload goes.
 enum Goal {
     Buffer(ReadBuffer),
-    /// To where the sink has said, for the packet with this number.
-    Place(ReadBuffer, u64),
+    /// To where the sink has said.
+    Place {
+        memory: ReadBuffer,
+        number: u64,
+        in_order: bool,
+    },
     /// Nowhere: its packet was handed over without it.
     Nowhere,
 }
@@ -87,7 +91,7 @@ impl Remote {
     fn wanted(&self) -> usize {
         match &self.goal {
             Some(Goal::Nowhere) => 0,
-            Some(Goal::Place(buffer, _)) => buffer.bytes_max().min(self.bytes),
+            Some(Goal::Place { memory, .. }) => memory.bytes_max().min(self.bytes),
             _ => self.bytes,
         }
     }
@@ -201,7 +205,7 @@ impl Reads {
             return Ok(None);
         }
         let has_matched = |waiting: &Waiting| match &waiting.payload {
-            Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place(..) | Goal::Nowhere)),
+            Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place { .. } | Goal::Nowhere)),
             Payload::Here(_) => false,
         };
         if !self.waiting.range(..at).all(has_matched) {
@@ -221,7 +225,9 @@ impl Reads {
                 Goal::Buffer(ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?)
             }
             Placement::Nothing => Goal::Nowhere,
-            Placement::At { start, bytes, number } => Goal::Place(ReadBuffer::of_program(start, bytes), number),
+            Placement::At { start, bytes, number, in_order } => {
+                Goal::Place { memory: ReadBuffer::of_program(start, bytes), number, in_order }
+            }
         });
         Ok(())
     }
@@ -231,9 +237,13 @@ impl Reads {
         if self.under_way >= READS_AT_ONCE {
             return None;
         }
-        let (_, remote) = self.unread()?;
-        let Some(Goal::Buffer(buffer) | Goal::Place(buffer, _)) = &remote.goal else { return None };
-        let (part, buffer) = (remote.unasked(), buffer.clone());
+        let (at, remote) = self.unread()?;
+        let buffer = match &remote.goal {
+            Some(Goal::Place { in_order: true, .. }) if at != 0 => return None,
+            Some(Goal::Buffer(buffer) | Goal::Place { memory: buffer, .. }) => buffer.clone(),
+            Some(Goal::Nowhere) | None => return None,
+        };
+        let part = remote.unasked();
         let at = Readable { address: remote.at.address.wrapping_add(part.start as u64), ..remote.at };
         Some(ToRead { at, buffer, part })
     }
@@ -279,8 +289,9 @@ impl Reads {
 
     /// Whether something is placed at NICs of these names.
     pub fn has_placed(&self, is_meant: impl Fn(NicName) -> bool) -> bool {
-        let is_placed =
-            |waiting: &Waiting| matches!(&waiting.payload, Payload::Remote(Remote { goal: Some(Goal::Place(..)), .. }));
+        let is_placed = |waiting: &Waiting| {
+            matches!(&waiting.payload, Payload::Remote(Remote { goal: Some(Goal::Place { .. }), .. }))
+        };
         self.waiting.iter().any(|waiting| is_placed(waiting) && is_meant(waiting.to))
     }
 
@@ -289,7 +300,7 @@ impl Reads {
         let mut abandoned = Vec::new();
         for Waiting { to, packet, payload } in self.waiting.iter_mut().filter(|waiting| is_meant(waiting.to)) {
             let Payload::Remote(remote) = payload else { continue };
-            if let Some(Goal::Place(_, number)) = remote.goal {
+            if let Some(Goal::Place { number, .. }) = remote.goal {
                 remote.goal = Some(Goal::Nowhere);
                 (remote.asked, remote.read) = (0, 0);
                 self.under_way -= std::mem::take(&mut remote.under_way).len();
@@ -317,7 +328,7 @@ impl Reads {
                 self.count += 1;
                 match remote.goal {
                     Some(Goal::Buffer(buffer)) => ReadyPayload::Read(buffer, remote.bytes),
-                    Some(Goal::Place(_, number)) => ReadyPayload::Placed(number),
+                    Some(Goal::Place { number, .. }) => ReadyPayload::Placed(number),
                     Some(Goal::Nowhere) | None => ReadyPayload::Nowhere,
                 }
             }
@@ -428,12 +439,28 @@ mod tests {
     }
 
     /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
-    fn place(reads: &mut Reads, number: u64, memory: &mut [u8]) -> Option<u8> {
+    fn place(reads: &mut Reads, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
         let packet = reads.to_place().expect("there is memory")?.1[0];
-        reads
-            .place(Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number })
-            .expect("no memory is used");
+        let (start, bytes) = (memory.as_mut_ptr(), memory.len());
+        reads.place(Placement::At { start, bytes, number, in_order }).expect("no memory is used");
         Some(packet)
+    }
+
+    #[test]
+    fn memory_that_is_looked_at_is_written_in_order() {
+        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        for number in [1, 2, 3] {
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        assert_eq!(place(&mut reads, 1, &mut memory, true), Some(1));
+        assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
+        assert_eq!(place(&mut reads, 2, &mut memory, true), Some(2));
+        assert_eq!(start(&mut reads, 2), None, "the first is not there");
+        reads.has_read(1);
+        assert_eq!(handed_over(&mut reads), [(1, 0)]);
+        assert_eq!(start(&mut reads, 2), Some((2, 8, 100)));
+        assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
+        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "nobody looks there");
     }
 
     #[test]
@@ -445,17 +472,17 @@ mod tests {
             }
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
-        assert_eq!(place(&mut reads, 1, &mut memory), Some(1));
+        assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
-        assert_eq!(place(&mut reads, 2, &mut memory[..40]), Some(2), "the one before has matched");
+        assert_eq!(place(&mut reads, 2, &mut memory[..40], false), Some(2), "the one before has matched");
         assert_eq!(start(&mut reads, 2), Some((2, 8, 40)), "no more than is wanted");
-        assert_eq!(place(&mut reads, 4, &mut memory), None, "a packet before has yet to match");
+        assert_eq!(place(&mut reads, 4, &mut memory, false), None, "a packet before has yet to match");
         assert_eq!(start(&mut reads, 4), Some((4, 8, 100)), "so it goes to a buffer");
         for tag in [1, 2, 4] {
             reads.has_read(tag);
         }
         assert_eq!(handed_over(&mut reads), [(1, 0), (2, 0), (3, 5), (4, 100)]);
-        assert_eq!(place(&mut reads, 5, &mut memory), Some(5), "all before were handed over");
+        assert_eq!(place(&mut reads, 5, &mut memory, false), Some(5), "all before were handed over");
     }
 
     #[test]
@@ -464,11 +491,11 @@ mod tests {
         for number in [1, 2, 3] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
-        assert_eq!(place(&mut reads, 1, &mut memory), Some(1));
+        assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
         assert_eq!(reads.to_place().expect("there is memory").map(|(_, packet)| packet[0]), Some(2));
         reads.place(Placement::Nothing).expect("no memory is used");
-        assert_eq!(place(&mut reads, 3, &mut memory), Some(3));
+        assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
         assert_eq!((handed_over(&mut reads).len(), reads.count()), (0, 0));
         reads.has_read(1);
         assert_eq!((handed_over(&mut reads), reads.count()), (vec![(1, 0), (2, 0)], 2));
@@ -480,7 +507,7 @@ mod tests {
         let other = NicName { pid: 9, ..NIC };
         for (number, nic) in [(1, NIC), (2, other)] {
             reads.announce(nic, &packet(number), readable(number.into()), 100).expect("few");
-            assert_eq!(place(&mut reads, number.into(), &mut memory), Some(number));
+            assert_eq!(place(&mut reads, number.into(), &mut memory, false), Some(number));
             assert_eq!(start(&mut reads, number.into()), Some((number.into(), 8, 100)));
         }
         reads.restart(1);

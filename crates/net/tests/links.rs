@@ -58,7 +58,7 @@ impl Sink for Kept {
         let number = packet.match_bits;
         let mut places = self.places.lock().expect("no panic");
         let memory = places.entry(number).or_insert_with(|| vec![0; packet.payload_bytes as usize]);
-        Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number }
+        Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number, in_order: number % 2 == 1 }
     }
 
     fn finish(&self, _: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {

@@ -74,8 +74,9 @@ pub enum Placement {
     Whole,
     /// No byte of it is wanted: the packet was handed in.
     Nothing,
-    /// Fetch so many bytes of it to this memory of the program, then call [`finish`] with the number.
-    At { start: *mut u8, bytes: usize, number: u64 },
+    /// Fetch so many bytes of it to this memory of the program, then call [`finish`] with the number. `in_order`: not before all earlier packets
+    /// of the sender are finished.
+    At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
 }
 
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
@@ -347,22 +348,25 @@ impl Interface {
             };
             at.is_some()
         };
-        let number = if packet.kind == RESPONSE {
+        let (number, in_order) = if packet.kind == RESPONSE {
             if !self.asked(packet, &guard).is_some_and(|(target, _)| is_sender(target)) {
                 // It is dropped when it is handed in.
                 return Placement::Whole;
             }
             let Some(command) = guard.pending(packet.token & TOKEN_MASK).copied() else { return Placement::Whole };
-            let bytes = packet.delivery(command.length).mlength.min(packet.payload_bytes);
+            let bytes = packet.delivery(command.length).mlength;
             let is_placed = packet.fail == fail::OK
-                && bytes != 0
+                && (1..=packet.payload_bytes).contains(&bytes)
                 && command.sink.iov == NONE
                 && guard.admits_reply(&mut NoMemory, &command)
                 && is_usable(command.sink.start, bytes);
             if !is_placed {
                 return Placement::Whole;
             }
-            packet.token
+            (packet.token, false)
+        } else if packet.payload_bytes < packet.length {
+            // It is dropped when it is handed in.
+            return Placement::Whole;
         } else {
             self.take_in_own_ring(own, &mut guard);
             match guard.place(&mut self.bus_of(own), &Request::from(packet), is_usable) {
@@ -371,11 +375,11 @@ impl Interface {
                     self.hand_in_now(own, guard, packet, &[]);
                     return Placement::Nothing;
                 }
-                portals::Placement::At(placed) => placed.header,
+                portals::Placement::At(placed) => (placed.header, placed.in_order),
             }
         };
         match at {
-            Some((start, bytes)) => Placement::At { start, bytes, number },
+            Some((start, bytes)) => Placement::At { start, bytes, number, in_order },
             None => Placement::Whole,
         }
     }

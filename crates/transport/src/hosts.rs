@@ -423,7 +423,9 @@ impl Sink for Inbox {
         match handing_in(|| elsewhere::place(to.pid, to.ni.into(), &packet, in_call, &is_sender)) {
             elsewhere::Placement::Whole => Placement::Whole,
             elsewhere::Placement::Nothing => Placement::Nothing,
-            elsewhere::Placement::At { start, bytes, number } => Placement::At { start, bytes, number },
+            elsewhere::Placement::At { start, bytes, number, in_order } => {
+                Placement::At { start, bytes, number, in_order }
+            }
         }
     }
 

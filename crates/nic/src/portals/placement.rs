@@ -41,6 +41,9 @@ pub struct Placed {
     pub header: u64,
     pub start: u64,
     pub bytes: u64,
+    /// The entry stays, so the program may look at its memory without waiting for an event. Bytes must not come there before those of earlier
+    /// puts of the same sender.
+    pub in_order: bool,
 }
 
 impl Nic<'_> {
@@ -93,7 +96,7 @@ impl Nic<'_> {
         }
         let generation = slot::generation(self.tables.headers[index as usize].slot);
         let header = u64::from(index) | u64::from(generation) << 32;
-        Placement::At(Placed { header, start, bytes: plan.mlength })
+        Placement::At(Placed { header, start, bytes: plan.mlength, in_order: !plan.unlinks })
     }
 
     /// Ends a put that was placed: its payload is there, or `fail` says why it will never be. The entry is used either way. None: there is no

@@ -170,7 +170,7 @@ impl Pair {
         let placement = transition(|| self.home.nic().place(&mut self.bus, &request, is_usable));
         self.bus.payload.clear();
         let real = match placement {
-            Placement::At(Placed { header, start, bytes }) => {
+            Placement::At(Placed { header, start, bytes, .. }) => {
                 let (at, bytes) = (offset(start) as usize, bytes as usize);
                 self.bus.memory[at..at + bytes].copy_from_slice(&payload[..bytes]);
                 let nic = &mut self.home.nic();

@@ -81,6 +81,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     let entry = stage.append(options::USE_ONCE, 1);
     let placed = stage.placed(1);
     assert_eq!((placed.start, placed.bytes), (MEMORY_AT, 16), "cut to the entry's memory");
+    assert!(!placed.in_order, "nobody looks there before the event");
     assert_eq!(stage.event(), None, "nothing has arrived");
     assert_eq!(stage.place(1), Placement::Nothing, "the entry has left its list");
     assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
@@ -103,6 +104,7 @@ fn an_entry_that_stays_takes_several_and_is_held_until_the_last_is_there() {
     let mut stage = Stage::new();
     let entry = stage.append(0, 1);
     let [first, second] = [stage.placed(1), stage.placed(1)];
+    assert!(first.in_order && second.in_order, "the program may look there");
     assert_eq!(stage.finish(second, fail::OK), Some((fail::OK, 16)));
     assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
     stage.home.nic().clear_priority(PORTAL).expect("no grants");

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use selvedge_nic::Limits;
-use selvedge_nic::portals::ack;
+use selvedge_nic::portals::{EntrySpec, ack, list};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use tempfile::TempDir;
 
@@ -137,5 +137,78 @@ fn requests_to_a_lost_process_fail_and_the_others_wait() {
     interface.tick();
     assert_eq!(pending(&interface), 1);
     assert_eq!(interface.lock().find_pending(|target, _| target != OTHER), None);
+    *kept.asker.lock().expect("no panic") = None;
+}
+
+#[test]
+fn the_payload_of_an_answer_goes_to_the_memory_that_asked_for_it() {
+    let directory = TempDir::new().expect("a directory");
+    let (interface, kept) = open(&directory);
+    let mut memory = [0u8; 100];
+    let sink = Side { start: memory.as_mut_ptr() as u64, ..Side::NOWHERE };
+    let request = Request { kind: kind::GET, length: 100, ..Request::default() };
+    let command = Command { request, target: TARGET, user_ptr: 0, source: Side::NOWHERE, sink };
+    interface.start(&command).expect("there is room");
+    let asked = *kept.packets.lock().expect("no panic").last().expect("it was sent");
+    let response = Packet { kind: RESPONSE, length: 60, payload_bytes: 60, fail: fail::OK, ..asked };
+    let (pid, ni) = (interface.id() as u32, interface.ni());
+    let is_target = |id| id == TARGET;
+    let short = Packet { payload_bytes: 59, ..response };
+    for (packet, is_sender) in [(&short, &is_target as &dyn Fn(u64) -> bool), (&response, &|id| id == OTHER)] {
+        assert!(matches!(place(pid, ni, packet, true, is_sender), Placement::Whole));
+    }
+    let Placement::At { start, bytes, number, in_order } = place(pid, ni, &response, true, &is_target) else {
+        panic!("it has a place");
+    };
+    assert_eq!((start as u64, bytes, in_order), (sink.start, 60, false));
+    finish(pid, ni, &response, number, true, &|id| id == OTHER);
+    assert_eq!(pending(&interface), 1, "another says so");
+    finish(pid, ni, &response, number, true, &is_target);
+    assert_eq!(pending(&interface), 0);
+    *kept.asker.lock().expect("no panic") = None;
+}
+
+#[test]
+fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
+    let directory = TempDir::new().expect("a directory");
+    let (interface, kept) = open(&directory);
+    let mut memory = [0u8; 64];
+    {
+        let mut nic = interface.lock();
+        nic.portal_alloc(Some(0), 0, NONE).expect("room");
+        let spec = EntrySpec {
+            options: options::OP_PUT | options::USE_ONCE,
+            start: memory.as_mut_ptr() as u64,
+            length: 64,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: 1,
+            ignore_bits: 0,
+            source: 0,
+            source_ignore: u64::MAX,
+            min_free: 0,
+            user_ptr: 0,
+            counter: NONE,
+            uid: u32::MAX,
+        };
+        nic.append(&mut NoMemory, 0, list::PRIORITY, &spec).expect("room");
+    }
+    let (pid, ni) = (interface.id() as u32, interface.ni());
+    let put = Request { kind: kind::PUT, match_bits: 1, length: 100, ..Request::default() };
+    let packet = Packet { origin: TARGET, token: 9, payload_bytes: 100, ..Packet::from(&put) };
+    let is_target = |id| id == TARGET;
+    let answers = || kept.packets.lock().expect("no panic").iter().map(|p| (p.fail, p.length)).collect::<Vec<_>>();
+    let short = Packet { payload_bytes: 99, ..packet };
+    assert!(matches!(place(pid, ni, &short, true, &is_target), Placement::Whole), "less than it says");
+    let placed = place(pid, ni, &packet, true, &is_target);
+    let Placement::At { start, bytes, number, .. } = placed else { panic!("placed as {placed:?}") };
+    assert_eq!((start, bytes), (memory.as_mut_ptr(), 64));
+    assert_eq!(answers(), [], "its payload is to come");
+    assert!(matches!(place(pid, ni, &packet, true, &is_target), Placement::Nothing), "nobody takes a second one");
+    assert_eq!(answers(), [(fail::DROPPED, 0)]);
+    finish(pid, ni, &packet, number, false, &is_target);
+    assert_eq!(answers()[1..], [(fail::UNDELIVERABLE, 0)]);
+    finish(pid, ni, &packet, number, true, &is_target);
+    assert_eq!(answers().len(), 2, "it is finished once");
     *kept.asker.lock().expect("no panic") = None;
 }
