@@ -5,7 +5,7 @@
 //! packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
-//! announce ──> to_place ──> place ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
+//! announce ──> next_to_place ──> place ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
 //! hold (a packet behind one that waits) ────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -196,7 +196,7 @@ impl Reads {
 
     /// The packet whose place is to be asked for now, because its payload is the next to be read. `Err`: there is no memory for one that goes
     /// to a buffer.
-    pub fn to_place(&mut self) -> Result<Option<(NicName, &[u8; PACKET_BYTES])>, FrameError> {
+    pub fn next_to_place(&mut self) -> Result<Option<(NicName, &[u8; PACKET_BYTES])>, FrameError> {
         if self.under_way >= READS_AT_ONCE {
             return Ok(None);
         }
@@ -368,7 +368,7 @@ mod tests {
 
     /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
     fn start(reads: &mut Reads, tag: u64) -> Option<(u64, u64, usize)> {
-        if reads.to_place().expect("there is memory").is_some() {
+        if reads.next_to_place().expect("there is memory").is_some() {
             reads.place(Placement::Whole).expect("there is memory");
         }
         let ToRead { at, buffer, part } = reads.next_part()?;
@@ -440,7 +440,7 @@ mod tests {
 
     /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
     fn place(reads: &mut Reads, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
-        let packet = reads.to_place().expect("there is memory")?.1[0];
+        let packet = reads.next_to_place().expect("there is memory")?.1[0];
         let (start, bytes) = (memory.as_mut_ptr(), memory.len());
         reads.place(Placement::At { start, bytes, number, in_order }).expect("no memory is used");
         Some(packet)
@@ -493,7 +493,7 @@ mod tests {
         }
         assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
-        assert_eq!(reads.to_place().expect("there is memory").map(|(_, packet)| packet[0]), Some(2));
+        assert_eq!(reads.next_to_place().expect("there is memory").map(|(_, packet)| packet[0]), Some(2));
         reads.place(Placement::Nothing).expect("no memory is used");
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
         assert_eq!((handed_over(&mut reads).len(), reads.count()), (0, 0));

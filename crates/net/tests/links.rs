@@ -536,63 +536,77 @@ fn send_long(links: &Links, peer: PeerId, to: NicName, number: u64) {
     assert_eq!(sent, Ok(()));
 }
 
-/// Two processes that have read from each other, so that both links are open: they make progress only when they are polled.
-fn two_that_read() -> ((Arc<Links>, PeerId), (Arc<Links>, Arc<Kept>)) {
-    let one = || open(Settings { check: Check::None, ..settings(Progress::Calls) });
-    let ((a, _), (b, at_b)) = (one(), one());
-    let to_b = a.peer(b.address());
-    for number in 0..4 {
-        send_long(&a, to_b, if number == 3 { NIC } else { PLACING }, number);
+/// Two processes whose links are open in both directions, because `b` has read from `a`. They make progress only when they are polled.
+struct Two {
+    a: Arc<Links>,
+    b: Arc<Links>,
+    to_b: PeerId,
+    at_b: Arc<Kept>,
+}
+
+impl Two {
+    fn new() -> Two {
+        let one = || open(Settings { check: Check::None, ..settings(Progress::Calls) });
+        let ((a, _), (b, at_b)) = (one(), one());
+        let to_b = a.peer(b.address());
+        for number in 0..4 {
+            send_long(&a, to_b, if number == 3 { NIC } else { PLACING }, number);
+        }
+        let came = || (at_b.finished().len(), at_b.packets.lock().expect("no panic").len());
+        poll_until(&[&a, &b], "all come", || came() == (3, 1));
+        Two { a, b, to_b, at_b }
     }
-    let came = || (at_b.finished().len(), at_b.packets.lock().expect("no panic").len());
-    poll_until(&[&a, &b], "all come", || came() == (3, 1));
-    ((a, to_b), (b, at_b))
+
+    /// Lets `b` start to read from `a`, which makes no progress, then stops it. Nothing may be written any more, whatever `a` does.
+    fn stopped(stop: impl Fn(&Links, PeerId)) -> Two {
+        let two = Two::new();
+        let Two { a, b, to_b, at_b } = &two;
+        send_long(a, *to_b, PLACING, 10);
+        send_long(a, *to_b, ALSO_PLACING, 11);
+        let since = Instant::now();
+        let is_placed = || at_b.placed(10).is_some() && since.elapsed() > Duration::from_millis(20);
+        poll_until(&[b], "it is placed", is_placed);
+        assert_eq!(at_b.finished().len(), 3, "the sender has not answered");
+        stop(b, b.peer(a.address()));
+        let is_untouched = || at_b.placed(10) == Some(vec![0; PAYLOAD_MAX as usize]);
+        assert!(is_untouched(), "the sender has not answered");
+        let since = Instant::now();
+        poll_until(&[a, b], "time passes", || since.elapsed() > Duration::from_millis(300));
+        assert!(is_untouched(), "the NIC has its memory back");
+        two
+    }
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        self.a.close();
+        self.b.close();
+    }
 }
 
 #[test]
 fn payloads_are_read_to_where_the_sink_says() {
-    let ((a, _), (b, at_b)) = two_that_read();
-    assert_eq!(at_b.finished(), [0, 1, 2].map(|number| (number, true)), "in order");
+    let two = Two::new();
+    assert_eq!(two.at_b.finished(), [0, 1, 2].map(|number| (number, true)), "in order");
     for number in 0..3 {
-        assert!(at_b.placed(number) == Some(payload(number, PAYLOAD_MAX as usize)), "payload {number}");
+        assert!(two.at_b.placed(number) == Some(payload(number, PAYLOAD_MAX as usize)), "payload {number}");
     }
-    a.close();
-    b.close();
-}
-
-/// Lets `b` start to read from a sender that makes no progress, then stops it. Nothing may be written any more, whatever the sender does.
-fn stopped(stop: impl Fn(&Links, PeerId)) -> ((Arc<Links>, Arc<Links>), Arc<Kept>) {
-    let ((a, to_b), (b, at_b)) = two_that_read();
-    send_long(&a, to_b, PLACING, 10);
-    send_long(&a, to_b, ALSO_PLACING, 11);
-    let since = Instant::now();
-    poll_until(&[&b], "it is placed", || at_b.placed(11).is_some() && since.elapsed() > Duration::from_millis(20));
-    assert_eq!(at_b.finished().len(), 3, "the sender has not answered");
-    stop(&b, b.peer(a.address()));
-    let is_untouched = || at_b.placed(10) == Some(vec![0; PAYLOAD_MAX as usize]);
-    assert!(is_untouched(), "the sender has not answered");
-    let since = Instant::now();
-    poll_until(&[&a, &b], "time passes", || since.elapsed() > Duration::from_millis(300));
-    assert!(is_untouched(), "the NIC has its memory back");
-    ((a, b), at_b)
 }
 
 #[test]
 fn a_nic_that_closes_has_its_memory_back_and_others_get_their_payload() {
-    let ((a, b), at_b) = stopped(|b, _| b.let_go(PLACING));
-    assert_eq!(at_b.finished()[3..], [(10, false), (11, true)]);
-    assert!(at_b.placed(11) == Some(payload(11, PAYLOAD_MAX as usize)), "its read began again");
-    a.close();
-    b.close();
+    let two = Two::stopped(|b, _| b.let_go(PLACING));
+    assert_eq!(two.at_b.finished()[3..], [(10, false), (11, true)]);
+    assert!(two.at_b.placed(11) == Some(payload(11, PAYLOAD_MAX as usize)), "it is read after the other was given up");
 }
 
 #[test]
 fn nothing_is_written_for_a_peer_that_is_lost() {
-    let ((a, b), at_b) = stopped(|b, peer| b.expel(peer, "a test"));
-    assert_eq!(at_b.finished()[3..], [(10, false), (11, false)]);
-    assert!(at_b.placed(11) == Some(vec![0; PAYLOAD_MAX as usize]));
-    a.close();
-    b.close();
+    let two = Two::stopped(|b, peer| b.expel(peer, "a test"));
+    let finished = two.at_b.finished();
+    assert_eq!(finished[3..4], [(10, false)]);
+    assert!(finished[4..].iter().all(|&(number, is_there)| number == 11 && !is_there));
+    assert!(two.at_b.placed(11).is_none_or(|memory| memory.iter().all(|&byte| byte == 0)));
 }
 
 /// Words of a member that it could not have, after a greeting that is right.

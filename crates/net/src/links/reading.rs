@@ -110,7 +110,7 @@ impl Links {
         let Some((peer, reads)) = reads_of(turn, number) else { return false };
         reads.restart(self.lock().readers);
         loop {
-            let placed = match reads.to_place() {
+            let placed = match reads.next_to_place() {
                 Ok(None) => return true,
                 Ok(Some((to, packet))) => {
                     let placement = self.sink.place(peer, to, packet, who);
