@@ -16,7 +16,7 @@
 use super::constants::{event_kind, fail, list, options};
 use super::entry::{EntrySpec, fill, search_entry};
 use super::errors::{AppendError, UnlinkError};
-use super::event::{Event, entry_event, overflow_kind};
+use super::event::{Event, entry_event, header_event, overflow_kind};
 use super::search::{EntryView, FoundHeader, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
@@ -235,23 +235,8 @@ impl Nic<'_> {
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
         let quiet = own | options::EVENT_SUCCESS_DISABLE;
         if view.options & quiet == 0 {
-            let event = Event {
-                start: header.start,
-                user_ptr: view.user_ptr,
-                header_data: header.header_data,
-                match_bits: header.match_bits,
-                rlength: header.rlength,
-                mlength,
-                remote_offset: header.remote_offset,
-                initiator: header.source,
-                uid: header.uid,
-                portal: u32::from(header.portal),
-                kind: kind.unwrap_or_else(|| overflow_kind(header.kind)),
-                list: list::OVERFLOW,
-                fail: fail::OK,
-                operation: header.operation,
-                datatype: header.datatype,
-            };
+            let kind = kind.unwrap_or_else(|| overflow_kind(header.kind));
+            let event = Event { kind, list: list::OVERFLOW, ..header_event(header, view.user_ptr) };
             self.post_here(queue, &event);
         }
         if view.options & options::EVENT_CT_OVERFLOW != 0 {

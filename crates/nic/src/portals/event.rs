@@ -5,9 +5,9 @@
 //! words after it are the event. An ordinary event fits into the block's first cache line. A long event takes two
 //! lines: its lengths differ, or one exceeds 32 bits, or its portal table entry's index takes more than 11 bits.
 
-use super::constants::event_kind;
+use super::constants::{event_kind, fail, list};
 use crate::signals::EVENT_WORDS;
-use crate::tables::{Entry, kind};
+use crate::tables::{Entry, Header, kind};
 
 /// A full event: `ptl_event_t` with `initiator` as one word (rank, or nid << 32 | pid).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,6 +169,28 @@ pub(super) fn first_word(ring: u32, capacity: u32, number: u64) -> Option<usize>
     let capacity = u64::from(capacity);
     let place = if capacity.is_power_of_two() { number & (capacity - 1) } else { number.checked_rem(capacity)? };
     usize::try_from(u64::from(ring) + place).ok()?.checked_mul(EVENT_WORDS)
+}
+
+/// The event of a message that a header records, for an entry with this `user_ptr`. Kind and list are those of a put to the priority list.
+#[inline(always)]
+pub(super) fn header_event(header: &Header, user_ptr: u64) -> Event {
+    Event {
+        start: header.start,
+        user_ptr,
+        header_data: header.header_data,
+        match_bits: header.match_bits,
+        rlength: header.rlength,
+        mlength: header.mlength,
+        remote_offset: header.remote_offset,
+        initiator: header.source,
+        uid: header.uid,
+        portal: u32::from(header.portal),
+        kind: event_kind::PUT,
+        list: list::PRIORITY,
+        fail: fail::OK,
+        operation: header.operation,
+        datatype: header.datatype,
+    }
 }
 
 /// The kind of the target's event for a request.

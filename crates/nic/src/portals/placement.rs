@@ -12,9 +12,9 @@
 //! 3. With flow control the event queue keeps room for its events. Without room it is refused, as a delivery would be.
 //! 4. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
 
-use super::constants::{event_kind, fail, list, options};
+use super::constants::{fail, list, options};
 use super::delivery::Delivery;
-use super::event::Event;
+use super::event::{Event, header_event};
 use super::plan::Plan;
 use super::search::Key;
 use crate::bus::{Bus, Step};
@@ -115,23 +115,7 @@ impl Nic<'_> {
         if portal.is_some_and(|portal| portal.options & options::PT_FLOWCTRL != 0) {
             self.give_room_back(queue, Plan::events(record.options, unlinks));
         }
-        let event = Event {
-            start: header.start,
-            user_ptr: record.user_ptr,
-            header_data: header.header_data,
-            match_bits: header.match_bits,
-            rlength: header.rlength,
-            mlength,
-            remote_offset: header.remote_offset,
-            initiator: header.source,
-            uid: header.uid,
-            portal: header.portal.into(),
-            kind: event_kind::PUT,
-            list: list::PRIORITY,
-            fail,
-            operation: header.operation,
-            datatype: header.datatype,
-        };
+        let event = Event { mlength, fail, ..header_event(&header, record.user_ptr) };
         bus.charge(Step::Transfer(mlength));
         self.report(bus, queue, &record, unlinks, &event);
         if unlinks {

@@ -17,9 +17,9 @@
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 
-use super::constants::{event_kind, fail, list};
+use super::constants::{event_kind, list};
 use super::errors::{ArmError, Revoking};
-use super::event::{Event, entry_event};
+use super::event::{Event, entry_event, header_event};
 use super::scatter::Region;
 use crate::bus::{Bus, Fault};
 use crate::errors::Full;
@@ -388,23 +388,7 @@ impl Nic<'_> {
             self.post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
             return self.free_entry(index);
         }
-        let event = Event {
-            start: record.start,
-            user_ptr: record.user_ptr,
-            header_data: header.header_data,
-            match_bits: header.match_bits,
-            rlength: header.rlength,
-            mlength,
-            remote_offset: header.remote_offset,
-            initiator: header.source,
-            uid: header.uid,
-            portal: u32::from(header.portal),
-            kind: event_kind::PUT,
-            list: list::PRIORITY,
-            fail: fail::OK,
-            operation: header.operation,
-            datatype: header.datatype,
-        };
+        let event = Event { start: record.start, mlength, ..header_event(&header, record.user_ptr) };
         self.post(queue, &event);
         self.count_outcome(record.counter, true, false, mlength);
         self.drop_found(found);
