@@ -108,7 +108,6 @@ impl Links {
     /// Finds out where the next payload of a link goes. Returns whether there may be something to read.
     fn place_next(&self, turn: &mut Turn, number: usize, who: Who, failed: &mut Vec<(PeerId, LinkError)>) -> bool {
         let Some((peer, reads)) = reads_of(turn, number) else { return false };
-        reads.restart(self.lock().readers);
         loop {
             let placed = match reads.next_to_place() {
                 Ok(None) => return true,
