@@ -46,6 +46,7 @@ impl Node<'_> {
         let Some(place) = self.operation_at(index, number) else { return Err(Failure::NoGroup.into()) };
         if self.tables.operations[place].number != number + 1 {
             self.tables.operations[place] = Operation::begin(number, &operand.reduction, record);
+            self.forget_wishes(index, place);
         }
         let operation = &self.tables.operations[place];
         let (arrived, bytes) = (operation.arrived, operation.bytes);
@@ -199,12 +200,33 @@ impl Node<'_> {
         let range = self.range_of(index, at, 0, operation.bytes).ok_or(Failure::NoGroup)?;
         bus.payload(0, &mut self.tables.operands[range]).map_err(Refusal::Payload)?;
         self.tables.operations[at].is_repeated = 1;
-        let record = &mut self.tables.groups[index];
-        if record.asked == self.tables.limits.record_name(index, at) {
-            record.asked = 0;
-        }
+        self.forget_question(index, at);
         self.enqueue(index);
         Ok(())
+    }
+
+    /// The parent's answer for the record of an operation is here, or is for nobody.
+    fn forget_question(&mut self, index: usize, at: usize) {
+        let name = self.tables.limits.record_name(index, at);
+        let record = &mut self.tables.groups[index];
+        if record.asked == name {
+            record.asked = 0;
+        }
+    }
+
+    /// A record is used again: all children have the result of the operation before. A cast may have brought it after they, or this node,
+    /// had asked for it. Their wishes must not count for the operation that begins.
+    fn forget_wishes(&mut self, index: usize, at: usize) {
+        self.forget_question(index, at);
+        if self.tables.groups[index].is_wanted == 0 {
+            return;
+        }
+        let name = self.tables.limits.record_name(index, at);
+        for child in self.children_mut(index) {
+            if child.wants == name {
+                child.wants = 0;
+            }
+        }
     }
 
     /// A child has the end of an operation, and not its result, which was cast. It has one wish at a time.

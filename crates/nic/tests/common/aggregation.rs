@@ -278,8 +278,13 @@ impl World {
 
     /// Delivers and sends everything that can be, in one order.
     pub fn settle(&mut self) {
+        self.settle_but(&[]);
+    }
+
+    /// As [`World::settle`], but some links deliver nothing.
+    pub fn settle_but(&mut self, held: &[(u64, u64)]) {
         loop {
-            if let Some(&link) = self.links.keys().next() {
+            if let Some(&link) = self.links.keys().find(|link| !held.contains(link)) {
                 self.deliver(link);
             } else if let Some(&node) = self.nodes_with_sends().first() {
                 self.pump(node);

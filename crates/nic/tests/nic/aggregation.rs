@@ -2,7 +2,7 @@
 //! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones against a sequential
 //! reduction, losses, and hostile messages.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
@@ -732,6 +732,74 @@ fn a_cast_completes_and_the_tree_returns_the_credit() {
     world.settle();
     assert!(world.members[0].member().is_idle(handles[0]));
     world.start(0, way(0), &reduction, &[0; 8], 0).expect("the credit is back");
+}
+
+/// A member misses a cast and asks for the result; the cast comes late, and the node asks its parent all the same. The question arrives when
+/// the record at the parent has ended, or holds the next operation. Neither that operation's end nor the next question suffers.
+#[test]
+fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
+    for is_next_whole in [false, true] {
+        let mut world = world(2, 2);
+        world.casts = vec![vec![0, 1]];
+        // Member 0 is beneath the root, and first; member 1 at node 1.
+        let handles = [(0, 0, &[2][..]), (1, 1, &[1, 2])].map(|(member, node, expected)| {
+            let join = Join { credits: 1, ..join_of(1, 9, member as u32, 2, expected) };
+            world.join(member, node, KEY, &join)
+        });
+        world.settle();
+        let target = Some(Target::multicast(group_at(0), Way::Multicast));
+        let reduction = Reduction { target, ..sum(Datatype::Uint64, 8) };
+        let way = |member: usize| (handles[member], KEY, member);
+        let start = |world: &mut World, member: usize, number: u64| {
+            let started = world.start(member, way(member), &reduction, &(number + 1).to_le_bytes(), 0);
+            assert_eq!(started, Ok(number));
+        };
+        let take = |world: &mut World, member: usize, number: u64| {
+            assert_eq!(world.members[member].member().take(handles[member], number), Some(Ok(())));
+            assert_eq!(world.members[member].memory[..8], (2 * number + 2).to_le_bytes());
+        };
+        let cast_to = |member| (group_at(0), member_at(member));
+        let (up, down) = ((node_at(1), node_at(0)), (node_at(0), node_at(1)));
+
+        (0..2).for_each(|member| start(&mut world, member, 0));
+        world.settle_but(&[cast_to(1)]);
+        assert!(world.ask_again(1, way(1)));
+        world.deliver((member_at(1), node_at(1)));
+        world.deliver(cast_to(1));
+        (0..2).for_each(|member| take(&mut world, member, 0));
+        (0..2).for_each(|member| start(&mut world, member, 1));
+        world.deliver((member_at(0), node_at(0)));
+        world.deliver((member_at(1), node_at(1)));
+        // The request of operation 1, and the question for operation 0.
+        assert!(world.pump(1) && world.pump(1) && !world.pump(1));
+        world.deliver(up);
+        // The cast of operation 1, its end for member 0, and for node 1: its sender does not report that yet.
+        assert!(world.pump(0) && world.pump(0));
+        let (unreported, to) = world.pump_unfinished(0, 7).expect("the end for node 1");
+        assert_eq!(to, node_at(1));
+        let (question, _) = world.links.get_mut(&up).and_then(VecDeque::pop_front).expect("the question");
+        if is_next_whole {
+            world.post(up.0, up.1, question, Vec::new());
+            world.deliver(up);
+        }
+        world.settle_but(&[up]);
+        (0..2).for_each(|member| take(&mut world, member, 1));
+        start(&mut world, 0, 2);
+        world.deliver((member_at(0), node_at(0)));
+        if !is_next_whole {
+            world.post(up.0, up.1, question, Vec::new());
+            world.deliver(up);
+        }
+        start(&mut world, 1, 2);
+        world.settle_but(&[cast_to(1)]);
+        world.nodes[0].node().finish_send(unreported);
+        world.settle_but(&[cast_to(1)]);
+        assert!(world.links.remove(&cast_to(1)).is_some(), "it is lost");
+        assert!(world.links.keys().all(|&link| link != down));
+        assert!(world.ask_again(1, way(1)));
+        world.settle();
+        (0..2).for_each(|member| take(&mut world, member, 2));
+    }
 }
 
 /// Every order in which a group forms.
