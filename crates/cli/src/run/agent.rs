@@ -4,14 +4,14 @@
 //! Standard input and output are the channel ([`super::channel`]). Whatever else this process or its ranks print goes elsewhere.
 //!
 //! Invariants
-//! 1. When the channel ends, for any reason, the agent kills its ranks, removes the job's directory, and ends. When the agent is
+//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes the job's directory, and ends. When the agent is
 //!    killed, the kernel kills the ranks, and the launcher has another agent end what they had started ([`end_job`]).
 //! 2. No rank is started before every agent of the job is prepared.
 //! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`is_of_host`]).
 //!    From there on it does what `selvedge run` does on one host.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,11 +21,15 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use selvedge_job::JobDirectory;
+use selvedge_transport::process::start_logging;
+use selvedge_transport::settings::HostSettings;
 use serde::{Deserialize, Serialize};
 
 use super::aggregation::{Service, start_node};
 use super::channel::{Channel, Ended, Hello, Report, Request, greeting};
+use super::presence::{Seen, Watch};
 use super::ranks::{self, Ranks};
+use super::report::say;
 use super::signals::{Signals, signal_rank};
 use super::spawn::{Share, SpawnPlan};
 use super::supervise::time_until;
@@ -33,7 +37,7 @@ use super::{Args, make_directory};
 
 /// The ranks' output waits in their pipes while the launcher has not taken so many bytes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// How long the agent is silent at most, so that the remote shell's end here finds that the launcher's host has gone.
+/// How long the agent is silent at most, so that the remote shell's end here finds that the launcher's host has gone, too.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the agent tries to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -47,6 +51,8 @@ pub(super) struct Start {
     pub(super) ranks: Vec<usize>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) folder: PathBuf,
+    /// Where this host can watch the launcher's ([`super::presence`]).
+    pub(super) launcher: Option<SocketAddr>,
     /// With several hosts.
     pub(super) among: Option<Among>,
 }
@@ -83,7 +89,7 @@ pub fn main(args: AgentArgs) -> Result<ExitCode> {
     }
     let signals = Signals::block().context("cannot block and read signals")?;
     let channel = take_channel().context("cannot take standard input and output")?;
-    let mut agent = Agent { channel, signals, ranks: None, node: None, over: false };
+    let mut agent = Agent { channel, signals, ranks: None, node: None, watch: None, over: false, is_finished: false };
     agent.channel.send_text(&greeting(&Hello::own()));
     while !agent.over {
         agent.turn()?;
@@ -91,7 +97,10 @@ pub fn main(args: AgentArgs) -> Result<ExitCode> {
     if let Some(mut ranks) = agent.ranks.take() {
         ranks.end_at_once();
         ranks.remove_directory();
-        agent.channel.send(Report::Done);
+        // Else the launcher hears that this host is lost, if it hears anything.
+        if agent.is_finished {
+            agent.channel.send(Report::Done);
+        }
     }
     agent.send_last();
     Ok(ExitCode::SUCCESS)
@@ -166,7 +175,11 @@ struct Agent {
     ranks: Option<Ranks>,
     /// The aggregation node of this host.
     node: Option<Service>,
+    /// The launcher's host.
+    watch: Option<Watch>,
     over: bool,
+    /// The launcher needs nothing more.
+    is_finished: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -174,6 +187,7 @@ enum Source {
     Signals,
     Input,
     Output,
+    Launcher,
     Ranks(ranks::Part),
 }
 
@@ -190,6 +204,7 @@ impl Agent {
                 Source::Input => self.read(),
                 Source::Output if flags.intersects(PollFlags::ERR) => self.over = true,
                 Source::Output => self.channel.flush(),
+                Source::Launcher => self.see(),
                 Source::Ranks(part) => self.with_ranks(|ranks, events| ranks.serve(part, flags, events)),
             }
         }
@@ -206,6 +221,9 @@ impl Agent {
         add(Source::Signals, self.signals.fd(), PollFlags::IN);
         add(Source::Input, self.channel.input(), PollFlags::IN);
         add(Source::Output, self.channel.output(), self.channel.interest());
+        if let Some(watch) = &self.watch {
+            add(Source::Launcher, watch.fd(), watch.interest());
+        }
         if let Some(ranks) = &self.ranks {
             let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
             ranks.poll_with(with_output, &mut |part, fd, flags| add(Source::Ranks(part), fd, flags));
@@ -230,6 +248,18 @@ impl Agent {
         }
     }
 
+    /// Handles what is seen of the launcher's host.
+    fn see(&mut self) {
+        match self.watch.as_mut().map(Watch::serve) {
+            Some(Seen::Nothing) => self.watch = None,
+            Some(Seen::Vanished) => {
+                say("the launcher's host does not answer any more");
+                self.over = true;
+            }
+            Some(Seen::There) | None => {}
+        }
+    }
+
     /// Handles what the launcher has sent.
     fn read(&mut self) {
         let filled = self.channel.fill();
@@ -242,7 +272,7 @@ impl Agent {
         };
         if let Some(ended) = ended {
             if !matches!(ended, Ended::Closed) {
-                log::error!("{ended}");
+                say(&ended.to_string());
             }
             self.over = true;
         }
@@ -251,15 +281,15 @@ impl Agent {
     fn serve(&mut self, request: Request) {
         match request {
             Request::Start(start) => match prepare(*start, &self.signals) {
-                Ok((ranks, node)) => {
-                    (self.ranks, self.node) = (Some(ranks), node);
+                Ok(Prepared { ranks, node, watch }) => {
+                    (self.ranks, self.node, self.watch) = (Some(ranks), node, watch);
                     self.channel.send(Report::Ready);
                 }
                 Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
             },
             Request::Go => self.with_ranks(|ranks, events| ranks.start(events)),
             Request::Order(order) => self.with_ranks(|ranks, events| ranks.obey(order, events)),
-            Request::Finish => self.over = true,
+            Request::Finish => (self.over, self.is_finished) = (true, true),
         }
     }
 
@@ -289,10 +319,18 @@ impl Agent {
     }
 }
 
+/// What an agent has when its host is ready.
+struct Prepared {
+    ranks: Ranks,
+    node: Option<Service>,
+    watch: Option<Watch>,
+}
+
 /// Takes over environment and folder, finds the program, and makes the job's directory.
-fn prepare(start: Start, signals: &Signals) -> Result<(Ranks, Option<Service>), Refusal> {
-    let Start { args, job, ranks, environment, folder, among } = start;
+fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
+    let Start { args, job, ranks, environment, folder, launcher, among } = start;
     take_environment(environment);
+    start_logging("warn");
     std::env::set_current_dir(&folder).map_err(|error| {
         let folder = folder.display();
         Refusal::new(format!(
@@ -314,12 +352,21 @@ fn prepare(start: Start, signals: &Signals) -> Result<(Ranks, Option<Service>), 
     let variables = among.map(|among| variables(among, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
     match SpawnPlan::new(&args, share, executable, &directory, &parent) {
-        Ok(plan) => Ok((Ranks::new(directory, plan, signals.mask_before()), node)),
+        Ok(plan) => {
+            let ranks = Ranks::new(directory, plan, signals.mask_before());
+            Ok(Prepared { ranks, node, watch: launcher.and_then(watch) })
+        }
         Err(error) => {
             let _ = directory.remove();
             Err(failed(error))
         }
     }
+}
+
+/// Watches the launcher's host.
+fn watch(launcher: SocketAddr) -> Option<Watch> {
+    let watch = Watch::start(launcher, HostSettings::from_environment().timeout);
+    watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()
 }
 
 /// Makes sure that no other host of the job has the same directory. The error follows its path.

@@ -24,6 +24,7 @@ use super::aggregation::{Service, start_manager};
 use super::channel::{Report, Request};
 use super::hosts::{HostEntry, place};
 use super::link::{Heard, Link, RemoteShell, is_this_host};
+use super::presence::Presence;
 use super::report::{EXIT_TIMEOUT, say, signal_name};
 use super::signals::{Signals, stop_self};
 use super::spawn::allow_open_files;
@@ -43,8 +44,9 @@ pub(super) struct Agents {
     /// The host of each rank.
     pub(super) host_of: Vec<usize>,
     pub(super) job: String,
-    /// It lives as long as the job.
+    /// They live as long as the job.
     pub(super) manager: Option<Service>,
+    pub(super) presence: Presence,
 }
 
 /// Why there is no job. Everything is reported.
@@ -75,11 +77,12 @@ pub(super) fn prepare(
             }
         }
     }
-    let mut preparation = Preparation { args, signals, deadline, links, host_of, manager: None };
+    let mut preparation =
+        Preparation { args, signals, deadline, links, host_of, manager: None, presence: Presence::default() };
     match preparation.run()? {
         Ok(job) => {
-            let Preparation { links, host_of, manager, .. } = preparation;
-            Ok(Ok(Agents { links, host_of, job, manager }))
+            let Preparation { links, host_of, manager, presence, .. } = preparation;
+            Ok(Ok(Agents { links, host_of, job, manager, presence }))
         }
         Err(Failed { code }) => {
             end(&mut preparation.links);
@@ -104,6 +107,7 @@ struct Preparation<'a> {
     links: Vec<Link>,
     host_of: Vec<usize>,
     manager: Option<Service>,
+    presence: Presence,
 }
 
 impl Preparation<'_> {
@@ -218,12 +222,14 @@ impl Preparation<'_> {
                 secret: secret.clone(),
                 manager: manager_at.clone(),
             });
+            let launcher = reached(link).ok().flatten().and_then(|at| self.presence.towards(at).ok());
             link.send(Request::Start(Box::new(Start {
                 args: self.args.clone(),
                 job: job.to_owned(),
                 ranks,
                 environment: environment.clone(),
                 folder: folder.clone(),
+                launcher,
                 among,
             })));
         }
@@ -319,24 +325,7 @@ fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
     if links.len() == 1 {
         return Ok(Vec::new());
     }
-    let is_usable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
-    let found: Vec<Result<Option<IpAddr>, String>> = links
-        .iter()
-        .map(|link| {
-            if is_this_host(&link.name) {
-                return Ok(None);
-            }
-            let reached = link.hello.as_ref().and_then(|hello| hello.reached).filter(is_usable);
-            if reached.is_some() {
-                return Ok(reached);
-            }
-            let name = link.name.rsplit('@').next().unwrap_or_default();
-            let all = (name, 0).to_socket_addrs().map_err(|error| {
-                format!("its name has no address here ({error}); name it by a name or address that all hosts know")
-            })?;
-            Ok(all.map(|address| address.ip()).find(is_usable))
-        })
-        .collect();
+    let found: Vec<Result<Option<IpAddr>, String>> = links.iter().map(reached).collect();
     let other = found.iter().flatten().flatten().next().copied();
     let own = || address_towards(other?).ok().filter(is_usable);
     let each = found.into_iter().enumerate().map(|(host, found)| match found {
@@ -347,6 +336,26 @@ fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
         Err(why) => Err((host, why)),
     });
     each.collect()
+}
+
+/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or its name has a loopback address only.
+fn reached(link: &Link) -> Result<Option<IpAddr>, String> {
+    if is_this_host(&link.name) {
+        return Ok(None);
+    }
+    let reached = link.hello.as_ref().and_then(|hello| hello.reached).filter(is_usable);
+    if reached.is_some() {
+        return Ok(reached);
+    }
+    let name = link.name.rsplit('@').next().unwrap_or_default();
+    let all = (name, 0).to_socket_addrs().map_err(|error| {
+        format!("its name has no address here ({error}); name it by a name or address that all hosts know")
+    })?;
+    Ok(all.map(|address| address.ip()).find(is_usable))
+}
+
+fn is_usable(address: &IpAddr) -> bool {
+    !address.is_loopback() && !address.is_unspecified()
 }
 
 /// This host's address on the way to another. Nothing is sent.

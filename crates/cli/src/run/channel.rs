@@ -19,7 +19,7 @@ use super::agent::Start;
 use super::messages::{Event, Order};
 
 /// Changes with everything that travels through the channel.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 /// Room for the largest environment and command line that the kernel allows, as JSON.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// The most text that may come before the greeting (from login scripts).

@@ -25,6 +25,7 @@ mod link;
 mod messages;
 pub(crate) mod output;
 pub(crate) mod pmi_server;
+mod presence;
 mod program;
 mod ranks;
 pub(crate) mod report;
@@ -43,6 +44,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
+use selvedge_transport::process::start_logging;
 use serde::{Deserialize, Serialize};
 
 /// Start a job of N processes, on this machine or on several hosts.
@@ -194,6 +196,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the job, and returns its exit code.
 pub fn main(args: Args) -> Result<ExitCode> {
+    start_logging("warn");
     let entries = match args.host_entries() {
         Ok(entries) => entries,
         Err(error) => {

@@ -114,7 +114,7 @@ pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, args: &Args) -> Re
 
 /// Runs a job whose ranks are on other hosts, and returns its exit code when all have ended. Then the agents are ended.
 pub(super) fn on_hosts(agents: Agents, signals: Signals, deadline: Option<Instant>, args: &Args) -> Result<u8> {
-    let Agents { links, host_of, job, manager: _manager } = agents;
+    let Agents { links, host_of, job, manager: _manager, presence: _presence } = agents;
     let mut server = Server::new(&job, args.ranks as usize);
     server.set_mapping(process_mapping(&host_of));
     let hosts = links.into_iter().map(|link| Host::Agent(Box::new(link))).collect();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge run` over several hosts: placement, environment, output, input, exit codes, PMI, and ends of every kind.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::hosts::Hosts;
 use crate::common::{self, Ended, Place, example, tree, wait_until};
@@ -272,10 +274,13 @@ fn a_stopped_launcher_stops_all_hosts() {
 
 /// Starts a job of three ranks with children of their own on three hosts, and waits until they run.
 fn long_job(hosts: &Hosts, place: &Place, options: &[&str]) -> std::process::Child {
+    started(place, options, |args| hosts.run(place, args))
+}
+
+fn started(place: &Place, options: &[&str], run: impl FnOnce(&[&str]) -> Command) -> std::process::Child {
     let script = "sleep 1001 & echo $! > $PLACE/$SELVEDGE_RANK; exec sleep 1002";
     let args = [options, &["-n", "3", "--hosts", "host1,host2,host3", "sh", "-c", script]].concat();
-    let mut command = hosts.run(place, &args);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let child = run(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     for rank in ["0", "1", "2"] {
         place.wait_for_line(rank);
         fs::remove_file(place.file(rank)).expect("ours");
@@ -308,6 +313,34 @@ fn a_killed_launcher_leaves_nothing() {
     }
 }
 
+/// The login node loses its address, while the hosts still reach each other. Nothing that it sends tells them so.
+#[test]
+fn a_launcher_whose_host_vanishes_leaves_nothing() {
+    let (hosts, place) = hosts!(3, "hosts-vanished");
+    let child = started(&place, &[], |args| {
+        let mut command = hosts.run_from_login(&place, args);
+        command.env("SELVEDGE_NET_TIMEOUT", "1");
+        command
+    });
+    // One that is stopped is still there.
+    kill(&child.id().to_string(), "STOP");
+    std::thread::sleep(Duration::from_secs(5));
+    (1..=3).for_each(|host| assert!(hosts.processes(host).len() >= 3, "host{host} goes on"));
+    let words = ["ip", "address", "delete", "10.77.255.1/16", "dev", "bridge"];
+    assert!(hosts.on_login(&words.map(OsStr::new)).status().expect("a command").success());
+    hosts.assert_clean();
+    kill(&child.id().to_string(), "CONT");
+    let ended = Ended::from(child.wait_with_output().expect("ends"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for host in 1..=3 {
+        assert!(ended.err.contains(&format!("host host{host} is lost")), "{ended:?}");
+        assert!(
+            ended.err.contains(&format!("host host{host}: the launcher's host does not answer any more")),
+            "{ended:?}"
+        );
+    }
+}
+
 #[test]
 fn a_killed_rank_ends_the_job() {
     let (hosts, place) = hosts!(3, "hosts-rank");
@@ -322,14 +355,16 @@ fn a_killed_rank_ends_the_job() {
 #[test]
 fn a_lost_agent_or_remote_shell_ends_the_job() {
     let (hosts, place) = hosts!(3, "hosts-agent");
-    let child = long_job(&hosts, &place, &[]);
-    kill(&process(&hosts, 2, "selvedge agent"), "KILL");
-    let ended = Ended::from(child.wait_with_output().expect("ends"));
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    // The host's shell may say something first.
-    let lost = "selvedge run: host host2 is lost: its agent, or the connection to it, has ended";
-    assert!(ended.reports().last().is_some_and(|line| line.starts_with(lost)), "{ended:?}");
-    hosts.assert_clean();
+    for signal in ["KILL", "TERM"] {
+        let child = long_job(&hosts, &place, &[]);
+        kill(&process(&hosts, 2, "selvedge agent"), signal);
+        let ended = Ended::from(child.wait_with_output().expect("ends"));
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        // The host's shell may say something first.
+        let lost = "selvedge run: host host2 is lost: its agent, or the connection to it, has ended";
+        assert!(ended.reports().last().is_some_and(|line| line.starts_with(lost)), "{ended:?}");
+        hosts.assert_clean();
+    }
 
     let child = long_job(&hosts, &place, &[]);
     let shells = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().expect("pgrep");

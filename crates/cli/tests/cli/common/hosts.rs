@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Test hosts (tests/hosts) for one test: several hosts on this machine, removed when the test ends, however it ends.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,27 @@ impl Hosts {
         let mut command = place.run(args);
         // Job directories are where each host has its own memory.
         command.env_remove("SELVEDGE_DIR").env("SELVEDGE_TEST_HOSTS", &self.set).env("SELVEDGE_RSH", tool("rsh"));
+        command
+    }
+
+    /// `selvedge run` with these arguments on the login node.
+    pub fn run_from_login(&self, place: &Place, args: &[&str]) -> Command {
+        let run = self.run(place, args);
+        let mut command = self.on_login(&[run.get_program()]);
+        command.args(run.get_args()).stdin(Stdio::null());
+        for (name, value) in run.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// A command on the login node.
+    pub fn on_login(&self, words: &[&OsStr]) -> Command {
+        let mut command = Command::new(tool("hosts.sh"));
+        command.arg("login").arg(&self.set).args(words);
         command
     }
 
