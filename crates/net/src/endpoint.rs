@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One reliable-datagram endpoint of libfabric, with its buffers: the only file of this crate that calls libfabric.
+//! One reliable-datagram endpoint of libfabric, with its buffers: the only module of this crate that calls libfabric.
+//!
+//! * [`provider`]: which of its providers. [`slots`]: the buffers. [`memory`]: memory that peers read.
 //!
 //! Any provider serves that has `FI_EP_RDM` and `FI_MSG` and keeps the order of sends (`FI_ORDER_SAS`). Our own provider is never
 //! chosen, whatever the environment says, so a link never runs over itself.
@@ -14,9 +16,8 @@
 //! Cost: [`RECEIVE_BUFFERS`] buffers of [`LONG_FRAME_BYTES_MAX`] bytes, of which only what has arrived occupies memory, and [`SEND_BUFFERS`]
 //! of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long ones.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use selvedge_libfabric::*;
 
 use crate::faults::Refusals;
-use crate::payload::{Payload, ReadBuffer};
+use crate::payload::Payload;
 
 /// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
@@ -40,9 +41,6 @@ const SEND_BUFFERS: usize = 64;
 const COMPLETIONS: usize = 16;
 /// The version of libfabric's interface that this file is written to.
 const INTERFACE: u32 = 1 << 16 | 17;
-/// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
-const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
-
 /// Why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -59,16 +57,6 @@ pub enum EndpointError {
     Call { provider: String, doing: &'static str, why: String },
 }
 
-/// What hides providers.
-fn hidden() -> String {
-    let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
-    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
-}
-
-fn named(provider: &Option<String>) -> String {
-    provider.as_ref().map_or(String::new(), |name| format!(" {name}"))
-}
-
 /// Calls a function of a table of libfabric. A provider that leaves it out answers -FI_ENOSYS.
 macro_rules! call {
     ($function:expr, $($argument:expr),* $(,)?) => {
@@ -78,6 +66,15 @@ macro_rules! call {
         }
     };
 }
+
+mod memory;
+mod provider;
+mod slots;
+
+pub use memory::{Exposed, Readable};
+use memory::{Reading, Registered, descriptor_of};
+use provider::{find_provider, hidden, named, provider_of};
+use slots::Slots;
 
 /// A peer's endpoint in the address vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,85 +114,6 @@ impl Tail {
     }
 }
 
-/// Memory of a peer that this process may read, from an address on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readable {
-    pub address: u64,
-    pub key: u64,
-}
-
-/// A payload that peers may read, by its number.
-#[derive(Debug)]
-pub struct Exposed(usize);
-
-/// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
-const CONTEXT_BYTES: usize = 64;
-const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
-const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
-const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
-const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
-/// A page, so that the memory is zero without being touched.
-const SLOTS_ALIGN: usize = 4096;
-
-const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
-
-/// The buffers: those to receive, then those to send.
-struct Slots(*mut u8);
-
-// SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the file), and owners change under the endpoint's `&mut`.
-unsafe impl Sync for Slots {}
-// SAFETY: as above; a slot belongs to no thread.
-unsafe impl Send for Slots {}
-
-impl Slots {
-    fn new() -> Slots {
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc_zeroed(Slots::layout()) };
-        if start.is_null() {
-            handle_alloc_error(Slots::layout());
-        }
-        Slots(start)
-    }
-
-    const fn layout() -> Layout {
-        match Layout::from_size_align(SLOTS_BYTES, SLOTS_ALIGN) {
-            Ok(layout) => layout,
-            Err(_) => panic!("the layout is a constant"),
-        }
-    }
-
-    /// The context of a buffer.
-    fn context(&self, buffer: usize) -> *mut u8 {
-        let sends = buffer.checked_sub(RECEIVE_BUFFERS);
-        let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
-        assert!(at < SLOTS_BYTES, "there is no such buffer");
-        self.0.wrapping_add(at)
-    }
-
-    /// The frame of a buffer.
-    fn frame(&self, buffer: usize) -> *mut u8 {
-        self.context(buffer).wrapping_add(CONTEXT_BYTES)
-    }
-
-    /// The buffer of a context that libfabric hands back.
-    fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
-        let offset = (context as usize).wrapping_sub(self.0 as usize);
-        let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
-            None => (0, offset, RECEIVE_SLOT_BYTES),
-            Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
-        };
-        let buffer = first + offset / bytes;
-        (offset % bytes == 0 && buffer < RECEIVE_BUFFERS + SEND_BUFFERS).then_some(buffer)
-    }
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        // SAFETY: `new` has allocated it with this layout.
-        unsafe { dealloc(self.0, Slots::layout()) };
-    }
-}
-
 /// A frame that has arrived.
 pub struct Arrived {
     slots: Arc<Slots>,
@@ -220,20 +138,6 @@ enum Owner {
     Receives,
     /// libfabric has it to send. The tag is the caller's.
     Sends(u32),
-}
-
-/// Memory that libfabric uses, with its registration where there is one.
-struct Registered<M> {
-    memory: M,
-    region: *mut fid_mr,
-}
-
-/// A read of a peer's memory that is under way.
-struct Reading {
-    tag: u64,
-    /// The memory that libfabric needs for the operation.
-    _context: Box<fi_context2>,
-    into: Registered<ReadBuffer>,
 }
 
 /// An open endpoint.
@@ -348,7 +252,7 @@ impl Endpoint {
             let enabled = call!((*ops).control, endpoint, FI_ENABLE as c_int, ptr::null_mut());
             self.check("enable its endpoint", enabled)?;
             if (*(*info).domain_attr).mr_mode & FI_MR_LOCAL as c_int != 0 {
-                let made = self.register(self.slots.0, SLOTS_BYTES, FI_SEND | FI_RECV);
+                let made = self.register(self.slots.context(0), Slots::BYTES, FI_SEND | FI_RECV);
                 self.region = made.map_err(|code| self.error("register the frames", code))?;
             }
         }
@@ -439,25 +343,6 @@ impl Endpoint {
         self.slots.frame(buffer)
     }
 
-    /// Registers memory that the provider uses. It stays until the region is closed.
-    fn register(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
-        let access = u64::from(access);
-        let mut region = ptr::null_mut();
-        // SAFETY: the structure is open until the drop.
-        let key_bytes = unsafe { (*(*self.info).domain_attr).mr_key_size };
-        // A provider that chooses keys itself ignores it. Otherwise who knows one key of a peer's must not guess the next.
-        let mut key = [0; 8];
-        crate::links::fill_random(&mut key[..key_bytes.clamp(1, 8)]).map_err(|_| -(FI_EAGAIN as c_int))?;
-        let key = u64::from_le_bytes(key);
-        // SAFETY: the domain is open, and there is room for the result.
-        let made = unsafe {
-            let ops = (*self.domain).mr;
-            let domain = &raw mut (*self.domain).fid;
-            call!((*ops).reg, domain, start.cast(), bytes, access, 0, key, 0, &mut region, ptr::null_mut())
-        };
-        if made == 0 { Ok(region) } else { Err(made) }
-    }
-
     /// Sends the first `bytes` of a buffer that was taken, and the tail after them. Its completion has the tag, and frees both. After an
     /// error the buffer is still the caller's.
     pub fn send(
@@ -513,87 +398,6 @@ impl Endpoint {
             code if code == FI_EAGAIN as isize => Err(SendError::Full),
             code => Err(self.broken(code as c_int)),
         }
-    }
-
-    /// Registers memory of this process for its own operations, where the provider wants that; else null.
-    fn register_local(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
-        // SAFETY: the structure is open until the drop.
-        let is_wanted = unsafe { (*(*self.info).domain_attr).mr_mode } & FI_MR_LOCAL as c_int != 0;
-        if is_wanted { self.register(start, bytes, access) } else { Ok(ptr::null_mut()) }
-    }
-
-    /// Whether peers can read memory that this endpoint exposes, and this one theirs.
-    pub fn can_read(&self) -> bool {
-        let needed = u64::from(FI_RMA) | u64::from(FI_READ) | u64::from(FI_REMOTE_READ);
-        // SAFETY: the structure is open until the drop.
-        let (caps, key_bytes) = unsafe { ((*self.info).caps, (*(*self.info).domain_attr).mr_key_size) };
-        caps & needed == needed && key_bytes <= size_of::<u64>()
-    }
-
-    /// Lets peers read a payload until [`Endpoint::withdraw`]. None: the provider refuses it.
-    pub fn expose(&mut self, payload: &Payload) -> Option<(Exposed, Readable)> {
-        if self.refusals.next() {
-            return None;
-        }
-        let bytes = payload.bytes();
-        let region = match self.register(bytes.as_ptr(), bytes.len(), FI_REMOTE_READ) {
-            Ok(region) => region,
-            Err(code) => {
-                log::debug!("libfabric does not expose memory to peers: {}", self.library.error_text(code));
-                return None;
-            }
-        };
-        // SAFETY: the region is open, and the structure, too.
-        let (key, mode) = unsafe { ((*region).key, (*(*self.info).domain_attr).mr_mode) };
-        let is_virtual = mode & FI_MR_VIRT_ADDR as c_int != 0;
-        let address = if is_virtual { bytes.as_ptr() as u64 } else { 0 };
-        let exposed = Some(Registered { memory: payload.clone(), region });
-        let number = self.exposed.iter().position(Option::is_none).unwrap_or(self.exposed.len());
-        match self.exposed.get_mut(number) {
-            Some(place) => *place = exposed,
-            None => self.exposed.push(exposed),
-        }
-        Some((Exposed(number), Readable { address, key }))
-    }
-
-    /// Ends that.
-    pub fn withdraw(&mut self, Exposed(number): Exposed) {
-        drop(self.exposed[number].take().map(Registered::close));
-    }
-
-    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Event::Read`] has the tag.
-    pub fn read(
-        &mut self,
-        (into, part): (&ReadBuffer, Range<usize>),
-        from: Destination,
-        at: Readable,
-        tag: u64,
-    ) -> Result<(), SendError> {
-        let (start, bytes) = (into.part(&part), part.len());
-        let region = self.register_local(start, bytes, FI_READ).map_err(|code| self.broken(-code))?;
-        let mut kept = Box::<fi_context2>::default();
-        let context: *mut c_void = ptr::from_mut(&mut *kept).cast();
-        // SAFETY: the context stays, and the memory, which `reads` keeps, until the completion (invariants 1 and 2).
-        let result = unsafe {
-            let descriptor = descriptor_of(region);
-            let ops = (*self.endpoint).rma;
-            call!((*ops).read, self.endpoint, start.cast(), bytes, descriptor, from.0, at.address, at.key, context)
-        };
-        let into = Registered { memory: into.clone(), region };
-        if result != 0 {
-            drop(into.close());
-            let is_full = result == -(FI_EAGAIN as isize);
-            return Err(if is_full { SendError::Full } else { self.broken(-result as c_int) });
-        }
-        self.reads.insert(context as usize, Reading { tag, _context: kept, into });
-        Ok(())
-    }
-
-    /// Frees what a read has used that has this context. Returns its tag; None: it is none of a read.
-    fn end_read(&mut self, context: *mut c_void) -> Option<u64> {
-        let Reading { tag, into, .. } = self.reads.remove(&(context as usize))?;
-        drop(into.close());
-        Some(tag)
     }
 
     fn broken(&self, code: c_int) -> SendError {
@@ -732,24 +536,6 @@ impl Drop for Endpoint {
     }
 }
 
-impl<M> Registered<M> {
-    /// Ends the registration, and returns the memory.
-    fn close(self) -> M {
-        // SAFETY: null, or a region that was opened for this memory.
-        unsafe { close(self.region.cast()) };
-        self.memory
-    }
-}
-
-/// What libfabric wants with memory of a region; null without one.
-///
-/// # Safety
-/// `region` is null or open.
-unsafe fn descriptor_of(region: *mut fid_mr) -> *mut c_void {
-    // SAFETY: the caller's.
-    if region.is_null() { ptr::null_mut() } else { unsafe { (*region).mem_desc } }
-}
-
 /// Closes an object of libfabric, if there is one.
 ///
 /// # Safety
@@ -760,72 +546,6 @@ unsafe fn close(object: *mut fid) {
         if !object.is_null() {
             call!((*(*object).ops).close, object);
         }
-    }
-}
-
-/// # Safety
-/// `info` is a structure of libfabric with a fabric attribute.
-unsafe fn provider_of(info: *const fi_info) -> String {
-    // SAFETY: the caller's; the name is a C string or null.
-    unsafe {
-        let name = (*(*info).fabric_attr).prov_name;
-        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
-    }
-}
-
-/// The first provider that suits, as a structure of its own; None if there is none. One that reads peers' memory is better.
-fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Option<*mut fi_info> {
-    let find = |caps| find_provider_with(library, node, wanted, caps);
-    find(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ).or_else(|| find(FI_MSG))
-}
-
-/// The first provider that suits and has these capabilities.
-fn find_provider_with(library: &Library, node: IpAddr, wanted: Option<&str>, caps: u32) -> Option<*mut fi_info> {
-    // SAFETY: fi_dupinfo(3) makes an empty structure of null, with all attributes. Names in it are freed by fi_freeinfo, so they are
-    // made by strdup. fi_getinfo(3) reads the hints and makes a list.
-    unsafe {
-        let hints = (library.dupinfo)(ptr::null());
-        if hints.is_null() {
-            return None;
-        }
-        (*hints).caps = caps.into();
-        (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
-        (*(*hints).ep_attr).type_ = FI_EP_RDM;
-        (*(*hints).tx_attr).msg_order = u64::from(FI_ORDER_SAS);
-        (*(*hints).rx_attr).msg_order = u64::from(FI_ORDER_SAS);
-        (*(*hints).domain_attr).threading = FI_THREAD_DOMAIN;
-        (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
-        (*(*hints).domain_attr).mr_mode = (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) as c_int;
-        let name = wanted.and_then(|name| CString::new(name).ok());
-        if let Some(name) = &name {
-            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
-        }
-        let node = CString::new(node.to_string()).ok()?;
-        let mut list: *mut fi_info = ptr::null_mut();
-        let flags = FI_SOURCE | FI_NUMERICHOST;
-        let mut found = (library.getinfo)(INTERFACE, node.as_ptr(), ptr::null(), flags, hints, &mut list);
-        if found != 0 && wanted.is_some() {
-            // Fabrics with addresses of their own take no node.
-            found = (library.getinfo)(INTERFACE, ptr::null(), ptr::null(), 0, hints, &mut list);
-        }
-        (library.freeinfo)(hints);
-        if found != 0 {
-            return None;
-        }
-        let mut info = list;
-        let mut chosen = None;
-        while !info.is_null() {
-            let provider = provider_of(info);
-            let suits = !UNSUITABLE.iter().any(|name| provider.contains(name));
-            if suits && !(*info).domain_attr.is_null() && (*info).caps & u64::from(FI_MSG) != 0 {
-                let copy = (library.dupinfo)(info);
-                chosen = (!copy.is_null()).then_some(copy);
-                break;
-            }
-            info = (*info).next;
-        }
-        (library.freeinfo)(list);
-        chosen
     }
 }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which of libfabric's providers carries links: the first with reliable datagrams that keeps the order of sends, and better one that reads peers'
+//! memory.
+
+use std::ffi::{CStr, CString, c_int};
+use std::net::IpAddr;
+use std::ptr;
+
+use selvedge_libfabric::*;
+
+use super::INTERFACE;
+
+/// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
+const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
+
+/// What hides providers.
+pub(super) fn hidden() -> String {
+    let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
+    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
+}
+
+pub(super) fn named(provider: &Option<String>) -> String {
+    provider.as_ref().map_or(String::new(), |name| format!(" {name}"))
+}
+
+/// # Safety
+/// `info` is a structure of libfabric with a fabric attribute.
+pub(super) unsafe fn provider_of(info: *const fi_info) -> String {
+    // SAFETY: the caller's; the name is a C string or null.
+    unsafe {
+        let name = (*(*info).fabric_attr).prov_name;
+        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+    }
+}
+
+/// The first provider that suits, as a structure of its own; None if there is none. One that reads peers' memory is better.
+pub(super) fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Option<*mut fi_info> {
+    let find = |caps| find_provider_with(library, node, wanted, caps);
+    find(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ).or_else(|| find(FI_MSG))
+}
+
+/// The first provider that suits and has these capabilities.
+fn find_provider_with(library: &Library, node: IpAddr, wanted: Option<&str>, caps: u32) -> Option<*mut fi_info> {
+    // SAFETY: fi_dupinfo(3) makes an empty structure of null, with all attributes. Names in it are freed by fi_freeinfo, so they are
+    // made by strdup. fi_getinfo(3) reads the hints and makes a list.
+    unsafe {
+        let hints = (library.dupinfo)(ptr::null());
+        if hints.is_null() {
+            return None;
+        }
+        (*hints).caps = caps.into();
+        (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
+        (*(*hints).ep_attr).type_ = FI_EP_RDM;
+        (*(*hints).tx_attr).msg_order = u64::from(FI_ORDER_SAS);
+        (*(*hints).rx_attr).msg_order = u64::from(FI_ORDER_SAS);
+        (*(*hints).domain_attr).threading = FI_THREAD_DOMAIN;
+        (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
+        (*(*hints).domain_attr).mr_mode = (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) as c_int;
+        let name = wanted.and_then(|name| CString::new(name).ok());
+        if let Some(name) = &name {
+            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        }
+        let node = CString::new(node.to_string()).ok()?;
+        let mut list: *mut fi_info = ptr::null_mut();
+        let flags = FI_SOURCE | FI_NUMERICHOST;
+        let mut found = (library.getinfo)(INTERFACE, node.as_ptr(), ptr::null(), flags, hints, &mut list);
+        if found != 0 && wanted.is_some() {
+            // Fabrics with addresses of their own take no node.
+            found = (library.getinfo)(INTERFACE, ptr::null(), ptr::null(), 0, hints, &mut list);
+        }
+        (library.freeinfo)(hints);
+        if found != 0 {
+            return None;
+        }
+        let mut info = list;
+        let mut chosen = None;
+        while !info.is_null() {
+            let provider = provider_of(info);
+            let suits = !UNSUITABLE.iter().any(|name| provider.contains(name));
+            if suits && !(*info).domain_attr.is_null() && (*info).caps & u64::from(FI_MSG) != 0 {
+                let copy = (library.dupinfo)(info);
+                chosen = (!copy.is_null()).then_some(copy);
+                break;
+            }
+            info = (*info).next;
+        }
+        (library.freeinfo)(list);
+        chosen
+    }
+}

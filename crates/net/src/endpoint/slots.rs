@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The buffers of an endpoint: one allocation, which never moves. A slot is the memory that libfabric needs for an operation, and a frame.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
+
+use selvedge_libfabric::fi_context2;
+
+use super::{FRAME_BYTES_MAX, LONG_FRAME_BYTES_MAX, RECEIVE_BUFFERS, SEND_BUFFERS};
+
+/// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
+const CONTEXT_BYTES: usize = 64;
+const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
+const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
+const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
+const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
+/// A page, so that the memory is zero without being touched.
+const SLOTS_ALIGN: usize = 4096;
+
+const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
+
+/// The buffers: those to receive, then those to send.
+pub(super) struct Slots(*mut u8);
+
+// SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the endpoint), and owners change under the endpoint's `&mut`.
+unsafe impl Sync for Slots {}
+// SAFETY: as above; a slot belongs to no thread.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    /// Bytes of the allocation, from the context of the first buffer on.
+    pub(super) const BYTES: usize = SLOTS_BYTES;
+
+    pub(super) fn new() -> Slots {
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc_zeroed(Slots::layout()) };
+        if start.is_null() {
+            handle_alloc_error(Slots::layout());
+        }
+        Slots(start)
+    }
+
+    const fn layout() -> Layout {
+        match Layout::from_size_align(SLOTS_BYTES, SLOTS_ALIGN) {
+            Ok(layout) => layout,
+            Err(_) => panic!("the layout is a constant"),
+        }
+    }
+
+    /// The context of a buffer.
+    pub(super) fn context(&self, buffer: usize) -> *mut u8 {
+        let sends = buffer.checked_sub(RECEIVE_BUFFERS);
+        let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
+        assert!(at < SLOTS_BYTES, "there is no such buffer");
+        self.0.wrapping_add(at)
+    }
+
+    /// The frame of a buffer.
+    pub(super) fn frame(&self, buffer: usize) -> *mut u8 {
+        self.context(buffer).wrapping_add(CONTEXT_BYTES)
+    }
+
+    /// The buffer of a context that libfabric hands back.
+    pub(super) fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
+        let offset = (context as usize).wrapping_sub(self.0 as usize);
+        let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
+            None => (0, offset, RECEIVE_SLOT_BYTES),
+            Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
+        };
+        let buffer = first + offset / bytes;
+        (offset % bytes == 0 && buffer < RECEIVE_BUFFERS + SEND_BUFFERS).then_some(buffer)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: `new` has allocated it with this layout.
+        unsafe { dealloc(self.0, Slots::layout()) };
+    }
+}
