@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree};
 
+/// Each rank takes the others for processes of other hosts.
+const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
+
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
 const CASE_LIMIT_S: u64 = 60;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
                 live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
                 Variant { long: true, ..live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN) },
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
+                Variant { long: true, ..live("hosts", &["--mode", "nic", APART], INDEPENDENT) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
                 Variant { long: true, offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
                 Variant { offers: SIMULATED, ..Variant::new("simulated-extoll", machine("extoll-ht400", &[])) },

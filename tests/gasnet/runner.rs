@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
 
+/// Each rank takes the others for processes of other hosts.
+const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
+
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
 const CASE_LIMIT_S: u64 = 60;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
                 live("auto", &["--path", "auto", "--mode", "nic"]),
                 live("bounce", &["--path", "bounce", "--mode", "nic"]),
                 live("host", &["--path", "auto", "--mode", "host"]),
+                Variant { long: true, ..live("hosts", &["--mode", "nic", APART]) },
                 Variant::new("simulated", simulated(false)),
                 Variant::new("simulated-node", simulated(true)),
             ],

@@ -178,6 +178,11 @@ two=host1,host2 three=host1,host2,host3
 example "$two" 2 hello_put
 example "$three" 6 triggered_barrier 5
 example "$three" 6 shmem/alltoall 3
+example "$two" 2 extoll/window
+example "$three" 6 gasnet/histogram
+printf 'host1 # one\nhost2\nhost1\n' >"$work/machines"
+ends "velorun: ranks 0 and 1 on host1, 2 on host2" 0 "$tree/bin/velorun" -machinefile "$work/machines" --timeout 50 \
+    sh -c 'test "$(uname -n)" = host$((SELVEDGE_RANK / 2 + 1))'
 if [ "$long" ]; then
     example "$two" 2 counting_put 5
     example "$three" 6 shmem/hello

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{self, Delivery, Request, fail, options};
-use selvedge_nic::tables::Command;
+use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::config::Path;
@@ -33,7 +33,7 @@ use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
 use crate::memory::{LiveBus, Payload, Reply, gather};
 use crate::owner::{Handled, TOKEN_MASK};
-use crate::packet_queue::{Held, Outgoing};
+use crate::packet_queue::{Outgoing, UNANSWERED_MAX};
 use crate::packets;
 use crate::segment::Segment;
 
@@ -217,6 +217,18 @@ impl Interface {
         gather(from, source, command.length, self.config.path).map(Outbound::Copied)
     }
 
+    /// Whether a port of this node may send another message to a NIC of another host. `unanswered`: how many of its messages there had no answer
+    /// when this was asked last, and what was sent since.
+    pub fn may_send_elsewhere(&self, target: u64, vpid: u16, unanswered: &mut u32) -> bool {
+        if *unanswered >= UNANSWERED_MAX {
+            let guard = self.own.segment.lock(self.word);
+            let is_one =
+                |it: &&Command| it.kind == kind::VELO_SEND && it.target == target && it.portal == u32::from(vpid);
+            *unanswered = guard.pending_commands().filter(is_one).count() as u32;
+        }
+        *unanswered < UNANSWERED_MAX
+    }
+
     /// Lets packets of other hosts come in.
     #[inline(always)]
     pub(crate) fn poll_carrier(&self) {
@@ -321,13 +333,15 @@ impl Interface {
 
     /// Handles a packet of another host under the lock.
     fn hand_in_now(&self, own: &Endpoint, guard: Guard<'_>, packet: &Packet, payload: &[u8]) {
-        // A full mailbox discards what comes from other hosts: a message that waits here would hold up its link.
-        let mut held = Held::full();
         let bytes = (payload.as_ptr(), payload.len() as u64);
-        match self.handle(own, guard, &mut held, packet, bytes, || ()) {
+        match self.handle(own, guard, packet, bytes, || ()) {
             Handled::Done { fired: true } => self.drain_all(vec![&self.own]),
             Handled::Done { fired: false } => {}
-            Handled::Stays => self.refuse(packet, fail::DROPPED),
+            // Its senders have more messages under way than they may.
+            Handled::Stays => {
+                self.signals().registers.add(Register::VeloDiscarded, 1);
+                self.refuse(packet, fail::DROPPED);
+            }
         }
     }
 

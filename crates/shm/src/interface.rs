@@ -28,7 +28,7 @@ use crate::lock::Guard;
 use crate::os::cma;
 use crate::os::process::Identity;
 use crate::os::{asymmetric, thread};
-use crate::packet_queue::{Outgoing, Turn};
+use crate::packet_queue::{Held, Outgoing, Turn};
 use crate::peer_files;
 use crate::record;
 use crate::rings::Rings;
@@ -100,6 +100,7 @@ pub struct Interface {
     pub(crate) closing: AtomicBool,
     /// Held by the thread that handles packets: the ring that is next.
     pub(crate) turn: Mutex<Turn>,
+    pub(crate) held: Mutex<Held>,
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
@@ -185,6 +186,7 @@ impl Interface {
             waits: Mutex::default(),
             closing: AtomicBool::new(false),
             turn: Mutex::new(Turn::default()),
+            held: Mutex::default(),
             outbox: Mutex::new(VecDeque::new()),
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),
@@ -330,6 +332,11 @@ impl Interface {
             Some(peer) if peer.is_ready() && !self.due_for_look(count) => Some(peer),
             known => self.attach(id, known),
         }
+    }
+
+    /// Whether this NIC has links to other hosts.
+    pub fn has_carrier(&self) -> bool {
+        self.config.carrier.is_some()
     }
 
     /// Whether an operation to this id finds a NIC. True if only the home, or another host, knows.

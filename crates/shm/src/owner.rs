@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -80,9 +81,7 @@ impl Interface {
         let Ok(mut turn) = self.turn.try_lock() else { return };
         self.flush_outbox();
         let mut due = Due::new();
-        if !turn.held.is_empty() {
-            self.offer_held(&mut turn.held);
-        }
+        self.offer_held();
         // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
         let mut stalled = None;
         loop {
@@ -97,7 +96,7 @@ impl Interface {
                     continue;
                 }
             };
-            match self.handle(&self.own, guard, &mut turn.held, &taken.packet, taken.bytes(), || found.dequeue()) {
+            match self.handle(&self.own, guard, &taken.packet, taken.bytes(), || found.dequeue()) {
                 Handled::Done { fired: true } => due.push(&self.own),
                 Handled::Done { fired: false } => {}
                 Handled::Stays => {
@@ -110,7 +109,7 @@ impl Interface {
                 }
             }
         }
-        if !turn.held.is_empty() {
+        if !self.held().is_empty() {
             // Every call offers the messages again.
             self.bell().packets.store(1, SeqCst);
         }
@@ -128,7 +127,6 @@ impl Interface {
         &self,
         own: &Endpoint,
         mut guard: Guard<'_>,
-        held: &mut Held,
         packet: &Packet,
         (bytes, length): (*const u8, u64),
         dequeue: impl FnOnce(),
@@ -153,18 +151,22 @@ impl Interface {
             asker: packets::asker(packet).filter(|_| !self.is_elsewhere(packet.origin)),
         };
         let request = Request::from(packet);
-        let verdict = match request.kind == kind::VELO_SEND && held.holds_up(&request) {
+        let verdict = match request.kind == kind::VELO_SEND && self.held().holds_up(packet) {
             true => Verdict::Full,
             false => guard.deliver(&mut bus, &request),
         };
         let delivery = match verdict {
             Verdict::Done(delivery) => Some(delivery),
             Verdict::Kept => None,
-            Verdict::Full if held.is_full() => return Handled::Stays,
             Verdict::Full => {
+                let (mut held, is_elsewhere) = (self.held(), self.is_elsewhere(packet.origin));
+                if held.is_full(is_elsewhere) {
+                    return Handled::Stays;
+                }
                 // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
-                held.push(&request, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) });
-                Some(Delivery::failed(fail::DROPPED))
+                held.push(packet, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) }, is_elsewhere);
+                self.bell().packets.store(1, SeqCst);
+                None
             }
             Verdict::Unreachable | Verdict::Initiator(_) => Some(Delivery::failed(fail::DROPPED)),
         };
@@ -183,18 +185,41 @@ impl Interface {
         wire_token(response.token & TOKEN_MASK, self.word) == response.token
     }
 
-    /// Offers messages again that found a full mailbox.
-    fn offer_held(&self, held: &mut Held) {
-        held.offer(|request, payload| {
-            let mut bus = LiveBus {
-                target: &self.own,
-                payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
-                reply: Reply::Nothing,
-                path: self.config.path,
-                asker: None,
-            };
-            self.own.segment.lock(self.word).deliver(&mut bus, request) != Verdict::Full
-        });
+    /// Messages that found a full mailbox. Under this lock nothing is waited for; it is taken after that of the NIC.
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Offers messages again that found a full mailbox, and answers those that are in it now.
+    fn offer_held(&self) {
+        if self.held().is_empty() {
+            return;
+        }
+        let answered = {
+            let mut guard = self.own.segment.lock(self.word);
+            self.held().offer(
+                |packet| self.is_elsewhere(packet.origin),
+                |packet, payload| {
+                    let mut bus = LiveBus {
+                        target: &self.own,
+                        payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
+                        reply: Reply::Nothing,
+                        path: self.config.path,
+                        asker: None,
+                    };
+                    match guard.deliver(&mut bus, &Request::from(packet)) {
+                        Verdict::Full => None,
+                        Verdict::Done(delivery) => Some(delivery),
+                        Verdict::Kept | Verdict::Unreachable | Verdict::Initiator(_) => {
+                            Some(Delivery::failed(fail::DROPPED))
+                        }
+                    }
+                },
+            )
+        };
+        for (packet, delivery) in answered {
+            self.answer(&packet, &delivery, Vec::new());
+        }
     }
 
     /// Handles a response: copies its data to the descriptor's memory, then posts the events.

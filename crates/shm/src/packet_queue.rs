@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
 use selvedge_nic::packet::Packet;
+use selvedge_nic::portals::Delivery;
 use selvedge_nic::ring::Producer;
-use selvedge_nic::tables::Request;
 use selvedge_nic::velo::Header;
 
+use crate::config::PID_LIMIT;
 use crate::errors::PostError;
 use crate::rings::{ClaimError, Ring, Rings};
 
@@ -95,68 +96,79 @@ impl Drop for Queue {
 pub struct Turn {
     pub pid: usize,
     pub left: u32,
-    pub held: Held,
 }
 
-/// VELO messages that found a full mailbox, oldest first. They leave their rings, so that what is behind them is not held up.
+/// VELO messages that found a full mailbox, oldest first. They leave their rings and links, so that what is behind them is not held up.
+#[derive(Default)]
 pub struct Held {
-    messages: VecDeque<(Request, Vec<u8>)>,
-    /// How many may be held.
-    takes: usize,
+    messages: VecDeque<(Packet, Vec<u8>)>,
+    /// How many of them are from other hosts.
+    from_elsewhere: usize,
 }
 
-impl Default for Held {
-    fn default() -> Held {
-        Held { messages: VecDeque::new(), takes: HELD_MAX }
-    }
-}
-
-/// Messages that are held at most.
+/// Messages of this host that are held at most.
 const HELD_MAX: usize = 4096;
+/// Messages from one port to another host that may be unanswered: each is answered when it is in its mailbox.
+pub const UNANSWERED_MAX: u32 = 64;
+/// Messages of other hosts that are held at most: those of one port of each process of a job.
+const HELD_FROM_ELSEWHERE_MAX: usize = PID_LIMIT * UNANSWERED_MAX as usize;
 
 impl Held {
-    /// Takes nothing.
-    pub fn full() -> Held {
-        Held { messages: VecDeque::new(), takes: 0 }
-    }
-
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
     /// Whether a message to the same mailbox is held. Later ones must queue behind it.
-    pub fn holds_up(&self, request: &Request) -> bool {
-        self.messages.iter().any(|(held, _)| mailbox(held) == mailbox(request))
+    pub fn holds_up(&self, packet: &Packet) -> bool {
+        self.messages.iter().any(|(held, _)| mailbox(held) == mailbox(packet))
     }
 
     /// Whether no more may be held. Further ones wait in their rings, and their senders are told that there is no room.
-    pub fn is_full(&self) -> bool {
-        self.messages.len() >= self.takes
+    pub fn is_full(&self, is_elsewhere: bool) -> bool {
+        match is_elsewhere {
+            true => self.from_elsewhere >= HELD_FROM_ELSEWHERE_MAX,
+            false => self.messages.len() - self.from_elsewhere >= HELD_MAX,
+        }
     }
 
     /// Holds a message.
-    pub fn push(&mut self, request: &Request, payload: Vec<u8>) {
-        self.messages.push_back((*request, payload));
+    pub fn push(&mut self, packet: &Packet, payload: Vec<u8>, is_elsewhere: bool) {
+        self.messages.push_back((*packet, payload));
+        self.from_elsewhere += usize::from(is_elsewhere);
     }
 
-    /// Offers the messages again, in order: `deliver` returns whether one was taken. The first that a mailbox refuses holds up the
-    /// later ones to it.
-    pub fn offer(&mut self, mut deliver: impl FnMut(&Request, &[u8]) -> bool) {
-        let mut refused = Vec::new();
-        self.messages.retain(|(request, payload)| {
-            let mailbox = mailbox(request);
-            let stays = refused.contains(&mailbox) || !deliver(request, payload);
-            if stays && !refused.contains(&mailbox) {
-                refused.push(mailbox);
+    /// Offers the messages again, in order: `deliver` returns what became of one that was taken. The first that a mailbox refuses holds up
+    /// the later ones to it. Returns those that were taken and are to be answered.
+    pub fn offer(
+        &mut self,
+        is_elsewhere: impl Fn(&Packet) -> bool,
+        mut deliver: impl FnMut(&Packet, &[u8]) -> Option<Delivery>,
+    ) -> Vec<(Packet, Delivery)> {
+        let (mut refused, mut answered) = (Vec::new(), Vec::new());
+        let mut left_links = 0;
+        self.messages.retain(|(packet, payload)| {
+            let mailbox = mailbox(packet);
+            if refused.contains(&mailbox) {
+                return true;
             }
-            stays
+            let Some(delivery) = deliver(packet, payload) else {
+                refused.push(mailbox);
+                return true;
+            };
+            left_links += usize::from(is_elsewhere(packet));
+            if packet.token != 0 {
+                answered.push((*packet, delivery));
+            }
+            false
         });
+        self.from_elsewhere -= left_links;
+        answered
     }
 }
 
 /// The mailbox that a message goes to.
-fn mailbox(request: &Request) -> u16 {
-    Header::from_word(request.match_bits).map_or(u16::MAX, |header| header.destination.vpid)
+fn mailbox(packet: &Packet) -> u16 {
+    Header::from_word(packet.match_bits).map_or(u16::MAX, |header| header.destination.vpid)
 }
 
 /// A packet that progress could not send at once.

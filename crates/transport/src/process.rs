@@ -233,6 +233,18 @@ impl Process {
         Ok(())
     }
 
+    /// Tells the other processes of a job of several hosts the id of this one's NIC, for [`Process::id_of`].
+    pub fn publish_id(&self, id: u64) -> Result<(), ProcessError> {
+        self.publish_once(&format!("id-{}", self.rank), &id.to_le_bytes())
+    }
+
+    /// The id that the process of a rank has told. None: none, as far as this process can see.
+    pub fn id_of(&self, rank: u32) -> Option<u64> {
+        let found = self.job().ok()?.look_up(&format!("id-{rank}"), rank);
+        let bytes = found.inspect_err(|error| log::error!("rank {rank} cannot be looked up: {error}")).ok()??;
+        bytes.try_into().ok().map(u64::from_le_bytes)
+    }
+
     /// The longest sleep of a wait. Where nobody else makes progress on links, a wait must do so itself.
     fn nap(&self, nap: Duration, has_hosts: bool) -> Duration {
         match has_hosts && self.hosts.progress == Progress::Calls {

@@ -78,6 +78,12 @@ impl Nic<'_> {
         (record.slot == slot::word(generation, pending::WAITING)).then_some(&record.command)
     }
 
+    /// The commands whose responses have not come.
+    pub fn pending_commands(&self) -> impl Iterator<Item = &Command> {
+        let waits = |record: &&Pending| slot::status(record.slot) == pending::WAITING;
+        self.tables.pending.iter().filter(waits).map(|record| &record.command)
+    }
+
     /// The token of a pending command for which `lost` returns true, given its target and its responder.
     pub fn find_pending(&self, mut lost: impl FnMut(u64, u64) -> bool) -> Option<u64> {
         let encoding = Encoding::new(self.tables.pending.len());

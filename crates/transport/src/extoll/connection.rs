@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::portals::ack;
 use selvedge_nic::rma::descriptor::BYTES_MAX;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier, options};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
@@ -137,6 +138,8 @@ pub struct Outlet {
     ring: Option<Sender>,
     /// Messages until we ask for a ring again.
     asking: Backoff,
+    /// Messages to another host without an answer, at most.
+    unanswered: u32,
 }
 
 /// A message without its way. The type has 2 bits.
@@ -152,7 +155,7 @@ impl Outlet {
     pub fn new(device: &Device, source: Endpoint, destination: Endpoint) -> Outlet {
         let target = device.target_of(destination.node);
         let label = Label::base(source);
-        Outlet { source, destination, target, label, ring: None, asking: Backoff::default() }
+        Outlet { source, destination, target, label, ring: None, asking: Backoff::default(), unanswered: 0 }
     }
 
     /// Where it leads.
@@ -226,13 +229,25 @@ impl Outlet {
             }
         }
         if !interface.has_peer(self.target) {
-            return Err(PostError::NoNode);
+            // It may have opened its units since.
+            self.target = device.target_of(self.destination.node);
+            if !interface.has_peer(self.target) {
+                return Err(PostError::NoNode);
+            }
         }
-        let command = self.message(letter).command().ok_or(PostError::Length)?;
+        let mut command = self.message(letter).command().ok_or(PostError::Length)?;
+        if interface.is_elsewhere(self.target) {
+            if !interface.may_send_elsewhere(self.target, self.source.vpid, &mut self.unanswered) {
+                return Err(PostError::Full);
+            }
+            // The answer says that it is in its mailbox.
+            command.request.ack = ack::FULL;
+        }
         interface.start_now(&command).map_err(|error| match error {
             StartError::NoSpace => PostError::Full,
             StartError::Memory => PostError::Memory,
         })?;
+        self.unanswered += u32::from(command.ack != ack::NONE);
         self.count(interface);
         Ok(())
     }

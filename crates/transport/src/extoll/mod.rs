@@ -26,6 +26,7 @@ pub mod pages;
 pub mod staging;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
@@ -75,6 +76,8 @@ pub struct Device {
     _opened: Option<Opened>,
     /// The home's address of node 0.
     first: u64,
+    /// The addresses of nodes in a job of several hosts, as far as they are known; else 0.
+    homes: Vec<AtomicU64>,
     free: Mutex<FreePages>,
     /// Whose locks each open port has asked for, where requests may be kept: VPID here; node and VPID there.
     asked: Mutex<BTreeSet<(u16, (u16, u8))>>,
@@ -111,7 +114,14 @@ impl Device {
         }
         .clamped();
         let opened = process.open(NI, None, &limits)?;
+        let homes = if opened.interface.has_carrier() {
+            process.publish_id(opened.interface.id())?;
+            process.size()
+        } else {
+            0
+        };
         let made = Arc::new(Device {
+            homes: (0..homes).map(|_| AtomicU64::new(0)).collect(),
             free: free_pages_of(&opened.interface),
             interface: opened.interface.clone(),
             _opened: Some(opened),
@@ -124,7 +134,8 @@ impl Device {
 
     /// The units of a NIC that its caller has opened. A node's id is its id in the home.
     pub fn over(interface: Arc<Interface>) -> Device {
-        Device { free: free_pages_of(&interface), interface, _opened: None, first: 0, asked: Mutex::default() }
+        let homes = Vec::new();
+        Device { free: free_pages_of(&interface), interface, _opened: None, first: 0, homes, asked: Mutex::default() }
     }
 
     pub fn interface(&self) -> &Interface {
@@ -136,9 +147,21 @@ impl Device {
         self.interface.id().saturating_sub(self.first) as u16
     }
 
-    /// The home's address of a node.
+    /// The home's address of a node. That of a node on another host is known when its process has opened its units.
     pub fn target_of(&self, node: u16) -> u64 {
-        u64::from(node) + self.first
+        let here = u64::from(node) + self.first;
+        let Some(home) = self.homes.get(usize::from(node)) else { return here };
+        match home.load(Relaxed) {
+            0 => self.look_up(node, home).unwrap_or(here),
+            known => known,
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, node: u16, home: &AtomicU64) -> Option<u64> {
+        let id = Process::current().ok()?.id_of(node.into())?;
+        home.store(id, Relaxed);
+        Some(id)
     }
 
     /// How many nodes there may be.
