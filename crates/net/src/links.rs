@@ -89,7 +89,15 @@ pub trait Sink: Send + Sync {
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
 
     /// Says where the payload of a packet goes that is still in the peer's memory. All packets of the peer before it were handed over, or placed.
-    fn place(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _who: Who) -> Placement {
+    /// `may_wait`: it may answer [`Placement::NotYet`], and is asked again in a later step.
+    fn place(
+        &self,
+        _from: PeerId,
+        _to: NicName,
+        _packet: &[u8; PACKET_BYTES],
+        _who: Who,
+        _may_wait: bool,
+    ) -> Placement {
         Placement::Whole
     }
 

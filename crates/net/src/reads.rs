@@ -34,6 +34,10 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 /// Payloads that may wait. The sender keeps below.
 const ANNOUNCED_MAX: usize = 64;
 
+/// Steps that a payload is put off for, at most. A sender often answers a message with the next one in the same frame: then the program must
+/// hear that its own message was taken before it posts the receive. It polls a few times until then.
+const PUT_OFF_MAX: u32 = 8;
+
 /// What the sink wants with a payload that is still in the sender's memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Placement {
@@ -41,6 +45,8 @@ pub enum Placement {
     Whole,
     /// None of it: the sink has taken the packet without it.
     Nothing,
+    /// That is not known yet: the program may say so before the next step.
+    NotYet,
     /// So many of its first bytes at this address, and then the number.
     ///
     /// The memory may be written to until the packet is finished. `in_order`: and not before all earlier packets of the link are.
@@ -66,6 +72,8 @@ struct Remote {
     bytes: usize,
     /// None: it is not known where it goes.
     goal: Option<Goal>,
+    /// How often the sink did not know.
+    put_off: u32,
     /// Bytes that reads were started for, and that they have read.
     asked: usize,
     read: usize,
@@ -120,6 +128,14 @@ pub(crate) struct Reads {
     reader: u64,
 }
 
+/// A packet whose place is to be asked for.
+pub(crate) struct ToPlace<'a> {
+    pub to: NicName,
+    pub packet: &'a [u8; PACKET_BYTES],
+    /// The sink may answer [`Placement::NotYet`].
+    pub may_wait: bool,
+}
+
 /// A part of a payload to read.
 #[derive(Debug)]
 pub(crate) struct ToRead {
@@ -170,7 +186,7 @@ impl Reads {
         if self.announced > ANNOUNCED_MAX {
             return Err(FrameError::Waits);
         }
-        let payload = Remote { at, bytes, goal: None, asked: 0, read: 0, under_way: Vec::new() };
+        let payload = Remote { at, bytes, goal: None, put_off: 0, asked: 0, read: 0, under_way: Vec::new() };
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
@@ -196,7 +212,7 @@ impl Reads {
 
     /// The packet whose place is to be asked for now, because its payload is the next to be read. `Err`: there is no memory for one that goes
     /// to a buffer.
-    pub fn next_to_place(&mut self) -> Result<Option<(NicName, &[u8; PACKET_BYTES])>, FrameError> {
+    pub fn next_to_place(&mut self) -> Result<Option<ToPlace<'_>>, FrameError> {
         if self.under_way >= READS_AT_ONCE {
             return Ok(None);
         }
@@ -204,6 +220,7 @@ impl Reads {
         if remote.goal.is_some() {
             return Ok(None);
         }
+        let may_wait = remote.put_off < PUT_OFF_MAX;
         let has_matched = |waiting: &Waiting| match &waiting.payload {
             Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place { .. } | Goal::Nowhere)),
             Payload::Here(_) => false,
@@ -213,13 +230,17 @@ impl Reads {
             return Ok(None);
         }
         let Waiting { to, packet, .. } = &self.waiting[at];
-        Ok(Some((*to, packet)))
+        Ok(Some(ToPlace { to: *to, packet, may_wait }))
     }
 
     /// Says where the payload goes whose turn it is to be read.
     pub fn place(&mut self, placement: Placement) -> Result<(), FrameError> {
         let Some((_, remote)) = self.unread() else { return Ok(()) };
         remote.goal = Some(match placement {
+            Placement::NotYet => {
+                remote.put_off += 1;
+                return Ok(());
+            }
             Placement::Whole => {
                 let bytes = remote.bytes;
                 Goal::Buffer(ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?)
@@ -440,7 +461,7 @@ mod tests {
 
     /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
     fn place(reads: &mut Reads, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
-        let packet = reads.next_to_place().expect("there is memory")?.1[0];
+        let packet = reads.next_to_place().expect("there is memory")?.packet[0];
         let (start, bytes) = (memory.as_mut_ptr(), memory.len());
         reads.place(Placement::At { start, bytes, number, in_order }).expect("no memory is used");
         Some(packet)
@@ -486,6 +507,25 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_not_known_yet_is_asked_for_again_and_then_no_more() {
+        let mut reads = Reads::default();
+        for number in [1, 2] {
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        for asked in 0..PUT_OFF_MAX {
+            let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
+            assert_eq!((packet[0], may_wait), (1, true), "{asked}");
+            reads.place(Placement::NotYet).expect("no memory is used");
+            assert!(reads.next_part().is_none() && reads.next().is_none());
+        }
+        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
+        assert_eq!((packet[0], may_wait), (1, false));
+        reads.place(Placement::Nothing).expect("no memory is used");
+        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the second");
+        assert_eq!((packet[0], may_wait), (2, true), "each has its own time");
+    }
+
+    #[test]
     fn a_payload_that_nobody_wants_is_not_read_and_its_sender_hears_of_it_in_its_turn() {
         let (mut reads, mut memory) = (Reads::default(), [0; 100]);
         for number in [1, 2, 3] {
@@ -493,7 +533,7 @@ mod tests {
         }
         assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
-        assert_eq!(reads.next_to_place().expect("there is memory").map(|(_, packet)| packet[0]), Some(2));
+        assert_eq!(reads.next_to_place().expect("there is memory").map(|it| it.packet[0]), Some(2));
         reads.place(Placement::Nothing).expect("no memory is used");
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
         assert_eq!((handed_over(&mut reads).len(), reads.count()), (0, 0));

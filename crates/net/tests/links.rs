@@ -50,7 +50,7 @@ impl Sink for Kept {
         PAYLOAD_MAX
     }
 
-    fn place(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], _: Who) -> Placement {
+    fn place(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], _: Who, _: bool) -> Placement {
         if to == NIC {
             return Placement::Whole;
         }

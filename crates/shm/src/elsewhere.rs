@@ -74,6 +74,8 @@ pub enum Placement {
     Whole,
     /// No byte of it is wanted: the packet was handed in.
     Nothing,
+    /// No receive is posted for it. Ask again when the program has had the time to post one.
+    NotYet,
     /// Fetch so many bytes of it to this memory of the program, then call [`finish`] with the number. `in_order`: not before all earlier packets
     /// of the sender are finished.
     At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
@@ -346,7 +348,13 @@ impl Interface {
     }
 
     /// Says where the payload of a packet of another host goes, which matches here and now.
-    fn place_packet(&self, packet: &Packet, in_call: bool, is_sender: &dyn Fn(u64) -> bool) -> Placement {
+    fn place_packet(
+        &self,
+        packet: &Packet,
+        in_call: bool,
+        may_wait: bool,
+        is_sender: &dyn Fn(u64) -> bool,
+    ) -> Placement {
         let mut guard = self.own.segment.lock(self.word);
         if self.closing.load(SeqCst) {
             drop(guard);
@@ -383,8 +391,9 @@ impl Interface {
             return Placement::Whole;
         } else {
             self.take_in_own_ring(own, &mut guard);
-            match guard.place(&mut self.bus_of(own), &Request::from(packet), is_usable) {
+            match guard.place(&mut self.bus_of(own), &Request::from(packet), may_wait, is_usable) {
                 portals::Placement::Whole => return Placement::Whole,
+                portals::Placement::NotYet => return Placement::NotYet,
                 portals::Placement::Nothing => {
                     self.hand_in_now(own, guard, packet, &[]);
                     return Placement::Nothing;
@@ -494,10 +503,18 @@ pub fn hand_in(
     }
 }
 
-/// Says where the payload of a packet goes that is still in the memory of its sender. The arguments are those of [`hand_in`].
-pub fn place(pid: u32, ni: u32, packet: &Packet, in_call: bool, is_sender: &dyn Fn(u64) -> bool) -> Placement {
+/// Says where the payload of a packet goes that is still in the memory of its sender. `may_wait`: the caller can ask again. The other arguments
+/// are those of [`hand_in`].
+pub fn place(
+    pid: u32,
+    ni: u32,
+    packet: &Packet,
+    in_call: bool,
+    may_wait: bool,
+    is_sender: &dyn Fn(u64) -> bool,
+) -> Placement {
     match open_interface(pid, ni) {
-        Some(interface) => interface.place_packet(packet, in_call, is_sender),
+        Some(interface) => interface.place_packet(packet, in_call, may_wait, is_sender),
         // It is refused when it is handed in.
         None => Placement::Whole,
     }

@@ -87,9 +87,6 @@ pub struct Hosts {
     timeout: Duration,
 }
 
-/// The least payload that is read to where it goes. A shorter one is 4 us sooner there by way of a buffer (docs/performance.md).
-const PLACED_BYTES_MIN: u64 = 256 << 10;
-
 /// A transport's requests have their endpoint in the lower bits of `initiator`, and the id of their process above.
 const ENDPOINT_BITS: u32 = 8;
 
@@ -418,17 +415,15 @@ impl Sink for Inbox {
         }
     }
 
-    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who) -> Placement {
+    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who, may_wait: bool) -> Placement {
         // What is dropped here would be dropped with its payload.
         let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
-        if packet.payload_bytes < PLACED_BYTES_MIN {
-            return Placement::Whole;
-        }
         let in_call = who == Who::Program;
         let is_sender = |id| hosts.is_peer(id, from);
-        match handing_in(|| elsewhere::place(to.pid, to.ni.into(), &packet, in_call, &is_sender)) {
+        match handing_in(|| elsewhere::place(to.pid, to.ni.into(), &packet, in_call, may_wait, &is_sender)) {
             elsewhere::Placement::Whole => Placement::Whole,
             elsewhere::Placement::Nothing => Placement::Nothing,
+            elsewhere::Placement::NotYet => Placement::NotYet,
             elsewhere::Placement::At { start, bytes, number, in_order } => {
                 Placement::At { start, bytes, number, in_order }
             }

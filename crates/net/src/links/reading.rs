@@ -12,7 +12,7 @@ use super::{Links, PeerId, State, Turn, Who};
 use crate::endpoint::{Destination, Endpoint, EndpointError, Event, SendError};
 use crate::frame::NicName;
 use crate::outgoing::LinkError;
-use crate::reads::{Abandoned, Reads, Ready, ReadyPayload, ToRead};
+use crate::reads::{Abandoned, Placement, Reads, Ready, ReadyPayload, ToPlace, ToRead};
 
 /// The endpoint that reads.
 pub(super) struct Reader {
@@ -111,9 +111,14 @@ impl Links {
         loop {
             let placed = match reads.next_to_place() {
                 Ok(None) => return true,
-                Ok(Some((to, packet))) => {
-                    let placement = self.sink.place(peer, to, packet, who);
-                    reads.place(placement)
+                Ok(Some(ToPlace { to, packet, may_wait })) => {
+                    // The thread knows of no call that comes next.
+                    let placement = self.sink.place(peer, to, packet, who, may_wait && who == Who::Program);
+                    let placed = reads.place(placement);
+                    if matches!(placement, Placement::NotYet) {
+                        return false;
+                    }
+                    placed
                 }
                 Err(error) => Err(error),
             };

@@ -30,6 +30,8 @@ pub enum Placement {
     Whole,
     /// No byte of it is wanted: deliver the request without it.
     Nothing,
+    /// No receive is posted for it. Ask again when the program has had the time to post one.
+    NotYet,
     /// Fetch so many bytes of it to this memory of the owner, then finish.
     At(Placed),
 }
@@ -47,11 +49,13 @@ pub struct Placed {
 }
 
 impl Nic<'_> {
-    /// Matches a put whose payload is to come. `is_usable` says whether the payload can be fetched to so many bytes at an address.
+    /// Matches a put whose payload is to come. `may_wait`: the caller can ask again. `is_usable` says whether the payload can be fetched to so
+    /// many bytes at an address.
     pub fn place<B: Bus>(
         &mut self,
         bus: &mut B,
         request: &Request,
+        may_wait: bool,
         is_usable: impl FnOnce(u64, u64) -> bool,
     ) -> Placement {
         // A tap is shown whole deliveries.
@@ -66,6 +70,9 @@ impl Nic<'_> {
         }
         let key = Key::from(request);
         let Some(found) = self.find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
+            if may_wait {
+                return Placement::NotYet;
+            }
             // A header that waits for its payload to be fetched by the program has none.
             let is_dropped = self.find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
             return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };

@@ -167,7 +167,7 @@ impl Pair {
         let is_usable = |start: u64, bytes: u64| {
             offset(start) <= MEMORY_BYTES as u64 && bytes <= MEMORY_BYTES as u64 - offset(start)
         };
-        let placement = transition(|| self.home.nic().place(&mut self.bus, &request, is_usable));
+        let placement = transition(|| self.home.nic().place(&mut self.bus, &request, false, is_usable));
         self.bus.payload.clear();
         let real = match placement {
             Placement::At(Placed { header, start, bytes, .. }) => {

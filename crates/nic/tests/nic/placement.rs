@@ -50,8 +50,12 @@ impl Stage {
     }
 
     fn place(&mut self, match_bits: u64) -> Placement {
+        self.place_when(match_bits, false)
+    }
+
+    fn place_when(&mut self, match_bits: u64, may_wait: bool) -> Placement {
         let request = Request { kind: kind::PUT, portal: PORTAL, match_bits, length: 24, ..Request::default() };
-        self.home.nic().place(&mut self.bus, &request, |_, _| true)
+        self.home.nic().place(&mut self.bus, &request, may_wait, |_, _| true)
     }
 
     fn placed(&mut self, match_bits: u64) -> Placed {
@@ -123,6 +127,15 @@ fn a_payload_that_never_comes_fails_the_put_at_its_entry() {
 }
 
 #[test]
+fn a_put_that_no_entry_takes_yet_can_wait_for_one() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.place_when(1, true), Placement::NotYet);
+    assert_eq!(stage.event(), None, "nothing has changed");
+    stage.append(options::USE_ONCE, 1);
+    assert!(matches!(stage.place_when(1, true), Placement::At(_)));
+}
+
+#[test]
 fn what_no_entry_takes_is_not_fetched_and_what_a_delivery_has_to_decide_is() {
     let mut stage = Stage::new();
     assert_eq!(stage.place(1), Placement::Nothing, "no entry");
@@ -131,9 +144,16 @@ fn what_no_entry_takes_is_not_fetched_and_what_a_delivery_has_to_decide_is() {
     stage.append(0, 3);
     let request = Request { kind: kind::PUT, portal: PORTAL, match_bits: 3, length: 8, ..Request::default() };
     let nic = &mut stage.home.nic();
-    assert_eq!(nic.place(&mut stage.bus, &request, |_, _| false), Placement::Whole, "memory that is out of reach");
-    assert_eq!(nic.place(&mut stage.bus, &Request { kind: kind::GET, ..request }, |_, _| true), Placement::Whole);
-    assert_eq!(nic.place(&mut stage.bus, &Request { portal: 99, ..request }, |_, _| true), Placement::Nothing);
+    assert_eq!(
+        nic.place(&mut stage.bus, &request, false, |_, _| false),
+        Placement::Whole,
+        "memory that is out of reach"
+    );
+    assert_eq!(
+        nic.place(&mut stage.bus, &Request { kind: kind::GET, ..request }, false, |_, _| true),
+        Placement::Whole
+    );
+    assert_eq!(nic.place(&mut stage.bus, &Request { portal: 99, ..request }, false, |_, _| true), Placement::Nothing);
     assert_eq!(nic.finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
     assert_eq!(nic.finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
 }

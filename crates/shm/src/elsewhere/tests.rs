@@ -155,9 +155,9 @@ fn the_payload_of_an_answer_goes_to_the_memory_that_asked_for_it() {
     let is_target = |id| id == TARGET;
     let short = Packet { payload_bytes: 59, ..response };
     for (packet, is_sender) in [(&short, &is_target as &dyn Fn(u64) -> bool), (&response, &|id| id == OTHER)] {
-        assert!(matches!(place(pid, ni, packet, true, is_sender), Placement::Whole));
+        assert!(matches!(place(pid, ni, packet, true, false, is_sender), Placement::Whole));
     }
-    let Placement::At { start, bytes, number, in_order } = place(pid, ni, &response, true, &is_target) else {
+    let Placement::At { start, bytes, number, in_order } = place(pid, ni, &response, true, false, &is_target) else {
         panic!("it has a place");
     };
     assert_eq!((start as u64, bytes, in_order), (sink.start, 60, false));
@@ -199,12 +199,15 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
     let is_target = |id| id == TARGET;
     let answers = || kept.packets.lock().expect("no panic").iter().map(|p| (p.fail, p.length)).collect::<Vec<_>>();
     let short = Packet { payload_bytes: 99, ..packet };
-    assert!(matches!(place(pid, ni, &short, true, &is_target), Placement::Whole), "less than it says");
-    let placed = place(pid, ni, &packet, true, &is_target);
+    assert!(matches!(place(pid, ni, &short, true, false, &is_target), Placement::Whole), "less than it says");
+    let placed = place(pid, ni, &packet, true, false, &is_target);
     let Placement::At { start, bytes, number, .. } = placed else { panic!("placed as {placed:?}") };
     assert_eq!((start, bytes), (memory.as_mut_ptr(), 64));
     assert_eq!(answers(), [], "its payload is to come");
-    assert!(matches!(place(pid, ni, &packet, true, &is_target), Placement::Nothing), "nobody takes a second one");
+    assert!(
+        matches!(place(pid, ni, &packet, true, false, &is_target), Placement::Nothing),
+        "nobody takes a second one"
+    );
     assert_eq!(answers(), [(fail::DROPPED, 0)]);
     finish(pid, ni, &packet, number, false, &is_target);
     assert_eq!(answers()[1..], [(fail::UNDELIVERABLE, 0)]);
