@@ -278,7 +278,12 @@ impl Endpoint {
     /// Bytes of the longest frame for this provider. `ofi_rxm` sends a longer one by a handshake: the receive buffer is read into later, and
     /// does not come back when the sender dies meanwhile.
     pub fn frame_bytes_max(&self) -> usize {
-        if self.provider.ends_with("ofi_rxm") { FRAME_BYTES_MAX } else { LONG_FRAME_BYTES_MAX }
+        if self.has_long_frames() { LONG_FRAME_BYTES_MAX } else { FRAME_BYTES_MAX }
+    }
+
+    /// Whether a frame may be longer than its buffer.
+    pub fn has_long_frames(&self) -> bool {
+        !self.provider.ends_with("ofi_rxm")
     }
 
     /// The endpoint's own name, for peers to insert.

@@ -30,8 +30,10 @@ use crate::words::{Voice, Word};
 const CUT_BYTES_MIN: usize = 512;
 /// Bytes that may wait for a link that is not ready for them.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more.
-const READ_BYTES_MIN: usize = 24 << 10;
+/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more. Where frames are
+/// short, the payload would take several.
+const READ_BYTES_MIN: usize = 64 << 10;
+const READ_BYTES_MIN_OF_SHORT_FRAMES: usize = 24 << 10;
 /// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
 const READABLE_MAX: usize = 8;
 const FRAMES_BEHIND_MAX: usize = 64;
@@ -416,7 +418,8 @@ impl Outgoing {
 
     /// Whether the receiver reads a payload of so many bytes from here.
     fn is_to_be_read(&self, endpoint: &Endpoint, bytes: usize) -> bool {
-        bytes >= READ_BYTES_MIN && endpoint.can_read() && self.check == Check::None
+        let is_long = bytes >= READ_BYTES_MIN || bytes >= READ_BYTES_MIN_OF_SHORT_FRAMES && !endpoint.has_long_frames();
+        is_long && endpoint.can_read() && self.check == Check::None
     }
 
     /// Whether the receiver has to read payloads before more comes.

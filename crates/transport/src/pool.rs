@@ -8,9 +8,9 @@
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
-use selvedge_shm::rings;
 
 use crate::operation::{Buffer, Operation};
+use crate::protocols::POOLED_BYTES_MAX;
 use crate::transport::Transport;
 
 /// Bytes of one buffer.
@@ -62,7 +62,7 @@ impl Transport {
             ignore_bits: u64::MAX,
             source: 0,
             source_ignore: u64::MAX,
-            min_free: rings::MESSAGE_BYTES_MAX as u64,
+            min_free: POOLED_BYTES_MAX as u64,
             user_ptr: number as u64,
             counter: NONE,
             uid: u32::MAX,

@@ -24,6 +24,8 @@ use crate::message::SendEnd;
 pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
 /// Longest message that is copied within the call, so that the program may reuse its buffer.
 pub const INJECT_BYTES: usize = RING_MESSAGE_BYTES_MAX / 2;
+/// The longest unexpected payload that the buffers of a portal table entry take ([`crate::pool`]).
+pub const POOLED_BYTES_MAX: usize = RING_MESSAGE_BYTES_MAX;
 
 /// Default for the longest message that goes through a ring (`selvedge bench mpi` shows where the curves cross).
 const RING_MAX_DEFAULT: usize = 16 << 10;
@@ -130,6 +132,11 @@ impl Protocols {
             rendezvous_above: limits.ring_max.max(INJECT_BYTES),
             units: None,
         }
+    }
+
+    /// The rows of a peer on another host. It has no ring, and a payload that stays here costs two ways more.
+    pub fn elsewhere(limits: &Limits) -> Protocols {
+        Protocols { rendezvous_above: POOLED_BYTES_MAX.max(limits.ring_max), ..Protocols::new(limits, false, false) }
     }
 
     /// The rows of a peer that takes messages over the units. It has no ring.
