@@ -32,7 +32,7 @@ const CUT_BYTES_MIN: usize = 512;
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more. Where frames are
 /// short, the payload would take several.
-const READ_BYTES_MIN: usize = 64 << 10;
+const READ_BYTES_MIN: usize = (64 << 10) + 1;
 const READ_BYTES_MIN_OF_SHORT_FRAMES: usize = 24 << 10;
 /// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
 const READABLE_MAX: usize = 8;

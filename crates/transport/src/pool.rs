@@ -14,7 +14,7 @@ use crate::protocols::POOLED_BYTES_MAX;
 use crate::transport::Transport;
 
 /// Bytes of one buffer.
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers linked at each portal table entry.
 const LINKED: usize = 2;
 /// Most spare buffers of a portal table entry.

@@ -25,7 +25,7 @@ pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
 /// Longest message that is copied within the call, so that the program may reuse its buffer.
 pub const INJECT_BYTES: usize = RING_MESSAGE_BYTES_MAX / 2;
 /// The longest unexpected payload that the buffers of a portal table entry take ([`crate::pool`]).
-pub const POOLED_BYTES_MAX: usize = RING_MESSAGE_BYTES_MAX;
+pub const POOLED_BYTES_MAX: usize = 2 * RING_MESSAGE_BYTES_MAX;
 
 /// Default for the longest message that goes through a ring (`selvedge bench mpi` shows where the curves cross).
 const RING_MAX_DEFAULT: usize = 16 << 10;
