@@ -46,6 +46,37 @@ DATA_CASE(fence_orders_large_puts, 2,
         }
 }
 
+/* Several long puts are under way at once where peers are on other hosts. Those to the same bytes must land in their order. */
+DATA_CASE(fence_orders_large_puts_to_the_same_bytes, 2,
+          "fence: of two large puts to the same bytes, the one after it stays (shmem_fence)")
+{
+    enum { PUTS = 4, BYTES = 300000 };
+    unsigned char *data = symmetric(BYTES), *source = local((size_t)PUTS * BYTES);
+    long *flag = symmetric(sizeof *flag), round = 0;
+    for (int shorter = 0; shorter < 2; shorter++)
+        for (int way = 0; way < 2; way++) {
+            about("%s, way %d", shorter ? "each shorter than the one before" : "all of one length", way);
+            round++;
+            size_t bytes[PUTS];
+            for (int i = 0; i < PUTS; i++) bytes[i] = BYTES - (shorter ? (size_t)i * 50000 : 0);
+            if (me() == 0) {
+                for (int i = 0; i < PUTS; i++) {
+                    pattern_fill(source + (size_t)i * BYTES, bytes[i], (unsigned)(round * PUTS + i));
+                    if (way) shmem_putmem_nbi(data, source + (size_t)i * BYTES, bytes[i], 1);
+                    else shmem_putmem(data, source + (size_t)i * BYTES, bytes[i], 1);
+                    shmem_fence();
+                }
+                shmem_long_p(flag, round, 1);
+                shmem_long_wait_until(flag, SHMEM_CMP_EQ, round);
+            } else {
+                shmem_long_wait_until(flag, SHMEM_CMP_EQ, round);
+                CHECK_PATTERN(data, bytes[PUTS - 1], (unsigned)(round * PUTS + PUTS - 1));
+                shmem_long_p(flag, round, 0);
+            }
+            shmem_quiet();
+        }
+}
+
 static void mark_by_p(struct setup *s, long round) { shmem_long_p(s->flag, round, 1); }
 static void mark_by_add(struct setup *s, long round) { (void)round, shmem_long_atomic_inc(s->flag, 1); }
 static void mark_by_put_nbi(struct setup *s, long round) { shmem_long_put_nbi(s->flag, s->source + round * N, 1, 1); }

@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
@@ -34,9 +35,9 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 /// Payloads that may wait. The sender keeps below.
 const ANNOUNCED_MAX: usize = 64;
 
-/// Steps that a payload is put off for, at most. A sender often answers a message with the next one in the same frame: then the program must
-/// hear that its own message was taken before it posts the receive. It polls a few times until then.
-const PUT_OFF_MAX: u32 = 8;
+/// How long a payload is put off. A sender often answers a message with the next one in the same frame: then the program must hear that its own
+/// message was taken before it posts the receive. Packets behind wait meanwhile.
+const PUT_OFF_MAX: Duration = Duration::from_micros(20);
 
 /// What the sink wants with a payload that is still in the sender's memory.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +73,8 @@ struct Remote {
     bytes: usize,
     /// None: it is not known where it goes.
     goal: Option<Goal>,
-    /// How often the sink did not know.
-    put_off: u32,
+    /// When the sink did not know for the first time.
+    put_off: Option<Instant>,
     /// Bytes that reads were started for, and that they have read.
     asked: usize,
     read: usize,
@@ -186,7 +187,7 @@ impl Reads {
         if self.announced > ANNOUNCED_MAX {
             return Err(FrameError::Waits);
         }
-        let payload = Remote { at, bytes, goal: None, put_off: 0, asked: 0, read: 0, under_way: Vec::new() };
+        let payload = Remote { at, bytes, goal: None, put_off: None, asked: 0, read: 0, under_way: Vec::new() };
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
@@ -220,7 +221,7 @@ impl Reads {
         if remote.goal.is_some() {
             return Ok(None);
         }
-        let may_wait = remote.put_off < PUT_OFF_MAX;
+        let may_wait = remote.put_off.is_none_or(|since| since.elapsed() < PUT_OFF_MAX);
         let has_matched = |waiting: &Waiting| match &waiting.payload {
             Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place { .. } | Goal::Nowhere)),
             Payload::Here(_) => false,
@@ -238,7 +239,7 @@ impl Reads {
         let Some((_, remote)) = self.unread() else { return Ok(()) };
         remote.goal = Some(match placement {
             Placement::NotYet => {
-                remote.put_off += 1;
+                remote.put_off.get_or_insert_with(Instant::now);
                 return Ok(());
             }
             Placement::Whole => {
@@ -512,12 +513,11 @@ mod tests {
         for number in [1, 2] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
-        for asked in 0..PUT_OFF_MAX {
-            let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
-            assert_eq!((packet[0], may_wait), (1, true), "{asked}");
-            reads.place(Placement::NotYet).expect("no memory is used");
-            assert!(reads.next_part().is_none() && reads.next().is_none());
-        }
+        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
+        assert_eq!((packet[0], may_wait), (1, true));
+        reads.place(Placement::NotYet).expect("no memory is used");
+        assert!(reads.next_part().is_none() && reads.next().is_none());
+        std::thread::sleep(PUT_OFF_MAX);
         let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
         assert_eq!((packet[0], may_wait), (1, false));
         reads.place(Placement::Nothing).expect("no memory is used");
