@@ -23,6 +23,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{self, Delivery, Request, fail, options};
 use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::velo::Header;
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::config::Path;
@@ -33,7 +34,7 @@ use crate::interface::{Interface, open_interface, open_interfaces};
 use crate::lock::Guard;
 use crate::memory::{LiveBus, Payload, Reply, gather};
 use crate::owner::{Handled, TOKEN_MASK};
-use crate::packet_queue::{Outgoing, UNANSWERED_MAX};
+use crate::packet_queue::Outgoing;
 use crate::packets;
 use crate::segment::Segment;
 
@@ -83,6 +84,9 @@ pub enum Placement {
 
 /// The word that stands for the process of another host where this host's processes have theirs. No process here has it.
 pub const ELSEWHERE: u64 = u64::MAX;
+
+/// VELO messages from one port to a port of another host that may be unanswered: each is answered when it is in its mailbox.
+pub const UNANSWERED_MAX: u32 = 64;
 
 /// Operations that are started between polls of the carrier, if the program does not poll itself.
 const STARTS_PER_POLL: u32 = 16;
@@ -219,14 +223,17 @@ impl Interface {
         gather(from, source, command.length, self.config.path).map(Outbound::Copied)
     }
 
-    /// Whether a port of this node may send another message to a NIC of another host. `unanswered`: how many of its messages there had no answer
-    /// when this was asked last, and what was sent since.
-    pub fn may_send_elsewhere(&self, target: u64, vpid: u16, unanswered: &mut u32) -> bool {
+    /// Whether a port of this node may send another message to a port of another host. `unanswered`: how many of its messages there had no
+    /// answer when this was asked last, and what was sent since.
+    pub fn may_send_elsewhere(&self, target: u64, (from, to): (u16, u16), unanswered: &mut u32) -> bool {
         if *unanswered >= UNANSWERED_MAX {
+            let goes_there = |it: &&Command| {
+                it.kind == kind::VELO_SEND
+                    && (it.target, it.portal) == (target, u32::from(from))
+                    && Header::from_word(it.match_bits).is_ok_and(|header| header.destination.vpid == to)
+            };
             let guard = self.own.segment.lock(self.word);
-            let is_one =
-                |it: &&Command| it.kind == kind::VELO_SEND && it.target == target && it.portal == u32::from(vpid);
-            *unanswered = guard.pending_commands().filter(is_one).count() as u32;
+            *unanswered = guard.pending_commands().filter(goes_there).count() as u32;
         }
         *unanswered < UNANSWERED_MAX
     }

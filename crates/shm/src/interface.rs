@@ -101,6 +101,8 @@ pub struct Interface {
     /// Held by the thread that handles packets: the ring that is next.
     pub(crate) turn: Mutex<Turn>,
     pub(crate) held: Mutex<Held>,
+    /// Messages are held.
+    pub(crate) held_waits: AtomicBool,
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
@@ -187,6 +189,7 @@ impl Interface {
             closing: AtomicBool::new(false),
             turn: Mutex::new(Turn::default()),
             held: Mutex::default(),
+            held_waits: AtomicBool::new(false),
             outbox: Mutex::new(VecDeque::new()),
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),

@@ -59,7 +59,8 @@ impl Interface {
     #[inline(always)]
     fn progress_here(&self) {
         let bell = self.bell();
-        if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
+        let waits = self.outbox_waits.load(Relaxed) || self.held_waits.load(Relaxed);
+        if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || waits {
             self.progress_slow();
         }
     }
@@ -109,8 +110,8 @@ impl Interface {
                 }
             }
         }
-        if !self.held().is_empty() {
-            // Every call offers the messages again.
+        if self.held().has_of_this_host() {
+            // As long as a packet in a ring, it comes before what a reader finds elsewhere.
             self.bell().packets.store(1, SeqCst);
         }
         if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
@@ -165,7 +166,7 @@ impl Interface {
                 }
                 // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
                 held.push(packet, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) }, is_elsewhere);
-                self.bell().packets.store(1, SeqCst);
+                self.held_waits.store(true, SeqCst);
                 None
             }
             Verdict::Unreachable | Verdict::Initiator(_) => Some(Delivery::failed(fail::DROPPED)),
@@ -197,7 +198,8 @@ impl Interface {
         }
         let answered = {
             let mut guard = self.own.segment.lock(self.word);
-            self.held().offer(
+            let mut held = self.held();
+            let answered = held.offer(
                 |packet| self.is_elsewhere(packet.origin),
                 |packet, payload| {
                     let mut bus = LiveBus {
@@ -215,7 +217,10 @@ impl Interface {
                         }
                     }
                 },
-            )
+            );
+            // Every call offers them again.
+            self.held_waits.store(!held.is_empty(), SeqCst);
+            answered
         };
         for (packet, delivery) in answered {
             self.answer(&packet, &delivery, Vec::new());

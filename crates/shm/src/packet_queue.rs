@@ -12,6 +12,7 @@ use selvedge_nic::ring::Producer;
 use selvedge_nic::velo::Header;
 
 use crate::config::PID_LIMIT;
+use crate::elsewhere::UNANSWERED_MAX;
 use crate::errors::PostError;
 use crate::rings::{ClaimError, Ring, Rings};
 
@@ -108,14 +109,17 @@ pub struct Held {
 
 /// Messages of this host that are held at most.
 const HELD_MAX: usize = 4096;
-/// Messages from one port to another host that may be unanswered: each is answered when it is in its mailbox.
-pub const UNANSWERED_MAX: u32 = 64;
-/// Messages of other hosts that are held at most: those of one port of each process of a job.
-const HELD_FROM_ELSEWHERE_MAX: usize = PID_LIMIT * UNANSWERED_MAX as usize;
+/// Messages of other hosts that are held at most: those of a few ports of each process of a job.
+const HELD_FROM_ELSEWHERE_MAX: usize = 4 * PID_LIMIT * UNANSWERED_MAX as usize;
 
 impl Held {
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    /// Whether a message of this host is held. It comes before those that its sender has in a ring since.
+    pub fn has_of_this_host(&self) -> bool {
+        self.messages.len() > self.from_elsewhere
     }
 
     /// Whether a message to the same mailbox is held. Later ones must queue behind it.

@@ -314,8 +314,8 @@ impl Hosts {
             Found::NotNow => return Err(PostError::Full),
         };
         let to = NicName { pid: id as u32, ni: ni as u16 };
-        // Who waits for data waits for nothing else.
-        let may_wait = packet.kind == RESPONSE && payload.bytes().is_empty();
+        // Who waits for data waits for nothing else. What is answered later than it has come waits for no poll, either.
+        let may_wait = packet.kind == RESPONSE && payload.bytes().is_empty() && HANDS_IN.get();
         let when = if may_wait { When::WithNext } else { When::Now };
         self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,

@@ -101,9 +101,10 @@ impl Watch {
                 log::info!("this host does not reach the launcher's, and will not notice if that vanishes: {error}");
                 Seen::Nothing
             }
-            // Probes without an answer; or the last of them could not be sent any more.
-            Ok(Err(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH)) => Seen::Vanished,
-            _ => Seen::Nothing,
+            // The launcher has ended.
+            Ok(Ok(()) | Err(Errno::CONNRESET | Errno::PIPE)) => Seen::Nothing,
+            // Probes have no answer, or cannot be sent any more.
+            Ok(Err(_)) | Err(_) => Seen::Vanished,
         }
     }
 }

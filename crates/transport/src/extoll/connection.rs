@@ -237,7 +237,8 @@ impl Outlet {
         }
         let mut command = self.message(letter).command().ok_or(PostError::Length)?;
         if interface.is_elsewhere(self.target) {
-            if !interface.may_send_elsewhere(self.target, self.source.vpid, &mut self.unanswered) {
+            let ports = (self.source.vpid, self.destination.vpid);
+            if !interface.may_send_elsewhere(self.target, ports, &mut self.unanswered) {
                 return Err(PostError::Full);
             }
             // The answer says that it is in its mailbox.

@@ -35,8 +35,10 @@ use selvedge_nic::velo::header::SLOTS_MAX;
 use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
 use selvedge_shm::Interface;
+use selvedge_shm::elsewhere::UNANSWERED_MAX;
 use selvedge_shm::rings::port::Port as PortOfRings;
 
+use crate::place::job_spans_hosts;
 use crate::process::{Opened, Process, ProcessError};
 use messages::MessageReader;
 use pages::FreePages;
@@ -83,6 +85,10 @@ pub struct Device {
     asked: Mutex<BTreeSet<(u16, (u16, u8))>>,
 }
 
+/// Pairs of ports on different hosts whose messages may all wait because nobody reads them, while commands still have room. Each look for lost
+/// requests passes over all of them.
+const UNREAD_PORTS: u32 = 24;
+
 /// The home's address of node 0 among the nodes of libraries.
 const FIRST_OF_LIBRARIES: u64 = 1;
 
@@ -105,11 +111,14 @@ impl Device {
         if let Some(device) = device.as_ref() {
             return Ok(device.clone());
         }
+        let spans_hosts = job_spans_hosts() == Some(true);
         let limits = Limits {
             address_tables: process.settings.address_tables,
             mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots).max(SLOTS_MAX * process.size()),
             notifications: Limits::EXTOLL.notifications.max(notifications),
             lock_waiters: process.settings.lock_waiters,
+            // Messages to other hosts that nobody reads must leave room for commands.
+            pending: Limits::EXTOLL.pending + if spans_hosts { UNREAD_PORTS * UNANSWERED_MAX } else { 0 },
             ..Limits::EXTOLL
         }
         .clamped();
@@ -152,9 +161,14 @@ impl Device {
         let here = u64::from(node) + self.first;
         let Some(home) = self.homes.get(usize::from(node)) else { return here };
         match home.load(Relaxed) {
-            0 => self.look_up(node, home).unwrap_or(here),
+            0 => self.look_up(node, home).unwrap_or_else(|| self.nobody()),
             known => known,
         }
+    }
+
+    /// The home's address of no node: of this host, beyond those of processes.
+    fn nobody(&self) -> u64 {
+        self.interface.id() | u64::from(u32::MAX)
     }
 
     #[cold]
