@@ -183,6 +183,38 @@ CASE(several_ports, 2, "a node has several ports, each with a mailbox of its own
     VOK(velo2_close(&other));
 }
 
+CASE(full_mailbox_beside_another, 2, "a port that nobody reads and that is full holds up no other port of its node", .needs = "mailboxes that refuse")
+{
+    enum { COUNT = 200 };
+    velo2_port_t other;
+    VOK(velo2_open(&other));
+    uint32_t all[RANKS_MAX], length, source;
+    exchange(&other.vpid, sizeof other.vpid, all);
+    velo2_connection_t there;
+    VOK(velo2_connect(velo(), &there, (velo2_nodeid_t)(1 - rank()), all[1 - rank()]));
+    uint64_t sent = 0, value;
+    if (rank() == 0) {
+        while (sent < 1000 && velo2_send(&there, &sent, 8, 0, 0) != VELO2_RET_TRY_AGAIN) sent++;
+        for (uint64_t i = 0; i < COUNT; i++)
+            while (velo2_send(velo_to(1), &i, 8, 0, 0) == VELO2_RET_TRY_AGAIN) poll_ports();
+        VOK(velo2_send(velo_to(1), &sent, 8, 1, 0));
+    } else {
+        for (uint64_t i = 0; i < COUNT; i++) {
+            struct message got = next_message();
+            CHECK_SAME(got.bytes, &i, 8);
+        }
+        struct message last = next_message();
+        memcpy(&sent, last.bytes, 8);
+        for (uint64_t i = 0; i < sent; i++) {
+            VOK(velo2_recv(&other, &value, 8, &length, &source, NULL, NULL));
+            CHECK_EQ(value, i);
+        }
+    }
+    barrier();
+    VOK(velo2_disconnect(velo(), &there));
+    VOK(velo2_close(&other));
+}
+
 CASE(reopened_port, 2, "a port that is closed and opened again gets nothing that was sent to it before, and what is sent to it then")
 {
     velo2_port_t mine;
