@@ -105,7 +105,7 @@ impl Endpoint {
         drop(self.exposed[number].take().map(Registered::close));
     }
 
-    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Event::Read`] has the tag.
+    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Event::Read`](super::Event::Read) has the tag.
     pub fn read(
         &mut self,
         (into, part): (&ReadBuffer, Range<usize>),
