@@ -39,10 +39,11 @@ exclude() {
     # Communicators can be revoked with its pml ob1 only; ours, like every libfabric provider, is used by its pml cm.
     openmpi) echo "-x test_ulfm.*.testRevoke" ;;
     # These fail with its mtl for libfabric over tcp;ofi_rxm, too. It sends from where MPI_BOTTOM points, and not from where the
-    # datatype does; crashes, or stands still, when messages to the process itself are cancelled; and does not join.
+    # datatype does; crashes, or stands still, when messages to the process itself are cancelled; never ends a synchronous send
+    # that MPI_Mrecv receives, as all messages of pickled objects are; and does not join.
     debian)
-        echo "-x test_cco_vec.*.testAlltoallwBottom -x test_dynproc.*.testJoin"
-        echo "-x test_p2p_buf.*.testProbeCancel -x test_p2p_obj.*.testCancel -x test_util_pkl5.*.testGetStatusAll"
+        echo "-e test_p2p_obj -e test_util_pkl5"
+        echo "-x test_cco_vec.*.testAlltoallwBottom -x test_dynproc.*.testJoin -x test_p2p_buf.*.testProbeCancel"
         ;;
     # MPI_Probe and MPI_Recv of any source look at messages from the process itself in a different order when they go
     # through the netmod: over tcp and tcp;ofi_rxm (MPIR_CVAR_NOLOCAL=1) too.
