@@ -444,7 +444,7 @@ impl Interface {
     }
 
     /// A bus for a request whose bytes do not pass through it.
-    fn bus_of<'a>(&self, target: &'a Endpoint) -> LiveBus<'a> {
+    pub(crate) fn bus_of<'a>(&self, target: &'a Endpoint) -> LiveBus<'a> {
         LiveBus { target, payload: Payload::Nothing, reply: Reply::Nothing, path: self.config.path, asker: None }
     }
 

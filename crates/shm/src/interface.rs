@@ -101,7 +101,7 @@ pub struct Interface {
     /// Held by the thread that handles packets: the ring that is next.
     pub(crate) turn: Mutex<Turn>,
     pub(crate) held: Mutex<Held>,
-    /// Messages are held.
+    /// Messages are held. It changes under the NIC's lock.
     pub(crate) held_waits: AtomicBool,
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
@@ -339,7 +339,7 @@ impl Interface {
 
     /// Whether this NIC has links to other hosts.
     pub fn has_carrier(&self) -> bool {
-        self.config.carrier.is_some()
+        self.offers.has_carrier
     }
 
     /// Whether an operation to this id finds a NIC. True if only the home, or another host, knows.

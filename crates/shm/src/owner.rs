@@ -110,7 +110,7 @@ impl Interface {
                 }
             }
         }
-        if self.held().has_of_this_host() {
+        if self.held_waits.load(Relaxed) && self.held().has_of_this_host() {
             // As long as a packet in a ring, it comes before what a reader finds elsewhere.
             self.bell().packets.store(1, SeqCst);
         }
@@ -152,7 +152,8 @@ impl Interface {
             asker: packets::asker(packet).filter(|_| !self.is_elsewhere(packet.origin)),
         };
         let request = Request::from(packet);
-        let verdict = match request.kind == kind::VELO_SEND && self.held().holds_up(packet) {
+        let is_message = request.kind == kind::VELO_SEND;
+        let verdict = match is_message && self.held_waits.load(Relaxed) && self.held().holds_up(packet) {
             true => Verdict::Full,
             false => guard.deliver(&mut bus, &request),
         };
@@ -193,31 +194,23 @@ impl Interface {
 
     /// Offers messages again that found a full mailbox, and answers those that are in it now.
     fn offer_held(&self) {
-        if self.held().is_empty() {
+        if !self.held_waits.load(Relaxed) {
             return;
         }
         let answered = {
             let mut guard = self.own.segment.lock(self.word);
             let mut held = self.held();
-            let answered = held.offer(
-                |packet| self.is_elsewhere(packet.origin),
-                |packet, payload| {
-                    let mut bus = LiveBus {
-                        target: &self.own,
-                        payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
-                        reply: Reply::Nothing,
-                        path: self.config.path,
-                        asker: None,
-                    };
-                    match guard.deliver(&mut bus, &Request::from(packet)) {
-                        Verdict::Full => None,
-                        Verdict::Done(delivery) => Some(delivery),
-                        Verdict::Kept | Verdict::Unreachable | Verdict::Initiator(_) => {
-                            Some(Delivery::failed(fail::DROPPED))
-                        }
+            let answered = held.offer(|packet, payload| {
+                let payload = Payload::Bytes(payload.as_ptr(), payload.len() as u64);
+                let mut bus = LiveBus { payload, ..self.bus_of(&self.own) };
+                match guard.deliver(&mut bus, &Request::from(packet)) {
+                    Verdict::Full => None,
+                    Verdict::Done(delivery) => Some(delivery),
+                    Verdict::Kept | Verdict::Unreachable | Verdict::Initiator(_) => {
+                        Some(Delivery::failed(fail::DROPPED))
                     }
-                },
-            );
+                }
+            });
             // Every call offers them again.
             self.held_waits.store(!held.is_empty(), SeqCst);
             answered

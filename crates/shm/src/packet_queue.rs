@@ -102,9 +102,16 @@ pub struct Turn {
 /// VELO messages that found a full mailbox, oldest first. They leave their rings and links, so that what is behind them is not held up.
 #[derive(Default)]
 pub struct Held {
-    messages: VecDeque<(Packet, Vec<u8>)>,
+    messages: VecDeque<HeldMessage>,
     /// How many of them are from other hosts.
     from_elsewhere: usize,
+}
+
+struct HeldMessage {
+    packet: Packet,
+    payload: Vec<u8>,
+    /// It is from another host.
+    is_elsewhere: bool,
 }
 
 /// Messages of this host that are held at most.
@@ -124,7 +131,7 @@ impl Held {
 
     /// Whether a message to the same mailbox is held. Later ones must queue behind it.
     pub fn holds_up(&self, packet: &Packet) -> bool {
-        self.messages.iter().any(|(held, _)| mailbox(held) == mailbox(packet))
+        self.messages.iter().any(|held| mailbox(&held.packet) == mailbox(packet))
     }
 
     /// Whether no more may be held. Further ones wait in their rings, and their senders are told that there is no room.
@@ -137,20 +144,15 @@ impl Held {
 
     /// Holds a message.
     pub fn push(&mut self, packet: &Packet, payload: Vec<u8>, is_elsewhere: bool) {
-        self.messages.push_back((*packet, payload));
+        self.messages.push_back(HeldMessage { packet: *packet, payload, is_elsewhere });
         self.from_elsewhere += usize::from(is_elsewhere);
     }
 
     /// Offers the messages again, in order: `deliver` returns what became of one that was taken. The first that a mailbox refuses holds up
     /// the later ones to it. Returns those that were taken and are to be answered.
-    pub fn offer(
-        &mut self,
-        is_elsewhere: impl Fn(&Packet) -> bool,
-        mut deliver: impl FnMut(&Packet, &[u8]) -> Option<Delivery>,
-    ) -> Vec<(Packet, Delivery)> {
+    pub fn offer(&mut self, mut deliver: impl FnMut(&Packet, &[u8]) -> Option<Delivery>) -> Vec<(Packet, Delivery)> {
         let (mut refused, mut answered) = (Vec::new(), Vec::new());
-        let mut left_links = 0;
-        self.messages.retain(|(packet, payload)| {
+        self.messages.retain(|HeldMessage { packet, payload, is_elsewhere }| {
             let mailbox = mailbox(packet);
             if refused.contains(&mailbox) {
                 return true;
@@ -159,13 +161,12 @@ impl Held {
                 refused.push(mailbox);
                 return true;
             };
-            left_links += usize::from(is_elsewhere(packet));
+            self.from_elsewhere -= usize::from(*is_elsewhere);
             if packet.token != 0 {
                 answered.push((*packet, delivery));
             }
             false
         });
-        self.from_elsewhere -= left_links;
         answered
     }
 }

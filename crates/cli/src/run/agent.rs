@@ -4,8 +4,9 @@
 //! Standard input and output are the channel ([`super::channel`]). Whatever else this process or its ranks print goes elsewhere.
 //!
 //! Invariants
-//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes the job's directory, and ends. When the agent is
-//!    killed, the kernel kills the ranks, and the launcher has another agent end what they had started ([`end_job`]).
+//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes the job's directory,
+//!    and ends. When the agent is killed, the kernel kills the ranks, and the launcher has another agent end what they had started
+//!    ([`end_job`]).
 //! 2. No rank is started before every agent of the job is prepared.
 //! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`is_of_host`]).
 //!    From there on it does what `selvedge run` does on one host.
@@ -204,7 +205,7 @@ impl Agent {
                 Source::Input => self.read(),
                 Source::Output if flags.intersects(PollFlags::ERR) => self.over = true,
                 Source::Output => self.channel.flush(),
-                Source::Launcher => self.see(),
+                Source::Launcher => self.check_launcher(),
                 Source::Ranks(part) => self.with_ranks(|ranks, events| ranks.serve(part, flags, events)),
             }
         }
@@ -248,8 +249,8 @@ impl Agent {
         }
     }
 
-    /// Handles what is seen of the launcher's host.
-    fn see(&mut self) {
+    /// Ends the agent if the launcher's host has vanished.
+    fn check_launcher(&mut self) {
         match self.watch.as_mut().map(Watch::serve) {
             Some(Seen::Nothing) => self.watch = None,
             Some(Seen::Vanished) => {

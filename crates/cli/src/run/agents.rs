@@ -117,7 +117,8 @@ impl Preparation<'_> {
             return Ok(Err(failed));
         }
         self.join_same_hosts();
-        let addresses = match addresses(&self.links) {
+        let reached: Vec<Reached> = self.links.iter().map(reached).collect();
+        let addresses = match addresses(&reached) {
             Ok(addresses) => addresses,
             Err((host, why)) => {
                 say(&format!("host {}: {why}", self.links[host].name));
@@ -125,7 +126,7 @@ impl Preparation<'_> {
             }
         };
         let job = job_name()?;
-        self.send_job(&job, &addresses)?;
+        self.send_job(&job, &reached, &addresses)?;
         Ok(self.all_answer()?.map(|()| job))
     }
 
@@ -205,7 +206,7 @@ impl Preparation<'_> {
         end(&mut ended);
     }
 
-    fn send_job(&mut self, job: &str, addresses: &[IpAddr]) -> Result<()> {
+    fn send_job(&mut self, job: &str, reached: &[Reached], addresses: &[IpAddr]) -> Result<()> {
         let (folder, environment, secret) = (folder()?, environment_to_forward(), secret()?);
         let hosts = self.links.len();
         let mut manager_at = None;
@@ -222,7 +223,8 @@ impl Preparation<'_> {
                 secret: secret.clone(),
                 manager: manager_at.clone(),
             });
-            let launcher = reached(link).ok().flatten().and_then(|at| self.presence.towards(at).ok());
+            let at = reached.get(host).and_then(|reached| reached.as_ref().ok().copied().flatten());
+            let launcher = at.and_then(|at| self.presence.towards(at).ok());
             link.send(Request::Start(Box::new(Start {
                 args: self.args.clone(),
                 job: job.to_owned(),
@@ -321,25 +323,27 @@ pub(super) fn end(links: &mut [Link]) {
 ///
 /// It is the address by which the remote shell has reached the host, or that of its name. For the launcher's own host it is the address
 /// from which that reaches the others.
-fn addresses(links: &[Link]) -> Result<Vec<IpAddr>, (usize, String)> {
-    if links.len() == 1 {
+fn addresses(reached: &[Reached]) -> Result<Vec<IpAddr>, (usize, String)> {
+    if reached.len() == 1 {
         return Ok(Vec::new());
     }
-    let found: Vec<Result<Option<IpAddr>, String>> = links.iter().map(reached).collect();
-    let other = found.iter().flatten().flatten().next().copied();
+    let other = reached.iter().flatten().flatten().next().copied();
     let own = || address_towards(other?).ok().filter(is_usable);
-    let each = found.into_iter().enumerate().map(|(host, found)| match found {
-        Ok(Some(address)) => Ok(address),
+    let each = reached.iter().enumerate().map(|(host, reached)| match reached {
+        Ok(Some(address)) => Ok(*address),
         Ok(None) => own().ok_or_else(|| {
             (host, "its name has a loopback address only; name it by a name or address that all hosts know".to_owned())
         }),
-        Err(why) => Err((host, why)),
+        Err(why) => Err((host, why.clone())),
     });
     each.collect()
 }
 
-/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or its name has a loopback address only.
-fn reached(link: &Link) -> Result<Option<IpAddr>, String> {
+/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or its name has a loopback address only. `Err`: why
+/// there is none.
+type Reached = Result<Option<IpAddr>, String>;
+
+fn reached(link: &Link) -> Reached {
     if is_this_host(&link.name) {
         return Ok(None);
     }
