@@ -82,7 +82,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 component: | $(PRELOADED)
-	@CC="$(CC)" crates/mpi-collectives/mca/build.sh $(TREE)
+	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
 $(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
@@ -192,7 +192,7 @@ lint:
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# The C header, documentation, Rust access and SystemVerilog register block, made of registers/*.rdl.
+# The C header, documentation, tables of nic and SystemVerilog register block, made of registers/*.rdl.
 registers:
 	@registers/generate.sh
 

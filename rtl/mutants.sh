@@ -12,7 +12,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-# Number, folder of rtl/ whose units are built, tests of crates/rtl (a part of their names), what is wrong.
+# Number, folder of rtl/ whose units are built, tests of crates/tools/rtl (a part of their names), what is wrong.
 mutants='
 1 lists lists:: the bank of chains has no bypass
 2 lists lists:: the bypass holds the writes of one cycle only

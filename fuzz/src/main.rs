@@ -11,18 +11,18 @@
 mod campaign;
 mod commands;
 #[allow(dead_code)]
-#[path = "../../crates/nic/tests/common/home.rs"]
+#[path = "../../crates/core/nic/tests/common/home.rs"]
 mod home;
 mod packets;
 mod program;
 mod rings;
 #[allow(dead_code)]
-#[path = "../../crates/nic/tests/common/sane.rs"]
+#[path = "../../crates/core/nic/tests/common/sane.rs"]
 mod sane;
 mod segment;
 mod units;
 #[allow(dead_code)]
-#[path = "../../crates/nic/tests/common/watch.rs"]
+#[path = "../../crates/core/nic/tests/common/watch.rs"]
 mod watch;
 
 use campaign::Campaign;

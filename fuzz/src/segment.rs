@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::Limits;
-use selvedge_shm::os::process::Identity;
-use selvedge_shm::segment::{Owner, Segment};
+use selvedge_host::os::process::Identity;
+use selvedge_host::segment::{Owner, Segment};
 use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The allocator of the 1 MB buffer: a buddy system over a tree in one bank of SRAM (seed 000, section 3.2.5), with the answers of
-// crates/nic/src/buddy.rs, of which it carries out `alloc`, `free` and `size_of` for a fixed number of blocks. Alloc takes the
+// crates/core/nic/src/buddy.rs, of which it carries out `alloc`, `free` and `size_of` for a fixed number of blocks. Alloc takes the
 // lowest address at which the piece fits.
 //
 // The tree has nodes of 4 x Rows + 1 orders, in words of four (allocator_pkg.sv). Row r of the words has the orders 4 r to

@@ -3,7 +3,7 @@
 // The words, commands, answers and trace of the allocator.
 //
 // A node is ALLOCATED (bit 5) and a size: 0, or one more than the order of the largest free piece at or below it. That is the
-// byte of crates/nic/src/buddy.rs with bit 7 moved to bit 5. A word of the bank N has the nodes of four orders below one node
+// byte of crates/core/nic/src/buddy.rs with bit 7 moved to bit 5. A word of the bank N has the nodes of four orders below one node
 // of the next order: 16, 8, 4 and 2 of them, at lanes 0, 16, 24 and 28. Lane 30 is the root, in the highest word only: the root
 // of another word is a node of the word above. Lane 31 is spare.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The way up a word of the tree, over UnrollLevels of its levels, from the piece that is taken or released: `take`, `release` and
-// `update_above` in crates/nic/src/buddy.rs. Combinational; made of what the way down has kept of the buddies, so that it does
+// `update_above` in crates/core/nic/src/buddy.rs. Combinational; made of what the way down has kept of the buddies, so that it does
 // not read the word.
 //
 // At each level, from the order of the piece upwards:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The way down a word of the tree, over UnrollLevels of its levels: the loop of `lowest_free` in crates/nic/src/buddy.rs, and of
+// The way down a word of the tree, over UnrollLevels of its levels: the loop of `lowest_free` in crates/core/nic/src/buddy.rs, and of
 // `allocated_order`. Combinational.
 //
 // At each level the way goes to one of two buddies. Alloc takes the left one, unless only the right one has a piece that is

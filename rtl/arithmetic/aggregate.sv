@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The arithmetic of an aggregation node (seed 001, section III.F): children send vectors, word by word; they are reduced in the order
-// of the children, whatever the order in which they come. crates/nic/src/arithmetic (`apply`, `apply_located`), in the order of
-// crates/nic/src/aggregation/operations.rs.
+// of the children, whatever the order in which they come. crates/core/nic/src/arithmetic (`apply`, `apply_located`), in the order of
+// crates/core/nic/src/aggregation/operations.rs.
 //
 // sum, min, max, minloc, maxloc, band, bor, bxor, land, lor, lxor; integers of 8 to 64 bits, half, bfloat16, float, double.
 //

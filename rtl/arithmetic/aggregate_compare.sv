@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Minimum and maximum of the elements of a lane: which bytes the operand takes (crates/nic/src/arithmetic: `lesser` and `greater` of
+// Minimum and maximum of the elements of a lane: which bytes the operand takes (crates/core/nic/src/arithmetic: `lesser` and `greater` of
 // real.rs, half.rs and integer.rs; `beats` of located.rs). Combinational.
 //
 // 1. Values compare as C's fmin and fmax do: a number goes before a NaN, of two NaNs the target stays, -0 is less than +0.

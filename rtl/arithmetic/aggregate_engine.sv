@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Reduces operands into results: `Node::reduce_in_order` of crates/nic/src/aggregation/operations.rs.
+// Reduces operands into results: `Node::reduce_in_order` of crates/core/nic/src/aggregation/operations.rs.
 //
 // A pass is the words of one operand: each is read with the result so far, goes through the lanes, and is written to the result. The
 // first child's pass copies.

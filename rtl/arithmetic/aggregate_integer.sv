@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Sums, bitwise and logical operations on the integers of a lane: crates/nic/src/arithmetic/integer.rs. Combinational.
+// Sums, bitwise and logical operations on the integers of a lane: crates/core/nic/src/arithmetic/integer.rs. Combinational.
 //
 // 1. Sums wrap. One adder serves all sizes: the highest bit of each element is left out of it, so that no carry leaves an element,
 //    and is added by exclusive or.

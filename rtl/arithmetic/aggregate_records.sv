@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The operations under way at an aggregation node, and the message that is coming in: `Node::request` of
-// crates/nic/src/aggregation/operations.rs, from the operand's header to the reduction's order.
+// crates/core/nic/src/aggregation/operations.rs, from the operand's header to the reduction's order.
 //
 // 1. What an operation is, and in which order its operands are reduced, says aggregate_record.sv.
 // 2. An operand counts when its last word is there: a message that another header cuts off was never sent.

@@ -2,8 +2,8 @@
 //
 // Commands, answers, trace and codes of aggregate.sv: the arithmetic of an aggregation node (seed 001, section III.F).
 //
-// Operations, datatypes and the index of a pair have the numbers of crates/nic/src/arithmetic and of `Reduction` in
-// crates/nic/src/aggregation; a status up to 15 is its `Failure`.
+// Operations, datatypes and the index of a pair have the numbers of crates/core/nic/src/arithmetic and of `Reduction` in
+// crates/core/nic/src/aggregation; a status up to 15 is its `Failure`.
 
 /* verilator lint_off UNUSEDPARAM */
 package arithmetic_pkg;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The sum of two floating-point numbers, rounded to nearest, ties to even: `Real::sum` of crates/nic/src/arithmetic.
+// The sum of two floating-point numbers, rounded to nearest, ties to even: `Real::sum` of crates/core/nic/src/arithmetic.
 //
 // 1. Subnormal numbers, infinities and signed zeros are those of IEEE 754. x - x is +0.
 // 2. Each NaN that leaves is the quiet NaN with a clear sign and no payload.
 // 3. A number of a narrower format has its exponent unchanged and its fraction at the upper end of the datapath; it is rounded at its
 //    own last place. So all formats share the datapath, and none is rounded twice: a sum of 16 bits that nic computes in binary32 is
-//    the correctly rounded one, too (crates/nic/src/arithmetic/half.rs).
+//    the correctly rounded one, too (crates/core/nic/src/arithmetic/half.rs).
 //
 // Six stages of registers; a sum a cycle. The format is taken in cycle t - 1, the numbers in t, and `sum_o` is there in t + 6:
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The address translation unit (seed 002, section 5.4, figure 5-12): `Pipeline` of crates/nic/src/atu/pipeline.rs, block by block.
+// The address translation unit (seed 002, section 5.4, figure 5-12): `Pipeline` of crates/core/nic/src/atu/pipeline.rs, block by block.
 //
 // 1. Responses leave in the order of their requests, behind one port with the flush requests. So a unit that is asked to forget a page has got
 //    every translation that was made before.

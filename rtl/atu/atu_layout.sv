@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Shows the layouts of atu_pkg to the test that compares them with those of crates/rtl/src/atu: a word in which exactly one field of a
+// Shows the layouts of atu_pkg to the test that compares them with those of crates/tools/rtl/src/atu: a word in which exactly one field of a
 // struct is all ones. It has the ports of a unit, so the same shim drives it.
 
 module atu_layout
@@ -11,7 +11,7 @@ module atu_layout
 
     input  logic       command_valid_i,
     output logic       command_ready_o,
-    input  logic [7:0] command_i,  // the field: structs and fields in the order of crates/rtl
+    input  logic [7:0] command_i,  // the field: structs and fields in the order of crates/tools/rtl
 
     output logic                      answer_valid_o,
     output logic [$bits(trace_t)-1:0] answer_o,

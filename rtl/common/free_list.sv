@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The free records of a table, last in, first out: `free_entry` and its like in crates/nic/src/portals.
+// The free records of a table, last in, first out: `free_entry` and its like in crates/core/nic/src/portals.
 //
 // The list lies in the records themselves: each holds a relative link to the next (pac_pkg::free_link). The four indices at its
 // top are here, so that taking one and giving one back take a cycle, in the same cycle too. Who gives a record back writes its

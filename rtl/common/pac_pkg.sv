@@ -2,7 +2,7 @@
 //
 // What all units share: links of records, the status of a record, the word that a write shows.
 //
-// A record's slot is its generation (24 bits) above its status (8 bits), as in crates/nic/src/tables.rs.
+// A record's slot is its generation (24 bits) above its status (8 bits), as in crates/core/nic/src/tables.rs.
 
 /* verilator lint_off UNUSEDPARAM */
 package pac_pkg;
@@ -17,7 +17,7 @@ package pac_pkg;
 
   typedef logic [23:0] generation_t;
 
-  // A reference that programs hold: an index and, above it, bits of the generation (crates/nic/src/handle.rs).
+  // A reference that programs hold: an index and, above it, bits of the generation (crates/core/nic/src/handle.rs).
   parameter int unsigned ReferenceW = 27;
   typedef logic [ReferenceW-1:0] reference_t;
   parameter reference_t NoReference = '1;

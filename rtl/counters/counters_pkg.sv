@@ -17,7 +17,7 @@ package counters_pkg;
     CancelOne = 3'd7   // the operation that `armed` names, if it waits
   } operation_e;
 
-  // Kinds of triggered operations, of `kind` in crates/nic/src/tables.rs. All others leave at the third port as they are.
+  // Kinds of triggered operations, of `kind` in crates/core/nic/src/tables.rs. All others leave at the third port as they are.
   parameter logic [7:0] KindPut = 8'd1;
   parameter logic [7:0] KindGet = 8'd2;
   parameter logic [7:0] KindCounterSet = 8'd16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Triggered operations: armed in order of their thresholds, fired, cancelled (`triggered.rs` in crates/nic/src/portals; seed 000,
+// Triggered operations: armed in order of their thresholds, fired, cancelled (`triggered.rs` in crates/core/nic/src/portals; seed 000,
 // sections 2.5 and 3.3.1).
 //
 // 1. A counter's list is sorted by threshold; equal thresholds keep the order in which they were armed.

@@ -3,7 +3,7 @@
 
     rtl/flow/tools.sh --needs verilator -- python rtl/flow/coverage.py [FOLDER...]   without: the units of all folders of rtl/
 
-Builds the units with Verilator's counts in a target folder of its own, runs the tests of crates/rtl, and adds up what their units
+Builds the units with Verilator's counts in a target folder of its own, runs the tests of crates/tools/rtl, and adds up what their units
 have counted. What a module has in one unit or another (each has its own parameters) counts once.
 
 * A statement is a block that runs or does not: a branch of `if` and `case`, an `always` block. Functions of packages are listed by

@@ -5,7 +5,7 @@
     SELVEDGE_RTL_NETLISTS=$PWD/target/rtl-flow/gates cargo test --profile checked -p selvedge-rtl
 
 In $RTL_OUT/gates (target/rtl-flow/gates) each unit gets NAME.v, a netlist with the trace port; cells.v has the cells by their
-functions in the Liberty file; memories are those of the RTL. The build script of crates/rtl takes a unit from there instead of its
+functions in the Liberty file; memories are those of the RTL. The build script of crates/tools/rtl takes a unit from there instead of its
 sources, so the tests of the lockstep, their histories and seeds are the same ones.
 
 Then both are proved equal (equivalence.py). EQUIVALENCE_SECONDS (300) ends an attempt.

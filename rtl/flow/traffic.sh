@@ -8,7 +8,7 @@
 # Rank 64 of 128 is recorded in the simulator, on machines/cluster.toml:
 #   lists, lists_one_port, allocator   NAS IS, class S, by MPI (its keys go by MPI_Alltoallv): MPI=build/mpi/debian, or another folder of programs
 #   counters   examples/shmem/alltoall.c, OpenSHMEM: every PE puts to every PE, by counting puts among others
-# The replay of crates/rtl makes the units' commands of it, in lockstep with nic. SELVEDGE and REPLAY name programs that are built
+# The replay of crates/tools/rtl makes the units' commands of it, in lockstep with nic. SELVEDGE and REPLAY name programs that are built
 # already. It takes some minutes.
 set -eu
 

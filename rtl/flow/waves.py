@@ -6,7 +6,7 @@ behaviour) and writes the waves of inputs, flip-flops and memories. The waves of
 functions. A wave is an integer with a bit for each cycle, so a gate is a few operations on long integers, and toggles are a count
 of bits. `Netlist.check` holds both against each other: what is before a flip-flop in a cycle is what Verilator had in it in the next.
 
-There is no delay: a net changes at most once a cycle, so glitches are not seen. The recorded commands are those that crates/rtl wrote
+There is no delay: a net changes at most once a cycle, so glitches are not seen. The recorded commands are those that crates/tools/rtl wrote
 where SELVEDGE_RTL_PORTS was set: answers must be the same ones, in the same order.
 """
 
@@ -26,7 +26,7 @@ BENCH = designs.RTL / "flow/waves.cpp"
 
 
 class Ports:
-    """What entered and left a unit, as crates/rtl has recorded it."""
+    """What entered and left a unit, as crates/tools/rtl has recorded it."""
 
     def __init__(self, path):
         words = struct.unpack(f"<{path.stat().st_size // 4}I", path.read_bytes())
@@ -131,7 +131,7 @@ class Netlist:
             "models.v": self.models(),
             "width.h": f"#define SOURCES {len(sources)}\n" + "".join(f"#define {name.upper()}\n" for name in has),
         }
-        shim = BENCH.parents[2] / "crates/rtl/shim"
+        shim = BENCH.parents[2] / "crates/tools/rtl/shim"
         # The run is short: compiling takes longer than what better code would save. Verilator 5.006 reads a tree of XNOR wrongly where it
         # takes it as an operation on constant bits.
         command = ["verilator", "--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The wildcard patterns that entries have, in registers: entries of a pattern share chains (`Class` of crates/nic/src/tables.rs, but
+// The wildcard patterns that entries have, in registers: entries of a pattern share chains (`Class` of crates/core/nic/src/tables.rs, but
 // one set for all portal table entries). Entries with a further pattern have one chain a list, under ClassOther.
 //
 // A pattern is here as long as an entry has it, and a cycle longer. An entry counts from the cycle behind the start of its append on.

@@ -28,7 +28,7 @@ package lists_pkg;
   typedef logic [LengthW-1:0] length_t;
   typedef logic [PortalW-1:0] portal_t;
 
-  // Options of entries, with the API's values (crates/nic/src/portals/constants.rs).
+  // Options of entries, with the API's values (crates/core/nic/src/portals/constants.rs).
   parameter int unsigned OptionsW = 20;
   typedef logic [OptionsW-1:0] options_t;
   parameter int unsigned OpPut = 1;
@@ -41,7 +41,7 @@ package lists_pkg;
   parameter int unsigned NoTruncate = 16;
   parameter int unsigned LocalIncByRlength = 18;
 
-  // Status of a record, with the values of crates/nic/src/tables.rs (`entry`, `header`).
+  // Status of a record, with the values of crates/core/nic/src/tables.rs (`entry`, `header`).
   typedef enum logic [2:0] {
     Free     = 3'd0,
     Live     = 3'd1,  // of a header
@@ -87,7 +87,7 @@ package lists_pkg;
     logic [12:0]  spare;
     generation_t  generation;
     logic [6:0]   reserved;
-    logic [3:0]   operation;  // `kind` of crates/nic/src/tables.rs
+    logic [3:0]   operation;  // `kind` of crates/core/nic/src/tables.rs
     index_t       entry;      // whose memory has the payload
     logic [63:0]  start;
     length_t      mlength;
@@ -217,7 +217,7 @@ package lists_pkg;
     return !total[LengthW+2];
   endfunction
 
-  // `Plan` of crates/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
+  // `Plan` of crates/core/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
   // offset + length + min_free exceeds its length, also where the message is cut.
   function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
                                      length_t remote_offset, logic no_payload);
@@ -250,14 +250,14 @@ package lists_pkg;
   endfunction
 
   // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
-  // crates/nic/src/tables.rs: 1 a put, 2 a get).
+  // crates/core/nic/src/tables.rs: 1 a put, 2 a get).
   function automatic answer_e admission(key_t entry, logic [31:0] entry_uid, logic [31:0] uid, logic [3:0] operation);
     if (entry_uid != '1 && entry_uid != uid) return Permission;
     if (operation == 4'd2 ? !entry.options[OpGet] : !entry.options[OpPut]) return Operation;
     return Matched;
   endfunction
 
-  // The most events that a message writes (`Plan` of crates/nic/src/portals/deliver.rs): its own, AUTO_UNLINK, AUTO_FREE.
+  // The most events that a message writes (`Plan` of crates/core/nic/src/portals/deliver.rs): its own, AUTO_UNLINK, AUTO_FREE.
   function automatic logic [1:0] events_of(options_t options, logic unlinks, logic frees);
     logic unlink_event;
     unlink_event = unlinks && !options[EventUnlinkDisable];
@@ -419,7 +419,7 @@ package lists_pkg;
   } view_t;
 
   // Whether an entry or a search accepts a message: bits, source, and length where it may not be cut (`accepts` of
-  // crates/nic/src/portals/search.rs).
+  // crates/core/nic/src/portals/search.rs).
   function automatic logic accepts(view_t view, message_t message);
     logic same, fits;
     logic fits_local, fits_remote;

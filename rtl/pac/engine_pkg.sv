@@ -2,7 +2,7 @@
 //
 // What goes in and out of the engine: packets, commands of the host, answers, transfers, events (docs/design/rtl.md, "The engine").
 //
-// A packet's header is that of crates/nic/src/packet.rs, byte 0 in bits 7:0. A command of the host has the same size.
+// A packet's header is that of crates/core/nic/src/packet.rs, byte 0 in bits 7:0. A command of the host has the same size.
 
 /* verilator lint_off UNUSEDPARAM */
 package engine_pkg;
@@ -20,7 +20,7 @@ package engine_pkg;
   parameter logic [7:0] KindGet = counters_pkg::KindGet;
   parameter logic [7:0] KindResponse = 8'd64;
 
-  // Failures of crates/nic/src/portals/constants.rs.
+  // Failures of crates/core/nic/src/portals/constants.rs.
   parameter logic [7:0] FailOk = 8'd0;
   parameter logic [7:0] FailUndeliverable = 8'd1;
   parameter logic [7:0] FailDropped = 8'd2;
@@ -316,7 +316,7 @@ package engine_pkg;
     return event_;
   endfunction
 
-  // Options, with the API's values (crates/nic/src/portals/constants.rs).
+  // Options, with the API's values (crates/core/nic/src/portals/constants.rs).
   parameter int unsigned IoVector = 0;
   parameter int unsigned EventLinkDisable = 6;
   parameter int unsigned EventCommDisable = lists_pkg::EventCommDisable;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Event queues: `post` of crates/nic/src/portals/event_queue.rs. An event becomes one line of 64 bytes in host memory, or two.
+// Event queues: `post` of crates/core/nic/src/portals/event_queue.rs. An event becomes one line of 64 bytes in host memory, or two.
 //
 // 1. Events are written in the order in which they come. The line whose first word is the event's number comes last, so a reader
 //    that sees the number sees the event.
 // 2. A full queue overwrites its oldest events; their reader finds the loss by the number. With a reference to no live queue there
 //    is no event. The host says how many events the program has taken; only flow control asks for it.
-// 3. The forms of events are those of crates/nic/src/portals/event.rs: ordinary, nothing requested, long.
+// 3. The forms of events are those of crates/core/nic/src/portals/event.rs: ordinary, nothing requested, long.
 //
 // 4. Behind an event of the same queue its words are known: the second and all further take 2 cycles, the first 3; a long one 1 more.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The initiator's side of an operation, as logic without state: the packet of a put or a get with what its start reports (SEND), and
-// what its response reports (ACK, REPLY): crates/nic/src/portals/respond.rs.
+// what its response reports (ACK, REPLY): crates/core/nic/src/portals/respond.rs.
 
 module initiator
   import pac_pkg::*;

@@ -5,7 +5,7 @@
 //
 //   buffers > dispatch > lists, descriptors > completion > counters, events, transfers
 //
-// 1. Commands have the effects that crates/nic gives them when they run alone, in the order of their tags.
+// 1. Commands have the effects that crates/core/nic gives them when they run alone, in the order of their tags.
 // 2. Payload does not pass through the engine: a port's DMA moves it, as the transfers say. It writes the bytes of a message before
 //    the event lines that come behind its transfer.
 // 3. Three ports (put, get header, get payload), each with queues of its own: one that does not move holds up no command that does not

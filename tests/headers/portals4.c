@@ -4,7 +4,7 @@
  * https://github.com/sandialabs/portals4 at commit 4e787c1330d956f9d924b7aed21094eb40dfd83d of 2024-09-09. Compiles only.
  * With -DREFERENCE it compiles against that header itself.
  *
- * The numbers are written out, so that a change of our header is an error here. A test in crates/portals/src/abi.rs
+ * The numbers are written out, so that a change of our header is an error here. A test in crates/doors/portals/src/abi.rs
  * compares the library's own constants with the VALUE lines.
  */
 #include <portals4.h>

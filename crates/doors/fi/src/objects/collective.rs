@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Groups of collective operations (fi_collective(3)): a live aggregation group for each ([`selvedge_host::aggregation`]), in
+//! which its members reduce.
+//!
+//! ```text
+//! fi_join_collective ─> Joining (rounds of messages, crate::objects::meeting) ─> Joined ─> FI_JOIN_COMPLETE
+//!                                     └─> Failed ─> an error in the event queue
+//! ```
+//!
+//! Invariants
+//! 1. Nothing waits. Joins and operations are carried on by reads of completion queues, event queues and counters ([`Groups::carry_on`]).
+//! 2. The member whose address is the lowest collects what the others say in a round, and tells them the conclusion. It also tells them who is lost;
+//!    the others look after it alone. So a join ends at all members whose processes live.
+//! 3. A group whose join is under way when the program closes it is carried on until the join ends, so that the other members' joins end.
+//! 4. Operations of a group start in the order of the calls.
+//!
+//! Costs: a join takes three rounds of two messages for each member. An operation costs what it costs in the aggregation group.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_host::aggregation::{Forming, Heard, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use selvedge_transport::Transport;
+use selvedge_transport::bindings::Side;
+use selvedge_transport::completion::Completion;
+use selvedge_transport::place::own_place;
+use selvedge_transport::ticket::Ticket;
+use slab::Slab;
+
+use crate::constants::*;
+use crate::ffi::{FI_JOIN_COMPLETE, fi_eq_entry, fi_eq_err_entry, fid_mc};
+use crate::objects::address::Address;
+use crate::objects::domain::Domain;
+use crate::objects::endpoint::Endpoint;
+use crate::objects::event_queue::{Event, EventQueue};
+use crate::objects::meeting::Meeting;
+use crate::{info_line, warn_line};
+
+/// Operations of a group that its node may hold, and the longest that it carries out by itself.
+const CREDITS: u32 = 8;
+const BYTES: u32 = 16 << 10;
+/// Operations of a group under way. More of them get -FI_EAGAIN until there is room.
+const UNDER_WAY_MAX: usize = 1024;
+/// Most members of a group.
+pub const MEMBERS_MAX: usize = Shape::MEMBERS_MAX as usize;
+
+/// Collective addresses are no numbers of address vectors: these bits mark the groups' and the sets'.
+const OF_GROUP: u64 = 1 << 62;
+const OF_SET: u64 = 1 << 61;
+
+/// Time between looks whether the members of a join live.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A group as the program holds it.
+#[repr(C)]
+pub struct Multicast {
+    pub mc: fid_mc,
+    pub domain: *mut Domain,
+    /// Its number in [`Groups`].
+    pub number: usize,
+}
+
+/// The groups of a domain.
+#[derive(Default)]
+pub struct Groups {
+    meeting: Option<Box<Meeting>>,
+    groups: Slab<Group>,
+    /// The collective addresses of open sets.
+    sets: BTreeSet<u64>,
+    next_set: u64,
+}
+
+/// A member of a group-to-be.
+pub struct Invited {
+    pub number: u64,
+    pub address: Address,
+    pub peer: u32,
+}
+
+struct Group {
+    /// Null: the program has closed it.
+    multicast: *mut Multicast,
+    /// The endpoint that has joined, never an alias. It is open while the program has the group.
+    endpoint: *mut Endpoint,
+    /// The numbers of the members in the address vector.
+    members: Vec<u64>,
+    stage: Stage,
+}
+
+enum Stage {
+    Joining(Box<Join>),
+    Joined(Box<Working>),
+    Failed,
+}
+
+/// A join under way.
+struct Join {
+    /// None: it is over.
+    forming: Option<Forming>,
+    round: u8,
+    /// Digests: of who the members are, and of their order.
+    key: u64,
+    order: u64,
+    /// The members in the order of their addresses: rank and peer.
+    members: Vec<(usize, u32)>,
+    /// This member's place among them.
+    place: usize,
+    /// At the first place: what each has said in this round. Elsewhere the first entry is the conclusion.
+    heard: Vec<Incoming>,
+    looked: Instant,
+    events: *mut EventQueue,
+    context: *mut c_void,
+}
+
+enum Incoming {
+    /// The number of the receive.
+    Awaited(usize),
+    Here(Vec<u64>),
+}
+
+/// A group with its operations under way.
+struct Working {
+    queue: Queue,
+    running: VecDeque<Running>,
+}
+
+struct Running {
+    number: u64,
+    ticket: Ticket,
+}
+
+/// The first word of a conclusion.
+mod status {
+    pub const GOES_ON: u64 = 0;
+    /// The members do not agree on their order.
+    pub const ORDER: u64 = 1;
+    /// A member is lost.
+    pub const LOST: u64 = 2;
+}
+
+/// Why a join has ended without a group.
+struct NoGroup {
+    error: c_int,
+    reason: String,
+}
+
+impl NoGroup {
+    fn new(error: c_int, reason: &str) -> NoGroup {
+        NoGroup { error, reason: reason.into() }
+    }
+}
+
+impl Groups {
+    /// Makes groups possible, for an endpoint that wants them. Returns false if the NIC has no room.
+    pub fn open(&mut self, transport: &mut Transport) -> bool {
+        if self.meeting.is_none() {
+            self.meeting = Meeting::open(transport);
+        }
+        self.meeting.is_some()
+    }
+
+    /// The domain is closed. The program has closed all groups.
+    pub fn close(&mut self, transport: &mut Transport) {
+        self.groups.clear();
+        if let Some(meeting) = self.meeting.take() {
+            meeting.close(transport);
+        }
+    }
+
+    pub fn has_anything_under_way(&self) -> bool {
+        let is_under_way = |group: &Group| match &group.stage {
+            Stage::Joining(_) => true,
+            Stage::Joined(working) => !working.running.is_empty(),
+            Stage::Failed => false,
+        };
+        self.meeting.as_ref().is_some_and(|meeting| meeting.has_to_send())
+            || self.groups.iter().any(|(_, group)| is_under_way(group))
+    }
+
+    // ---- addresses ----
+
+    /// The collective address of a new set.
+    pub fn new_set(&mut self) -> u64 {
+        self.next_set += 1;
+        let address = OF_SET | self.next_set;
+        self.sets.insert(address);
+        address
+    }
+
+    pub fn forget_set(&mut self, address: u64) {
+        self.sets.remove(&address);
+    }
+
+    /// The address of a group.
+    pub fn address_of(number: usize) -> u64 {
+        OF_GROUP | number as u64
+    }
+
+    fn number_of(&self, address: u64) -> Option<usize> {
+        let number = usize::try_from(address & !OF_GROUP).ok().filter(|_| address & OF_GROUP != 0)?;
+        self.groups.get(number).filter(|group| !group.multicast.is_null()).map(|_| number)
+    }
+
+    /// Whether members of a new group may be found by this address: a set's, a group's, or none.
+    pub fn knows(&self, address: u64) -> bool {
+        address == ADDR_ANY || self.sets.contains(&address) || self.number_of(address).is_some()
+    }
+
+    // ---- joins ----
+
+    /// Begins to join a group of these members, of which this endpoint is number `rank`. Returns the group's number.
+    pub fn join(
+        &mut self,
+        transport: &mut Transport,
+        invited: &[Invited],
+        rank: usize,
+        endpoint: *mut Endpoint,
+        events: *mut EventQueue,
+        context: *mut c_void,
+    ) -> Result<usize, c_int> {
+        let meeting = self.meeting.as_mut().ok_or(EOPNOTSUPP)?;
+        let process = Process { rank, size: invited.len(), place: own_place(), refuses: None };
+        let shape = Shape { members: invited.len() as u32, credits: CREDITS, bytes: BYTES };
+        let mut join = Join::new(invited, Forming::new(process, shape), rank, events, context);
+        if !join.begin_round(transport, meeting) {
+            return Err(EAGAIN);
+        }
+        let members = invited.iter().map(|one| one.number).collect();
+        let multicast = std::ptr::null_mut();
+        Ok(self.groups.insert(Group { multicast, endpoint, members, stage: Stage::Joining(Box::new(join)) }))
+    }
+
+    /// Gives a new group its object, to which its events refer.
+    pub fn name(&mut self, number: usize, multicast: *mut Multicast) {
+        if let Some(group) = self.groups.get_mut(number) {
+            group.multicast = multicast;
+        }
+    }
+
+    /// The program closes a group. Its operations under way end without completions. Returns its endpoint.
+    pub fn leave(&mut self, number: usize) -> Option<*mut Endpoint> {
+        let group = self.groups.get_mut(number)?;
+        group.multicast = std::ptr::null_mut();
+        let endpoint = group.endpoint;
+        match &mut group.stage {
+            Stage::Joining(_) => {}
+            Stage::Joined(working) => {
+                working.abandon();
+                self.groups.remove(number);
+            }
+            Stage::Failed => drop(self.groups.remove(number)),
+        }
+        Some(endpoint)
+    }
+
+    /// Carries on what can be.
+    pub fn carry_on(&mut self, transport: &mut Transport) {
+        let Some(meeting) = self.meeting.as_mut() else { return };
+        meeting.carry_on(transport);
+        for (_, group) in &mut self.groups {
+            match &mut group.stage {
+                Stage::Joining(join) => {
+                    if let Some(outcome) = join.carry_on(transport, meeting) {
+                        group.end_join(outcome);
+                    }
+                }
+                Stage::Joined(working) if !working.running.is_empty() => working.carry_on(transport),
+                _ => {}
+            }
+        }
+        // Those that the program has closed before their joins ended.
+        self.groups.retain(|_, group| !group.multicast.is_null() || matches!(group.stage, Stage::Joining(_)));
+    }
+
+    // ---- operations ----
+
+    /// Starts an operation of an endpoint in the group with this address.
+    pub fn start(
+        &mut self,
+        transport: &mut Transport,
+        address: u64,
+        ticket: Ticket,
+        endpoint: *mut Endpoint,
+        operation: impl FnOnce(&Roster<'_>) -> Result<Pending, c_int>,
+    ) -> Result<(), c_int> {
+        let number = self.number_of(address).ok_or(EINVAL)?;
+        let group = &mut self.groups[number];
+        if group.endpoint != endpoint {
+            return Err(EINVAL);
+        }
+        let Stage::Joined(working) = &mut group.stage else { return Err(EOPBADSTATE) };
+        if working.running.len() >= UNDER_WAY_MAX {
+            return Err(EAGAIN);
+        }
+        let pending = operation(&Roster { member: working.queue.carrier(), numbers: &group.members })?;
+        let number = working.queue.add(pending);
+        working.running.push_back(Running { number, ticket });
+        working.carry_on(transport);
+        Ok(())
+    }
+}
+
+/// The members of a group, for an operation.
+pub struct Roster<'a> {
+    member: &'a Member,
+    numbers: &'a [u64],
+}
+
+impl Roster<'_> {
+    pub fn rank(&self) -> usize {
+        self.member.rank()
+    }
+
+    pub fn size(&self) -> usize {
+        self.member.size()
+    }
+
+    /// This member's part of so many bytes, of which each has as many.
+    pub fn own_part(&self, bytes: usize) -> Range<usize> {
+        let each = bytes / self.size();
+        self.rank() * each..(self.rank() + 1) * each
+    }
+
+    /// The member with this number in the address vector.
+    pub fn rank_of(&self, number: u64) -> Result<usize, c_int> {
+        self.numbers.iter().position(|&member| member == number).ok_or(EINVAL)
+    }
+}
+
+impl Group {
+    fn end_join(&mut self, outcome: Result<Member, NoGroup>) {
+        let Stage::Joining(join) = &self.stage else { return };
+        let (events, context, multicast) = (join.events, join.context, self.multicast);
+        // A program that has closed the group hears nothing.
+        let is_open = !multicast.is_null();
+        let fid = multicast.cast();
+        let event = match outcome {
+            Ok(member) => {
+                self.stage = Stage::Joined(Box::new(Working { queue: Queue::new(member), running: VecDeque::new() }));
+                let entry = fi_eq_entry { fid, context, data: 0 };
+                // SAFETY: the entry is of two pointers and a number, without gaps.
+                let bytes = unsafe { std::slice::from_raw_parts((&raw const entry).cast::<u8>(), size_of_val(&entry)) };
+                Event::Success(FI_JOIN_COMPLETE, bytes.to_vec())
+            }
+            Err(NoGroup { error, reason }) => {
+                if is_open {
+                    warn_line!("fi_join_collective: there is no group: {reason}");
+                }
+                self.stage = Stage::Failed;
+                Event::Failure(fi_eq_err_entry { fid, context, err: error, prov_errno: error, ..Default::default() })
+            }
+        };
+        if is_open {
+            // SAFETY: the endpoint is bound to the queue, and is open while the group is.
+            unsafe { (*events).push(event) };
+        }
+    }
+}
+
+/// A digest of words: FNV-1a, mixed, so that each bit counts.
+fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
+    let mut state = 0xcbf2_9ce4_8422_2325u64;
+    for word in words {
+        state = (state ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        state = (state ^ state >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    }
+    state ^ state >> 32
+}
+
+fn words_of(address: &Address) -> impl Iterator<Item = u64> {
+    let bytes = address.to_bytes();
+    let words: Vec<u64> =
+        bytes.chunks(8).map(|chunk| chunk.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))).collect();
+    words.into_iter()
+}
+
+impl Join {
+    fn new(invited: &[Invited], forming: Forming, rank: usize, events: *mut EventQueue, context: *mut c_void) -> Join {
+        let mut sorted: Vec<_> = invited.iter().enumerate().map(|(rank, one)| (one.address.to_bytes(), rank)).collect();
+        sorted.sort_unstable();
+        let order = digest(invited.iter().flat_map(|one| words_of(&one.address)));
+        let key = digest(sorted.iter().flat_map(|(_, rank)| words_of(&invited[*rank].address)));
+        let members: Vec<_> = sorted.iter().map(|&(_, rank)| (rank, invited[rank].peer)).collect();
+        let place = members.iter().position(|&(member, _)| member == rank).unwrap_or(0);
+        let heard = Vec::new();
+        let looked = Instant::now();
+        Join { forming: Some(forming), round: 0, key, order, members, place, heard, looked, events, context }
+    }
+
+    /// The tag of what one member says to another in this round.
+    fn tag(&self, from: usize, to: usize) -> u64 {
+        digest([self.key, self.round.into(), from as u64, to as u64])
+    }
+
+    /// Says what this member has to say, and waits for what it has to hear. Returns false if there is no room.
+    fn begin_round(&mut self, transport: &mut Transport, meeting: &mut Meeting) -> bool {
+        let mut words = vec![self.order];
+        words.extend(self.forming.iter().flat_map(Forming::words));
+        self.heard.clear();
+        if self.place != 0 {
+            let Some(receive) = meeting.want(transport, self.tag(0, self.place)) else { return false };
+            self.heard.push(Incoming::Awaited(receive));
+            meeting.say(transport, self.members[0].1, self.tag(self.place, 0), words);
+            return true;
+        }
+        self.heard.push(Incoming::Here(words));
+        for from in 1..self.members.len() {
+            let Some(receive) = meeting.want(transport, self.tag(from, 0)) else {
+                self.forsake(meeting);
+                return false;
+            };
+            self.heard.push(Incoming::Awaited(receive));
+        }
+        true
+    }
+
+    fn forsake(&mut self, meeting: &mut Meeting) {
+        for incoming in self.heard.drain(..) {
+            if let Incoming::Awaited(receive) = incoming {
+                meeting.forsake(receive);
+            }
+        }
+    }
+
+    /// Carries the join on as far as it can be. None: it is not over.
+    fn carry_on(&mut self, transport: &mut Transport, meeting: &mut Meeting) -> Option<Result<Member, NoGroup>> {
+        loop {
+            let mut is_whole = true;
+            for incoming in &mut self.heard {
+                let Incoming::Awaited(receive) = *incoming else { continue };
+                match meeting.take(receive) {
+                    Some(words) => *incoming = Incoming::Here(words),
+                    None => is_whole = false,
+                }
+            }
+            let conclusion = match (is_whole, self.place) {
+                (false, _) => self.look(transport, meeting)?,
+                (true, 0) => self.conclude(),
+                (true, _) => self.words(0).to_vec(),
+            };
+            if self.place == 0 {
+                for to in 1..self.members.len() {
+                    meeting.say(transport, self.members[to].1, self.tag(0, to), conclusion.clone());
+                }
+            }
+            match self.hear(&conclusion) {
+                Ok(Some(member)) => return Some(Ok(member)),
+                Ok(None) => {}
+                Err(failure) => {
+                    self.forsake(meeting);
+                    return Some(Err(failure));
+                }
+            }
+            self.round += 1;
+            if !self.begin_round(transport, meeting) {
+                return Some(Err(NoGroup::new(ENOMEM, "there is no room for its messages")));
+            }
+        }
+    }
+
+    /// What has been heard from a place.
+    fn words(&self, place: usize) -> &[u64] {
+        match self.heard.get(place) {
+            Some(Incoming::Here(words)) => words,
+            _ => &[],
+        }
+    }
+
+    /// Something is awaited. Looks now and then whether who is to say it lives; if not, the conclusion is that it is lost.
+    fn look(&mut self, transport: &Transport, meeting: &Meeting) -> Option<Vec<u64>> {
+        if self.looked.elapsed() < PATIENCE {
+            return None;
+        }
+        self.looked = Instant::now();
+        let awaited = |(at, incoming): (usize, &Incoming)| matches!(incoming, Incoming::Awaited(_)).then_some(at);
+        let mut awaited = self.heard.iter().enumerate().filter_map(awaited);
+        let lost = awaited.find(|&at| meeting.has_lost(transport, self.members[at].1))?;
+        Some(vec![status::LOST, self.members[lost].0 as u64])
+    }
+
+    /// The conclusion of a round in which all have spoken.
+    fn conclude(&self) -> Vec<u64> {
+        let places = 0..self.members.len();
+        if places.clone().any(|place| self.words(place).first() != Some(&self.order)) {
+            return vec![status::ORDER];
+        }
+        let mut by_rank: Vec<&[u64]> = vec![&[]; self.members.len()];
+        for place in places {
+            by_rank[self.members[place].0] = &self.words(place)[1..];
+        }
+        let all: Vec<u64> = by_rank.concat();
+        let conclusion = self.forming.as_ref().map_or_else(Vec::new, |forming| forming.conclude(&all));
+        [status::GOES_ON].into_iter().chain(conclusion).collect()
+    }
+
+    /// Hears a conclusion: a member, or another round.
+    fn hear(&mut self, conclusion: &[u64]) -> Result<Option<Member>, NoGroup> {
+        let (first, rest) = conclusion.split_first().unwrap_or((&status::ORDER, &[]));
+        match *first {
+            status::GOES_ON => {}
+            status::LOST => {
+                let rank = rest.first().copied().unwrap_or(0);
+                return Err(NoGroup::new(EHOSTDOWN, &format!("the process of member {rank} has ended")));
+            }
+            _ => return Err(NoGroup::new(EINVAL, "its members do not agree on their order")),
+        }
+        let forming = self.forming.take().ok_or_else(|| NoGroup::new(EIO, "it is over"))?;
+        match forming.hear(rest) {
+            Ok(Heard::Formed(member)) => {
+                let size = self.members.len();
+                info_line!("fi_join_collective: a group of {size} members goes through an aggregation node");
+                Ok(Some(*member))
+            }
+            Ok(Heard::Again(forming)) => {
+                self.forming = Some(forming);
+                Ok(None)
+            }
+            Err(reason) => {
+                let error = if reason == SEVERAL_HOSTS { EOPNOTSUPP } else { ENOMEM };
+                Err(NoGroup { error, reason })
+            }
+        }
+    }
+}
+
+impl Working {
+    /// Carries operations on, and completes those that are over.
+    fn carry_on(&mut self, transport: &mut Transport) {
+        let Working { queue, running } = self;
+        queue.advance();
+        running.retain(|one| {
+            let Some(outcome) = queue.outcome(one.number) else { return true };
+            queue.take(one.number);
+            let completion = Completion { context: one.ticket.context, flags: COLLECTIVE, ..Completion::default() };
+            match outcome {
+                Ok(()) => transport.complete(&one.ticket, Side::Transmit, completion, ADDR_ANY),
+                Err(failure) => transport.fail(&one.ticket, Side::Transmit, completion, 0, error_of(failure)),
+            }
+            false
+        });
+    }
+
+    /// Ends operations under way without completions. Afterwards no other member is at work in this one's memory.
+    fn abandon(&mut self) {
+        let Working { queue, running } = self;
+        let mut has_failed = false;
+        while running.iter().any(|one| queue.outcome(one.number).is_none()) {
+            queue.advance();
+            if !has_failed {
+                queue.carrier().fail(Failure::Left);
+                has_failed = true;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The error of a completion.
+fn error_of(failure: Failure) -> c_int {
+    match failure {
+        Failure::OperationMismatch | Failure::GroupMismatch => EINVAL,
+        Failure::NoSuchOperation => EOPNOTSUPP,
+        Failure::TooLong => EMSGSIZE,
+        Failure::NoRoom | Failure::Quota => ENOMEM,
+        Failure::Lost => EHOSTDOWN,
+        Failure::Left | Failure::Revoked => ECANCELED,
+        _ => EIO,
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it. Comments call the time during
+//! which a thread holds this lock its *turn*.
+//!
+//! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
+//! asks for ([`Rest`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
+//! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
+//! nothing to do.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use selvedge_host::Interface;
+use selvedge_transport::Transport;
+use selvedge_transport::polling::Rest;
+
+use crate::ffi::fid_domain;
+use crate::objects::collective::Groups;
+use crate::objects::fabric::Fabric;
+use crate::objects::object::Uses;
+
+#[repr(C)]
+pub struct Domain {
+    pub domain: fid_domain,
+    pub(crate) fabric: *mut Fabric,
+    /// Several threads may call at once, unless [`Domain::alone`] says that none does.
+    pub(crate) shared: bool,
+    /// 1: a thread holds the lock.
+    pub(crate) taken: AtomicU32,
+    pub(crate) core: UnsafeCell<Transport>,
+    /// The groups of collective operations. The lock guards them as it does the core.
+    pub(crate) groups: UnsafeCell<Groups>,
+    /// Some of them have something under way.
+    pub(crate) collects: AtomicBool,
+    /// Threads that wait for the lock sleep in the kernel.
+    pub(crate) sleeps: bool,
+    /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
+    #[cfg(debug_assertions)]
+    pub(crate) in_turn: AtomicBool,
+    /// Not 0: no lock is needed. Only one thread calls, because the program promises it or the process has no other,
+    /// and nothing is to be done after a turn without a poll.
+    pub alone: &'static AtomicU8,
+    /// The core's interface, for threads that do not hold the lock.
+    pub(crate) interface: Arc<Interface>,
+    pub uses: Uses,
+    pub caps: u64,
+    /// The provider chooses the keys of regions.
+    pub provider_keys: bool,
+    /// Regions with counters wait for `fi_mr_enable` (`FI_MR_RMA_EVENT`).
+    pub enables_regions: bool,
+}
+
+/// The value of `alone` for a domain with a single caller, ...
+pub(crate) static ALWAYS: AtomicU8 = AtomicU8::new(1);
+
+/// ... and for one that always needs the lock.
+pub(crate) static NEVER: AtomicU8 = AtomicU8::new(0);
+
+/// The guard of the domain's lock: access to the NIC and everything in flight, for one thread.
+pub struct Turn<'a> {
+    pub(crate) domain: &'a Domain,
+    /// The lock was taken. No thread starts while the guard lives, so this also holds at its end.
+    pub(crate) locked: bool,
+}
+
+impl Domain {
+    /// Takes the lock. A thread takes it once at a time. A second guard would wait for the first or, where no lock is
+    /// needed ([`Domain::alone`]), alias its memory.
+    #[inline(always)]
+    pub fn core(&self) -> Turn<'_> {
+        let locked = self.shared && self.alone.load(Relaxed) == 0;
+        if locked && self.taken.swap(1, Acquire) != 0 {
+            self.wait_for_turn();
+        }
+        #[cfg(debug_assertions)]
+        assert!(!self.in_turn.swap(true, Relaxed), "a thread takes one turn at a time");
+        Turn { domain: self, locked }
+    }
+
+    /// Whether collective operations, or joins, are under way.
+    #[inline(always)]
+    pub(crate) fn collects(&self) -> bool {
+        self.collects.load(Relaxed)
+    }
+
+    /// Whether only one thread ever calls, by the program's promise.
+    pub fn has_one_caller(&self) -> bool {
+        std::ptr::eq(self.alone, &ALWAYS)
+    }
+
+    /// The core, where no lock is needed ([`Domain::alone`]).
+    ///
+    /// # Safety
+    /// The domain is open. This thread does not hold its lock, and does not take it while the transport is borrowed.
+    #[inline(always)]
+    pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Transport {
+        // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
+        let domain = unsafe { &*domain };
+        debug_assert!(domain.alone.load(Relaxed) != 0);
+        #[cfg(debug_assertions)]
+        assert!(!domain.in_turn.load(Relaxed), "the transport is borrowed while a turn is under way");
+        // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This
+        // thread does not hold the lock, by this function's contract, so this is the only reference to the transport.
+        let core = unsafe { &mut *domain.core.get() };
+        debug_assert!(core.rest == Rest::None);
+        core
+    }
+
+    #[cold]
+    pub(crate) fn wait_for_turn(&self) {
+        let mut looks = 0u32;
+        while self.taken.load(Relaxed) != 0 || self.taken.swap(1, Acquire) != 0 {
+            if self.sleeps {
+                futex(&self.taken, libc::FUTEX_WAIT, 1);
+                continue;
+            }
+            looks += 1;
+            if looks % 64 == 0 {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn give_back(&self, locked: bool) {
+        #[cfg(debug_assertions)]
+        self.in_turn.store(false, Relaxed);
+        if locked {
+            self.taken.store(0, Release);
+        }
+    }
+
+    /// Releases the lock, and then does what a poll has asked for.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_back_and(&self, locked: bool, rest: Rest) {
+        self.give_back(locked);
+        if locked && self.sleeps {
+            futex(&self.taken, libc::FUTEX_WAKE, 1);
+        }
+        match rest {
+            Rest::None | Rest::Wake => {}
+            Rest::Yield => std::thread::yield_now(),
+            Rest::Poll => self.interface.poll(),
+            Rest::Found => self.interface.found_something(),
+        }
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// The domain whose lock this is.
+    pub fn domain(&self) -> &'a Domain {
+        self.domain
+    }
+
+    /// The groups, and the core.
+    pub(crate) fn with_groups<R>(&mut self, what: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
+        let domain = self.domain;
+        // SAFETY: the lock is held, as for the core, and this guard is borrowed. Groups are reached by this function only, and nothing that is
+        // called with them has the guard.
+        let groups = unsafe { &mut *domain.groups.get() };
+        let outcome = what(groups, self);
+        domain.collects.store(groups.has_anything_under_way(), Relaxed);
+        outcome
+    }
+
+    /// Carries on joins and collective operations, as far as they can be.
+    #[inline(always)]
+    pub(crate) fn carry_on_groups(&mut self) {
+        if self.domain.collects() {
+            self.carry_on_groups_under_way();
+        }
+    }
+
+    #[cold]
+    fn carry_on_groups_under_way(&mut self) {
+        self.with_groups(Groups::carry_on);
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Transport;
+    #[inline(always)]
+    fn deref(&self) -> &Transport {
+        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
+        // promises that none calls, or there is none. References from this guard borrow it, so a `&mut` from it is not
+        // alive here.
+        unsafe { &*self.domain.core.get() }
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Transport {
+        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
+        // promises that none calls, or there is none. The result borrows the guard mutably, and a thread has one guard
+        // at a time.
+        unsafe { &mut *self.domain.core.get() }
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.rest == Rest::None {
+            return self.domain.give_back(self.locked);
+        }
+        let next = if self.domain.sleeps { Rest::Wake } else { Rest::None };
+        let rest = std::mem::replace(&mut self.rest, next);
+        self.domain.give_back_and(self.locked, rest);
+    }
+}
+
+/// A futex call: sleeps while the word has this value, or wakes so many sleepers.
+pub(crate) fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
+    let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory
+    // of ours.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
+}

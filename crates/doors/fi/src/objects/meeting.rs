@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The messages by which the members of a collective group meet: a few words each, between endpoints of the domains' own
+//! ([`OWN_ENDPOINT`]), where no program sends or receives.
+//!
+//! Invariants
+//! 1. A message is matched by its tag alone, a digest of the group, the round, and the two members. Messages of equal tags keep their order, so
+//!    the nth group of the same members is the nth at each of them.
+//! 2. Nothing here waits. What has no room is sent by a later call.
+//! 3. A receive whose owner wants it no more stays until its message comes, so that the message fills no later one.
+
+use std::cell::UnsafeCell;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::c_void;
+
+use libc::iovec;
+use selvedge_host::aggregation::Forming;
+use selvedge_host::direct::ring_flags;
+use selvedge_transport::Transport;
+use selvedge_transport::bindings::Bindings;
+use selvedge_transport::completion::{Completion, CompletionQueue, Reading};
+use selvedge_transport::message::{Message, SendEnd};
+use selvedge_transport::posted::Wanted;
+use selvedge_transport::ticket::{Kind, OWN_ENDPOINT, Ticket};
+use slab::Slab;
+
+use crate::constants::{EAGAIN, RECV, SEND, TAGGED};
+
+/// Most words of a message: those of a group that forms, and one of ours.
+pub const WORDS_MAX: usize = Forming::WORDS_MAX + 1;
+
+/// Completions that are read at once.
+const READ: usize = 16;
+
+/// A domain's own endpoint. It does not move: the transport has a pointer to the bindings.
+pub struct Meeting {
+    bindings: UnsafeCell<Bindings>,
+    sends: UnsafeCell<CompletionQueue>,
+    receives: UnsafeCell<CompletionQueue>,
+    inbox: Slab<Box<Inbound>>,
+    outbox: VecDeque<Outbound>,
+    /// The peers to which a message could not be sent.
+    lost: HashSet<u32>,
+}
+
+/// A receive.
+struct Inbound {
+    words: UnsafeCell<[u64; WORDS_MAX]>,
+    /// Words that have come.
+    came: Option<usize>,
+    is_wanted: bool,
+}
+
+/// A message that had no room.
+struct Outbound {
+    peer: u32,
+    tag: u64,
+    words: Vec<u64>,
+}
+
+impl Meeting {
+    /// Opens the endpoint. None: the NIC has no room.
+    pub fn open(transport: &mut Transport) -> Option<Box<Meeting>> {
+        let meeting = Box::new(Meeting {
+            bindings: UnsafeCell::new(Bindings {
+                index: OWN_ENDPOINT,
+                ring_flags: ring_flags(OWN_ENDPOINT),
+                ..Bindings::new(false)
+            }),
+            sends: UnsafeCell::new(CompletionQueue::new(READ)),
+            receives: UnsafeCell::new(CompletionQueue::new(READ)),
+            inbox: Slab::new(),
+            outbox: VecDeque::new(),
+            lost: HashSet::new(),
+        });
+        // SAFETY: nobody else knows the bindings yet.
+        let bindings = unsafe { &mut *meeting.bindings.get() };
+        (bindings.tx_queue, bindings.rx_queue) = (meeting.sends.get(), meeting.receives.get());
+        transport.open_own_endpoint(meeting.bindings.get()).then_some(meeting)
+    }
+
+    /// Closes the endpoint. Nothing reaches its memory any more.
+    pub fn close(self: Box<Meeting>, transport: &mut Transport) {
+        transport.close_endpoint(OWN_ENDPOINT);
+    }
+
+    /// Whether messages wait for room.
+    pub fn has_to_send(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Wants the next message with a tag. Returns the number of the receive; None: there is no room for it.
+    pub fn want(&mut self, transport: &mut Transport, tag: u64) -> Option<usize> {
+        let number = self.inbox.insert(Box::new(Inbound { words: UnsafeCell::default(), came: None, is_wanted: true }));
+        let words = self.inbox[number].words.get();
+        let piece = [iovec { iov_base: words.cast(), iov_len: size_of::<[u64; WORDS_MAX]>() }];
+        let ticket = self.ticket(number as u64, RECV | TAGGED, true);
+        let wanted = Wanted { kind: Kind::Tagged, source: None, tag, ignore: 0, pieces: &piece, ticket, multi: None };
+        if transport.receive(&wanted) != 0 {
+            self.inbox.remove(number);
+            return None;
+        }
+        Some(number)
+    }
+
+    /// The words of a message that has come. The receive is then over.
+    pub fn take(&mut self, number: usize) -> Option<Vec<u64>> {
+        let inbound = self.inbox.get(number)?;
+        let came = inbound.came?;
+        // SAFETY: the message has come, so nobody writes there any more.
+        let words = unsafe { (&*inbound.words.get())[..came].to_vec() };
+        self.inbox.remove(number);
+        Some(words)
+    }
+
+    /// A message is wanted no more.
+    pub fn forsake(&mut self, number: usize) {
+        let Some(inbound) = self.inbox.get_mut(number) else { return };
+        inbound.is_wanted = false;
+        if inbound.came.is_some() {
+            self.inbox.remove(number);
+        }
+    }
+
+    /// Sends at most [`WORDS_MAX`] words to a peer.
+    pub fn say(&mut self, transport: &mut Transport, peer: u32, tag: u64, words: Vec<u64>) {
+        self.outbox.push_back(Outbound { peer, tag, words });
+        self.send(transport);
+    }
+
+    /// Whether the process of a peer has ended, or does not take messages.
+    pub fn has_lost(&self, transport: &Transport, peer: u32) -> bool {
+        self.lost.contains(&peer) || transport.is_lost(peer)
+    }
+
+    /// Sends what has had no room, and takes what has come.
+    pub fn carry_on(&mut self, transport: &mut Transport) {
+        self.send(transport);
+        // SAFETY: the transport reaches the queues only inside of its functions, and none of them runs here.
+        let (sends, receives) = unsafe { (&mut *self.sends.get(), &mut *self.receives.get()) };
+        let mut entries = [Completion::default(); READ];
+        loop {
+            // SAFETY: the array has room for as many completions.
+            let mut reading = unsafe {
+                Reading::new(
+                    self.receives.get(),
+                    entries.as_mut_ptr().cast(),
+                    size_of::<Completion>(),
+                    READ,
+                    std::ptr::null_mut(),
+                )
+            };
+            // A receive fails if its message is too long, or could not be fetched. Its owner then waits until the sender is lost.
+            let _ = receives.read_into(&mut reading);
+            let read = READ - reading.left();
+            for entry in &entries[..read] {
+                let number = entry.context as usize;
+                let Some(inbound) = self.inbox.get_mut(number) else { continue };
+                inbound.came = Some((entry.length / size_of::<u64>()).min(WORDS_MAX));
+                if !inbound.is_wanted {
+                    self.inbox.remove(number);
+                }
+            }
+            if receives.take_failure().is_none() && read == 0 {
+                break;
+            }
+        }
+        while let Some(failure) = sends.take_failure() {
+            self.lost.insert(failure.completion.context as u32);
+        }
+    }
+
+    fn send(&mut self, transport: &mut Transport) {
+        while let Some(first) = self.outbox.front() {
+            let (peer, tag) = (first.peer, first.tag);
+            let piece = [iovec { iov_base: first.words.as_ptr().cast_mut().cast(), iov_len: 8 * first.words.len() }];
+            let message = Message {
+                kind: Kind::Tagged,
+                peer,
+                endpoint: OWN_ENDPOINT,
+                tag,
+                data: None,
+                pieces: &piece,
+                ticket: self.ticket(peer.into(), SEND | TAGGED, false),
+                inject: true,
+                end: SendEnd::Sent,
+            };
+            match transport.send(&message) {
+                0 => {}
+                error if error == -(EAGAIN as isize) => return,
+                _ => drop(self.lost.insert(peer)),
+            }
+            self.outbox.pop_front();
+        }
+    }
+
+    fn ticket(&self, context: u64, flags: u64, wanted: bool) -> Ticket {
+        Ticket { bindings: self.bindings.get(), context: context as *mut c_void, flags, wanted }
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The front door `libnccl-net-selvedge.so`: NCCL's collective network (`ncclCollNetPlugin_v6` to `_v12`) over aggregation nodes (seed 001). Each
+//! rank is a process; all of a communicator are on one host and share a live group ([`selvedge_host::aggregation`]).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`interface`] | numbers and structures of NCCL's interface, in each version |
+//! | [`exchange`] | how ranks that know each other's handles agree on a group |
+//! | [`comm`] | a communicator, its operations under way |
+//! | [`exports`] | the functions, and the tables of them |
+//! | [`log`] | NCCL's logger |
+//!
+//! Invariants
+//! 1. A function never unwinds into C, and gives an error for a null pointer.
+//! 2. Only `connect` waits. It ends when a rank has died or refused.
+//! 3. A request keeps its communicator's group until it is over, also when NCCL has closed the communicator.
+//!
+//! Not here: memory of devices, and the point-to-point network (`ncclNetPlugin`) that NCCL wants from the same library.
+
+mod comm;
+mod exchange;
+mod exports;
+mod interface;
+mod log;

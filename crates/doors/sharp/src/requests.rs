@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations under way, as callers hold them.
+
+use std::ffi::c_int;
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_host::aggregation::Pending;
+use selvedge_host::looks::Looks;
+
+use crate::context::Comm;
+use crate::interface::{Error, SUCCESS};
+
+/// What a handle of an operation points to.
+pub struct Request {
+    comm: *const Comm,
+    number: u64,
+    what: &'static str,
+}
+
+impl Request {
+    /// Begins an operation.
+    pub fn begin(comm: &Comm, pending: Pending, what: &'static str) -> Request {
+        let number = comm.operations().add(pending);
+        Request { comm, number, what }
+    }
+
+    /// The outcome. None: it is not over.
+    ///
+    /// # Safety
+    /// The communicator has not been destroyed.
+    pub unsafe fn test(&self) -> Option<c_int> {
+        // SAFETY: by this function's contract.
+        let comm = unsafe { &*self.comm };
+        let outcome = comm.operations().test(self.number);
+        outcome.map(|outcome| match outcome {
+            Ok(()) => SUCCESS,
+            Err(failure) => {
+                comm.report(self.what, &failure);
+                code_of(failure) as c_int
+            }
+        })
+    }
+
+    /// Waits for the outcome.
+    ///
+    /// # Safety
+    /// As for [`Request::test`].
+    pub unsafe fn wait(&self) -> c_int {
+        let mut looks = Looks::new();
+        loop {
+            // SAFETY: by this function's contract.
+            if let Some(code) = unsafe { self.test() } {
+                return code;
+            }
+            looks.rest();
+        }
+    }
+
+    /// The caller needs it no more. One that is not over is carried on by the communicator's other operations.
+    ///
+    /// # Safety
+    /// As for [`Request::test`].
+    pub unsafe fn end(&self) {
+        // SAFETY: by this function's contract.
+        unsafe { &*self.comm }.operations().take(self.number);
+    }
+}
+
+fn code_of(failure: Failure) -> Error {
+    match failure {
+        Failure::OperationMismatch | Failure::NoSuchOperation | Failure::TooLong => Error::Invalid,
+        Failure::NoRoom => Error::NoMemory,
+        _ => Error::General,
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Renders the two files with which the linker makes `libsma.so` of the static library: `packaging/libsma.ld`, which includes every
+//! function and gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `packaging/libsma.map`,
+//! which exports these names and no others.
+//!
+//! Both are checked in, so that linking needs no other step first, and the exported names can be read.
+
+use std::fmt::Write as _;
+
+use super::all_functions;
+
+/// The second name of a function, for profilers: the same with a p in front.
+pub fn profiled(name: &str) -> String {
+    format!("p{name}")
+}
+
+/// `packaging/libsma.ld`
+pub fn aliases() -> String {
+    let mut text = String::from(
+        "/* SPDX-License-Identifier: Apache-2.0 OR MIT\n \
+         * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.\n \
+         * Every function of libsma.so: taken from the archive, and known by a second name to profilers. */\n\n",
+    );
+    for function in all_functions() {
+        writeln!(text, "EXTERN({name}) {} = {name};", profiled(&function.name), name = function.name)
+            .expect("a string takes it");
+    }
+    text
+}
+
+/// `packaging/libsma.map`
+pub fn version_script() -> String {
+    let mut text = String::from(
+        "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
+         # Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.\n\
+         # What libsma.so exports.\n{\n  global:\n",
+    );
+    for function in all_functions() {
+        writeln!(text, "    {}; {};", function.name, profiled(&function.name)).expect("a string takes it");
+    }
+    text.push_str("  local:\n    *;\n};\n");
+    text
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Collectives of a team in aggregation nodes (`docs/design/aggregation.md`), where these are at least as fast as the
+//! team's own algorithms.
+//!
+//! | memory of the PEs | through the node |
+//! |---|---|
+//! | not directly mapped: also of several hosts, or simulated | all that the group takes |
+//! | mapped, every PE has a core | reductions of more than 24 KiB / (members - 1), to 256 KiB: 2 steps in place of 3 |
+//! | mapped, PEs share cores | one operation of the node in place of two steps: reductions and fcollects from what fits into one step to 1 KiB, broadcasts of 505 bytes to 8 KiB |
+//!
+//! Invariants
+//! 1. All members choose alike: by the operation, its length, the team and the job.
+//! 2. A team asks for its group ([`crate::world::group`]) at the first operation that would use it.
+//! 3. On one host elements are reduced in the order of the members, as by the own algorithms: the results have the same
+//!    bits.
+//! 4. While a member waits it lets the NIC make progress. Nobody wakes it, so it never sleeps for long.
+//!
+//! Errors: a member that has ended, or members that disagree on an operation, end a call with a report. The team's later
+//! calls of the node fail, too, if a member has ended.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::{OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_host::aggregation::{Exchange, Pending, know_mapped, log};
+
+use crate::check::{self, Call};
+use crate::collective::arguments::{DONE, REFUSED};
+use crate::collective::members::{Algorithm, Members as _, TeamMembers};
+use crate::collective::op::{Kernel, Or};
+use crate::collective::team_area::{HEAD_BYTES, MEMBERS_MAX, RING_BYTES, slot_bytes};
+use crate::world::World;
+use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
+use crate::world::group::{Group, Known};
+use crate::world::peer::MemoryStart;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sync,
+    Reduce,
+    Broadcast,
+    /// All members get the bytes of all.
+    Gather,
+}
+
+/// The longest reductions and fcollects, and broadcasts, that are one operation of the node and faster than two steps.
+const ONE_OPERATION_BYTES: usize = 1 << 10;
+const ONE_BROADCAST_BYTES: usize = 8 << 10;
+/// What a member reads from the others from which on two steps and stores to all results are faster than three steps; and
+/// the longest such reduction: beyond, both are as fast as memory.
+const LONG_BYTES: usize = 24 << 10;
+const LONG_BYTES_MAX: usize = 256 << 10;
+
+/// What the choice between the node and the own algorithm depends on, the same at all members.
+struct Circumstances {
+    members: usize,
+    memory_mapped: bool,
+    oversubscribed: bool,
+    /// The most bytes of each member that fit into one step of the own algorithm.
+    step_bytes: usize,
+}
+
+impl Circumstances {
+    #[inline(always)]
+    fn prefer_node(&self, kind: Kind, bytes: usize) -> bool {
+        match kind {
+            _ if self.members < 2 => false,
+            _ if !self.memory_mapped => true,
+            Kind::Sync => false,
+            Kind::Broadcast => self.oversubscribed && bytes > RING_BYTES && bytes <= ONE_BROADCAST_BYTES,
+            Kind::Reduce | Kind::Gather if self.oversubscribed => {
+                bytes > self.step_bytes && bytes <= ONE_OPERATION_BYTES
+            }
+            Kind::Reduce => bytes.saturating_mul(self.members - 1) > LONG_BYTES && bytes <= LONG_BYTES_MAX,
+            Kind::Gather => false,
+        }
+    }
+}
+
+impl TeamMembers<'_> {
+    #[inline(always)]
+    fn circumstances(&self) -> Circumstances {
+        Circumstances {
+            members: self.n,
+            memory_mapped: self.world.memory_mapped(),
+            oversubscribed: self.world.oversubscribed(),
+            step_bytes: self.exchange_limit().unwrap_or_else(|| self.tree_limit()),
+        }
+    }
+
+    /// Carries an operation with so many bytes of each member out in the team's group. None: the team's own algorithm
+    /// does, at all members.
+    #[inline(always)]
+    pub(crate) fn by_node(
+        &self,
+        kind: Kind,
+        bytes: usize,
+        operation: impl FnOnce() -> Pending,
+    ) -> Option<Result<(), Failure>> {
+        match self.circumstances().prefer_node(kind, bytes) {
+            true => self.complete_by_node(operation()),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn complete_by_node(&self, operation: Pending) -> Option<Result<(), Failure>> {
+        let mut known = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Known::Nothing = *known {
+            *known = self.find_group().map_or(Known::NoGroup, |group| Known::Group(Box::new(group)));
+        }
+        match &mut *known {
+            Known::Group(group) => {
+                let mut waiting = Waiting { world: self.world, since: None };
+                group.complete(operation, &mut || waiting.idle())
+            }
+            Known::NoGroup | Known::Nothing => None,
+        }
+    }
+
+    /// Asks for the team's group, and says in the log what comes of it.
+    #[cold]
+    fn find_group(&self) -> Option<Group> {
+        let formed = self.form_group();
+        let name = || match self.number {
+            0 => format!("SHMEM_TEAM_WORLD, PE {} of {}", self.me, self.n),
+            1 => format!("SHMEM_TEAM_SHARED, PE {} of {}", self.me, self.n),
+            number => format!("team {number}, PE {} of {}", self.me, self.n),
+        };
+        match &formed {
+            Ok(_) if self.me != 0 => {}
+            Ok(group) => log::info(|| {
+                let when = if self.world.memory_mapped() { ", where these are faster" } else { "" };
+                format!("{}: its collective operations go through aggregation nodes{}{when}", name(), group.between())
+            }),
+            Err(why) => log::info(|| format!("{}: its collective operations are OpenSHMEM's own: {why}", name())),
+        }
+        formed.ok()
+    }
+
+    fn form_group(&self) -> Result<Group, String> {
+        let world = self.world;
+        // All members know these, so they need not agree on them. In virtual time an agreement costs something.
+        if world.interface.is_simulated() && !world.process.directory().grant().exists() {
+            return Err("the job has no share of aggregation nodes".into());
+        }
+        // Each member runs a replica of the node, so the work of all grows with the square of their number.
+        let is_near = |member| world.nics[self.pe(member)].is_near;
+        if self.n > MEMBERS_MAX && !world.interface.is_simulated() && (0..self.n).all(is_near) {
+            return Err(format!("it has more than {MEMBERS_MAX} PEs of one host"));
+        }
+        let refuses = is_off().then_some("SELVEDGE_SHMEM_COLLECTIVES is 0");
+        Group::form((self.me, self.n), refuses, &mut BySteps(self))
+    }
+}
+
+/// Whether the program's environment leaves all operations to the own algorithms.
+fn is_off() -> bool {
+    static IS_OFF: OnceLock<bool> = OnceLock::new();
+    *IS_OFF.get_or_init(|| std::env::var_os("SELVEDGE_SHMEM_COLLECTIVES").is_some_and(|value| value == "0"))
+}
+
+/// Tells groups which memory of the other PEs is mapped here. `starts`: of each PE its process, and where its symmetric
+/// memory and its static data begin there.
+pub(crate) fn tell_groups(world: &'static World, starts: Vec<MemoryStart>) {
+    let of_pe = |(pe, start): (usize, MemoryStart)| world.maps(pe).then_some((start.pid, (pe, start)));
+    let of_process: BTreeMap<u32, _> = starts.into_iter().enumerate().filter_map(of_pe).collect();
+    know_mapped(Box::new(move |pid, address, bytes| {
+        let &(pe, start) = of_process.get(&pid)?;
+        let parts = [(PORTAL_MEMORY, start.root, world.root), (PORTAL_DATA, start.data, world.data.start)];
+        parts.into_iter().find_map(|(portal, start, own_start)| {
+            if portal == PORTAL_DATA && !world.data_mapped {
+                return None;
+            }
+            let own = (address.wrapping_sub(start) as usize).wrapping_add(own_start);
+            let place = world.find(own as *const u8, bytes).filter(|place| place.portal == portal)?;
+            if pe == world.me() { Some(place.local()) } else { world.mapped_at(place, pe) }
+        })
+    }));
+}
+
+/// The outcome of an operation as the result of a call.
+#[inline(always)]
+pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
+    match outcome {
+        Ok(()) => DONE,
+        Err(failure) => {
+            check::report(format_args!("{call}: {failure}"));
+            REFUSED
+        }
+    }
+}
+
+/// What a member does while it waits.
+struct Waiting<'a> {
+    world: &'a World,
+    since: Option<Instant>,
+}
+
+impl Waiting<'_> {
+    /// The shortest wait that sleeps, and the longest sleep. A sleep is a small part of the time that a member has waited.
+    const PATIENCE: Duration = Duration::from_millis(1);
+    const PART: u32 = 16;
+
+    #[cold]
+    fn idle(&mut self) {
+        self.world.progress();
+        // In virtual time the group itself lets time pass.
+        if self.world.interface.is_simulated() {
+            return;
+        }
+        let now = Instant::now();
+        let waited = now - *self.since.get_or_insert(now);
+        if waited > Self::PATIENCE {
+            let until = now + (waited / Self::PART).min(Self::PATIENCE);
+            // It ends when something arrives for the NIC, or then.
+            let _ = self.world.interface.wait_watching(Some(until), || true, || None::<()>);
+        }
+    }
+}
+
+/// The members of a team talk to each other by steps.
+struct BySteps<'a>(&'a TeamMembers<'a>);
+
+impl Exchange for BySteps<'_> {
+    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+        let (members, words, bytes) = (self.0, own.len(), size_of_val(own));
+        let mut all = vec![0u64; words * members.n];
+        if members.algorithm != Algorithm::Tree && bytes <= slot_bytes(members.n) - HEAD_BYTES {
+            // SAFETY: the words can be read, and fit into a slot; so each member's contribution has as many.
+            unsafe {
+                let contributions = members.exchange(own.as_ptr().cast(), bytes);
+                for (member, theirs) in all.chunks_mut(words).enumerate() {
+                    theirs.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(contributions.of(member), bytes);
+                }
+            }
+            return Ok(all);
+        }
+        // Each member's words are at its place among zeros, so the or of all is the words of all.
+        all[members.me * words..][..words].copy_from_slice(own);
+        for piece in all.chunks_mut(members.tree_limit() / size_of::<u64>()) {
+            // SAFETY: the piece can be read and written, and fits into the tree's slots.
+            unsafe { members.reduce_in_tree(piece.as_mut_ptr().cast(), size_of_val(piece), Kernel::of::<u64, Or>()) };
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMANDS: Circumstances =
+        Circumstances { members: 3, memory_mapped: false, oversubscribed: false, step_bytes: 56 };
+    const CORES: Circumstances = Circumstances { memory_mapped: true, ..COMMANDS };
+    const CROWD: Circumstances = Circumstances { oversubscribed: true, ..CORES };
+
+    #[test]
+    fn a_node_is_taken_where_it_is_faster() {
+        let kinds = [Kind::Sync, Kind::Reduce, Kind::Broadcast, Kind::Gather];
+        for bytes in [0, 8, 512, 1024, 4096, 1 << 20] {
+            assert!(kinds.iter().all(|&kind| COMMANDS.prefer_node(kind, bytes)), "{bytes}");
+        }
+        let ranges = |of: &Circumstances, kind| {
+            let lengths = [0, 8, 56, 57, 504, 505, 1024, 1025, 8192, 8193, 12288, 12289, 262144, 262145];
+            lengths.into_iter().filter(|&bytes| of.prefer_node(kind, bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(&CORES, Kind::Reduce), [12289, 262144]);
+        assert!([Kind::Sync, Kind::Broadcast, Kind::Gather].iter().all(|&kind| ranges(&CORES, kind).is_empty()));
+        assert_eq!(ranges(&CROWD, Kind::Reduce), [57, 504, 505, 1024]);
+        assert_eq!(ranges(&CROWD, Kind::Gather), [57, 504, 505, 1024]);
+        assert_eq!(ranges(&CROWD, Kind::Broadcast), [505, 1024, 1025, 8192]);
+        assert!(ranges(&CROWD, Kind::Sync).is_empty());
+    }
+
+    #[test]
+    fn one_member_has_no_node() {
+        for (members, node) in [(1, false), (2, true), (1024, true)] {
+            assert_eq!(Circumstances { members, ..COMMANDS }.prefer_node(Kind::Reduce, 8), node, "{members}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What carries out a team's operations in aggregation nodes: a group of any kind (`docs/design/aggregation.md`).
+//!
+//! Invariants
+//! 1. A team's group is found once, at a collective that a node carries out. All members come to it, and agree on
+//!    whether there is a group: if one takes no part, none does.
+//! 2. It ends with the team.
+//!
+//! Costs of a group on one host: some 100 us, a mapping, and a page for each length of operand that was used.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_host::aggregation::{Exchange, Idle, Pending};
+use selvedge_transport::aggregation::Operations;
+
+/// Operations of a group under way, and the longest that its node carries out by itself.
+const CREDITS: u32 = 4;
+const BYTES: u32 = 16 << 10;
+/// The most groups of a process: each takes a mapping.
+const GROUPS_MAX: usize = 32;
+
+/// The groups of this process.
+static GROUPS: AtomicUsize = AtomicUsize::new(0);
+
+/// A team's group. One operation at a time is under way.
+pub(crate) struct Group(Operations);
+
+// SAFETY: it is not `Send` because of the addresses of operands and results, and between two calls there are none.
+unsafe impl Send for Group {}
+
+/// What is known of a team's group.
+#[derive(Default)]
+pub(crate) enum Known {
+    /// No operation has asked for it.
+    #[default]
+    Nothing,
+    /// The team's own algorithms carry out its operations.
+    NoGroup,
+    Group(Box<Group>),
+}
+
+impl Group {
+    /// Collective: agrees with the other members on a group. The error says why there is none.
+    pub fn form(
+        (rank, size): (usize, usize),
+        refuses: Option<&'static str>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Group, String> {
+        let is_full = GROUPS.load(Relaxed) >= GROUPS_MAX;
+        let refuses = refuses.or(is_full.then_some("this process has as many groups as it may"));
+        let operations = Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange)?;
+        GROUPS.fetch_add(1, Relaxed);
+        Ok(Group(operations))
+    }
+
+    /// For the log: between what the nodes are, if not between processes of a host.
+    pub fn between(&self) -> String {
+        match self.0.hosts() {
+            Some(1) => String::new(),
+            Some(hosts) => format!(" of {hosts} hosts"),
+            None => " of its switches".to_owned(),
+        }
+    }
+
+    /// Carries an operation out. None: the team's own algorithms do, at all members.
+    #[inline]
+    pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
+        self.0.takes(&operation).then(|| self.0.complete(operation, idle, &mut |_, _| {}))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        GROUPS.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receives: pieces are attached to messages, and messages that are whole are matched.
+//!
+//! A piece holds its credit while its bytes lie in its slot, or in the library in place of a VELO message. It is given back when the
+//! program frees the message, or when the library moves the bytes to a buffer of its own:
+//!
+//! 1. A message of more than half of the credits goes to a buffer as it arrives, or to the receive that waits for it ([`super::sink`]).
+//! 2. So does one that is not whole while its sender has no credit left.
+//! 3. While a send waits here, so do messages of senders that have no credit left.
+//!
+//! Messages that the program has not asked for take at most [`KEPT_BYTES`] of buffers. Others keep their sender waiting until a receive
+//! asks for them.
+//!
+//! Invariant: of a channel, at most the last message is not whole.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use selvedge_nic::velo::Endpoint;
+use selvedge_host::WaitEnd;
+
+use super::sink::Sink;
+use super::wire::{Control, FRAME_BYTES, Head, Payload, Piece, Route, WORD};
+use super::{ChannelError, HostPort};
+
+/// Buffers of messages that no receive has asked for.
+const KEPT_BYTES: u64 = 64 << 20;
+/// Buffers that are kept for later messages, and the longest of these.
+const SPARE_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 8 << 20;
+
+/// Which messages a receive of the program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Nothing,
+    Any,
+    /// Those of one port: the VPIDs that its host port may have.
+    From {
+        node: u16,
+        vpids: [u16; 2],
+    },
+}
+
+impl Asked {
+    fn includes(&self, source: Endpoint) -> bool {
+        match self {
+            Asked::Nothing => false,
+            Asked::Any => true,
+            Asked::From { node, vpids } => *node == source.node && vpids.contains(&source.vpid),
+        }
+    }
+}
+
+/// The payload of a piece.
+#[derive(Clone, Copy)]
+enum Body {
+    Inline([u64; FRAME_BYTES / 8]),
+    /// In the slot.
+    Slot,
+}
+
+/// A piece that has come, in the order of its channel. If it is a put, its payload may not be there yet.
+struct Arriving {
+    piece: Piece,
+    bytes: u64,
+    body: Body,
+}
+
+/// A piece that holds its credit.
+struct Held {
+    slot: u8,
+    bytes: u64,
+    body: Body,
+}
+
+/// A cache line of a buffer: copies whose ends lie differently in their lines take several times as long.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Line([u8; LINE_BYTES]);
+
+const LINE_BYTES: usize = 64;
+
+/// Lines that hold a message.
+fn lines_of(head: &Head) -> usize {
+    head.bytes().div_ceil(LINE_BYTES as u64) as usize
+}
+
+/// A message that arrives, or has arrived.
+pub struct Incoming {
+    source: Endpoint,
+    head: Head,
+    /// Bytes that have arrived.
+    arrived: u64,
+    /// The first bytes, if they were moved here: memory without a length, which is written and read through its address.
+    buffer: Vec<Line>,
+    /// The receive that waits for it, if they were moved there instead.
+    sink: Option<Sink>,
+    moved: u64,
+    /// The others, in order.
+    pieces: Vec<Held>,
+}
+
+impl Incoming {
+    fn is_whole(&self) -> bool {
+        self.arrived == self.head.bytes()
+    }
+
+    fn has_buffer(&self) -> bool {
+        self.buffer.capacity() != 0
+    }
+
+    /// Whether its bytes are moved as they arrive.
+    fn is_moved(&self) -> bool {
+        self.has_buffer() || self.sink.is_some()
+    }
+
+    fn mask(&self) -> u64 {
+        self.pieces.iter().fold(0, |mask, piece| mask | 1 << piece.slot)
+    }
+}
+
+/// The receiver's end of a channel.
+#[derive(Default)]
+pub struct Inbound {
+    pub(super) source: Option<Endpoint>,
+    pub(super) link: usize,
+    pub(super) generation: u8,
+    pub(super) has_left: bool,
+    /// A number that grows with each peer that comes.
+    pub(super) number: u64,
+    /// The channel that its sender had before, if pieces of it were not there yet: they are attached first.
+    pub(super) after: Option<u16>,
+    /// Slots whose pieces hold their credit, those that are free and not told, and those into which a put has come.
+    held: u64,
+    pending: u64,
+    arrived: u64,
+    /// Pieces in order, of which the first is a put that has not come.
+    waiting: VecDeque<Arriving>,
+    messages: VecDeque<Incoming>,
+}
+
+impl Inbound {
+    /// A channel that nobody has claimed in this generation.
+    pub(super) fn of_generation(generation: u8) -> Inbound {
+        Inbound { generation, ..Inbound::default() }
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        self.source.is_none()
+    }
+
+    /// Whether its sender has left, and nothing of it is here.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_left && self.held == 0 && self.waiting.is_empty() && self.messages.is_empty()
+    }
+}
+
+/// A message that was matched. Its channel's credits are held until [`HostPort::free`].
+pub struct Received {
+    channel: u16,
+    message: Incoming,
+}
+
+impl Received {
+    pub fn source(&self) -> Endpoint {
+        self.message.source
+    }
+
+    /// Whether all of it is in the sink of its receive.
+    pub fn is_placed(&self) -> bool {
+        self.message.sink.is_some()
+    }
+
+    pub fn tag(&self) -> u32 {
+        self.message.head.tag
+    }
+
+    /// Bytes of the header and of the data, in whole words.
+    pub fn header_bytes(&self) -> u64 {
+        u64::from(self.message.head.header_words) * WORD
+    }
+
+    pub fn data_bytes(&self) -> u64 {
+        u64::from(self.message.head.data_words) * WORD
+    }
+}
+
+impl HostPort {
+    /// A VELO message with a piece has arrived.
+    pub(super) fn receive_piece(&mut self, source: Endpoint, route: Route, piece: Piece, inline: &[u8]) {
+        let all = self.shape.all();
+        let Some(inbound) = self.inbound_of(source, route) else {
+            log::error!(
+                "atoll: node {} has sent in channel {}, which is not its own; it is dropped",
+                source.node,
+                route.channel
+            );
+            return;
+        };
+        let bit = 1u64 << (piece.slot & 63);
+        let is_waiting = inbound.waiting.iter().any(|waiting| waiting.piece.slot == piece.slot);
+        if bit & all == 0 || bit & inbound.held != 0 || is_waiting {
+            log::error!("atoll: node {} has sent without a credit; the piece is dropped", source.node);
+            return;
+        }
+        let (bytes, body) = match piece.payload {
+            Payload::Put { bytes } => (bytes.into(), Body::Slot),
+            Payload::Inline => {
+                let mut words = [0; FRAME_BYTES / 8];
+                for (word, bytes) in words.iter_mut().zip(inline.chunks_exact(8)) {
+                    *word = bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+                }
+                (inline.len() as u64, Body::Inline(words))
+            }
+        };
+        let arriving = Arriving { piece, bytes, body };
+        if inbound.waiting.is_empty() && inbound.after.is_none() && matches!(body, Body::Inline(_)) {
+            self.attach(route.channel, arriving);
+        } else {
+            inbound.waiting.push_back(arriving);
+            self.settle(route.channel);
+        }
+    }
+
+    /// A put has come into the receive area.
+    pub(super) fn put_arrived(&mut self, offset: u64) {
+        let (channel, slot) = self.shape.slot_at(offset);
+        if let Some(inbound) = self.inbound.get_mut(usize::from(channel)) {
+            inbound.arrived |= 1 << slot;
+            self.settle(channel);
+        }
+    }
+
+    /// Attaches the pieces that are there.
+    fn settle(&mut self, channel: u16) {
+        while let Some(inbound) = self.inbound.get_mut(usize::from(channel)).filter(|inbound| inbound.after.is_none()) {
+            let Some(Arriving { piece, body, .. }) = inbound.waiting.front() else { break };
+            let bit = 1u64 << piece.slot;
+            if matches!(body, Body::Slot) && inbound.arrived & bit == 0 {
+                return;
+            }
+            inbound.arrived &= !bit;
+            let Some(first) = inbound.waiting.pop_front() else { break };
+            self.attach(channel, first);
+        }
+        if self.inbound.get(usize::from(channel)).is_some_and(|inbound| inbound.has_left && inbound.after.is_none()) {
+            self.settle_after(channel);
+            self.free_channel(channel);
+        }
+    }
+
+    /// All pieces of a channel whose sender has left are there: the sender's next channel goes on.
+    fn settle_after(&mut self, channel: u16) {
+        let next = self.inbound.iter().position(|inbound| inbound.after == Some(channel));
+        if let Some(next) = next {
+            self.inbound[next].after = None;
+            self.settle(next as u16);
+        }
+    }
+
+    /// Drops a message of a sender that has left in the middle of it.
+    pub(super) fn drop_broken(&mut self, channel: u16) {
+        let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
+        if !inbound.has_left || !inbound.waiting.is_empty() || inbound.messages.back().is_none_or(Incoming::is_whole) {
+            return;
+        }
+        let Some(message) = inbound.messages.pop_back() else { return };
+        log::warn!("atoll: node {} has left in the middle of a message", message.source.node);
+        inbound.held &= !message.mask();
+        if message.has_buffer() {
+            self.kept_bytes -= message.head.bytes();
+        }
+    }
+
+    /// The channel that a peer has left last, if pieces of it are not there yet.
+    pub(super) fn last_incomplete_of(&self, source: Endpoint) -> Option<u16> {
+        let is_it =
+            |inbound: &&Inbound| inbound.source == Some(source) && inbound.has_left && !inbound.waiting.is_empty();
+        let last = self.inbound.iter().filter(is_it).max_by_key(|inbound| inbound.number)?;
+        self.inbound.iter().position(|inbound| inbound.number == last.number).map(|at| at as u16)
+    }
+
+    /// Attaches a piece to its message.
+    fn attach(&mut self, channel: u16, Arriving { piece, bytes, body }: Arriving) {
+        let (all, asked, kept) = (self.shape.all(), self.asked, self.kept_bytes);
+        let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
+        let Some(source) = inbound.source else { return };
+        inbound.held |= 1 << piece.slot;
+        if let Some(head) = piece.head {
+            let (buffer, pieces) = (Vec::new(), Vec::new());
+            inbound.messages.push_back(Incoming { source, head, arrived: 0, buffer, sink: None, moved: 0, pieces });
+        }
+        let fits = |last: &&mut Incoming| {
+            (piece.head.is_some() || !last.is_whole()) && last.arrived + bytes <= last.head.bytes()
+        };
+        let Some(last) = inbound.messages.back_mut().filter(fits) else {
+            log::error!("atoll: node {} has sent a piece of no message; it is dropped", source.node);
+            return self.release(channel, 1 << piece.slot);
+        };
+        last.arrived += bytes;
+        last.pieces.push(Held { slot: piece.slot, bytes, body });
+        let (is_whole, total, is_moved) = (last.is_whole(), last.head.bytes(), last.is_moved());
+        if is_whole {
+            self.whole.push_back(channel);
+        }
+        let has_no_credit = (inbound.held | inbound.pending) == all;
+        let is_long = total > u64::from(self.shape.credits / 2) * self.shape.piece_bytes;
+        if is_moved || is_long || (has_no_credit && !is_whole) {
+            if is_moved || asked.includes(source) || kept + total <= KEPT_BYTES {
+                let at = inbound.messages.len() - 1;
+                self.move_to_buffer(channel, at);
+            } else {
+                self.is_kept_waiting = true;
+            }
+        }
+        if has_no_credit {
+            self.return_credits(channel);
+        }
+    }
+
+    /// Whether the message may go to the receive that waits: it is the next one that the receive can get.
+    fn takes_sink(&self, channel: u16, at: usize) -> bool {
+        let is_of_asked = |inbound: &Inbound| {
+            let mut sources = inbound.messages.iter().map(|message| message.source);
+            sources.any(|source| self.asked.includes(source))
+        };
+        let others = || self.inbound.iter().enumerate().filter(|(other, _)| *other != usize::from(channel));
+        matches!(self.asked, Asked::From { .. }) && at == 0 && !others().any(|(_, inbound)| is_of_asked(inbound))
+    }
+
+    /// Moves what has arrived of a message to the receive that waits for it, or to a buffer, and gives its credits back.
+    fn move_to_buffer(&mut self, channel: u16, at: usize) {
+        let sink = self.sink.filter(|_| self.takes_sink(channel, at));
+        let HostPort { inbound, shape, receive_area, spare, kept_bytes, device, .. } = self;
+        let Some(message) = inbound.get_mut(usize::from(channel)).and_then(|inbound| inbound.messages.get_mut(at))
+        else {
+            return;
+        };
+        let lines = lines_of(&message.head);
+        if let Some(sink) = sink.filter(|sink| !message.is_moved() && sink.holds(&message.head)) {
+            message.sink = Some(sink);
+            self.sink = None;
+        }
+        if !message.is_moved() && lines != 0 {
+            let fitting = spare.iter().position(|buffer| buffer.capacity() >= lines);
+            let mut buffer = fitting.map(|at| spare.swap_remove(at)).unwrap_or_default();
+            if buffer.try_reserve_exact(lines).is_err() {
+                log::error!("atoll: no memory for a message of {} bytes; its sender waits", message.head.bytes());
+                return;
+            }
+            message.buffer = buffer;
+            *kept_bytes += message.head.bytes();
+        }
+        let to = message.buffer.as_mut_ptr().cast::<u8>();
+        let mut freed = 0;
+        for piece in message.pieces.drain(..) {
+            let from = match &piece.body {
+                Body::Inline(words) => Some(words.as_ptr().cast::<u8>()),
+                Body::Slot => {
+                    receive_area.at(shape.slot_offset(channel, piece.slot), piece.bytes).map(|from| from.cast_const())
+                }
+            };
+            if let Some(from) = from {
+                // SAFETY: the source has the bytes of a piece, which `attach` has found to be within the message, and so within its buffer
+                // or its sink.
+                unsafe {
+                    match &message.sink {
+                        Some(sink) => sink.write(&message.head, message.moved, from, piece.bytes),
+                        None => {
+                            std::ptr::copy_nonoverlapping(from, to.add(message.moved as usize), piece.bytes as usize)
+                        }
+                    }
+                }
+            }
+            device.interface().charge_copy(piece.bytes);
+            message.moved += piece.bytes;
+            freed |= 1u64 << piece.slot;
+        }
+        self.release(channel, freed);
+    }
+
+    /// Pieces in these slots hold no credit any more.
+    fn release(&mut self, channel: u16, freed: u64) {
+        let (all, laziness) = (self.shape.all(), self.watermarks.receive);
+        let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
+        inbound.held &= !freed;
+        inbound.pending |= freed;
+        // A sender without any credit must not wait for the watermark.
+        if inbound.pending.count_ones() >= laziness || (inbound.held | inbound.pending) == all {
+            self.return_credits(channel);
+        }
+    }
+
+    fn return_credits(&mut self, channel: u16) {
+        let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
+        let slots = std::mem::take(&mut inbound.pending);
+        if slots != 0 {
+            self.control_to_source(channel.into(), Control::Credits { slots });
+        }
+    }
+
+    /// For a send that waits: senders that have no credit left go on.
+    pub(super) fn make_room(&mut self) {
+        for channel in 0..self.shape.channels {
+            self.is_kept_waiting |= self.relieve(channel, Asked::Nothing);
+        }
+    }
+
+    /// Moves messages of a channel whose sender has no credit left to buffers: those that `asked` asks for, as far as they are not whole,
+    /// or, where nothing is asked for, all. True: the sender of one that is not whole waits still.
+    fn relieve(&mut self, channel: u16, asked: Asked) -> bool {
+        let all = self.shape.all();
+        let has_credit = |inbound: &Inbound| inbound.held == 0 || (inbound.held | inbound.pending) != all;
+        let Some(inbound) = self.inbound.get(usize::from(channel)).filter(|inbound| !has_credit(inbound)) else {
+            return false;
+        };
+        for at in 0..inbound.messages.len() {
+            let Some(message) = self.inbound[usize::from(channel)].messages.get(at) else { break };
+            let is_wanted = match asked {
+                Asked::Nothing => self.kept_bytes + message.head.bytes() <= KEPT_BYTES,
+                _ => asked.includes(message.source) && !message.is_whole(),
+            };
+            if is_wanted {
+                self.move_to_buffer(channel, at);
+            }
+        }
+        let inbound = &self.inbound[usize::from(channel)];
+        !has_credit(inbound) && inbound.messages.back().is_some_and(|last| !last.is_whole())
+    }
+
+    /// Takes the next whole message that is asked for.
+    fn take_whole(&mut self, asked: Asked) -> Option<Received> {
+        let HostPort { whole, inbound, .. } = self;
+        let head = |channel: &u16| inbound.get(usize::from(*channel)).and_then(|inbound| inbound.messages.front());
+        let at = whole.iter().position(|channel| head(channel).is_some_and(|first| asked.includes(first.source)))?;
+        let channel = whole.remove(at)?;
+        let message = inbound.get_mut(usize::from(channel))?.messages.pop_front()?;
+        Some(Received { channel, message })
+    }
+
+    /// Matches the next message that is asked for, if it is there.
+    pub fn match_now(&mut self, asked: Asked) -> Result<Received, ChannelError> {
+        if let Some(found) = self.look(asked) {
+            self.interface().found_something();
+            return Ok(found);
+        }
+        self.interface().poll();
+        match self.look(asked) {
+            Some(found) => {
+                self.interface().found_something();
+                Ok(found)
+            }
+            None => {
+                self.interface().found_nothing();
+                Err(ChannelError::NoMessage)
+            }
+        }
+    }
+
+    /// Matches the next message that is asked for, and waits for it.
+    pub fn match_wait(&mut self, asked: Asked, deadline: Option<Instant>) -> Result<Received, ChannelError> {
+        self.check_held(asked)?;
+        let device = self.device.clone();
+        device.interface().wait(deadline, || self.look(asked)).map_err(|end| match end {
+            WaitEnd::Aborted => ChannelError::Aborted,
+            _ => ChannelError::NoMessage,
+        })
+    }
+
+    /// As [`HostPort::match_wait`]. A long message of one peer may go to the sink as it arrives ([`Received::is_placed`]).
+    ///
+    /// # Safety
+    /// The sink has the room that it says.
+    pub unsafe fn match_into(&mut self, asked: Asked, sink: Sink) -> Result<Received, ChannelError> {
+        self.sink = Some(sink);
+        let matched = self.match_wait(asked, None);
+        if self.sink.take().is_none() && !matched.as_ref().is_ok_and(Received::is_placed) {
+            self.leave_sink();
+        }
+        matched
+    }
+
+    /// A receive has ended before the message that goes to its sink was whole: the message goes to a buffer.
+    #[cold]
+    fn leave_sink(&mut self) {
+        let HostPort { inbound, kept_bytes, .. } = self;
+        for message in inbound.iter_mut().flat_map(|inbound| &mut inbound.messages) {
+            let Some(sink) = message.sink.take() else { continue };
+            message.buffer.reserve_exact(lines_of(&message.head));
+            *kept_bytes += message.head.bytes();
+            // SAFETY: the sink holds the message, and the buffer has room for all of it.
+            unsafe { sink.read(&message.head, message.buffer.as_mut_ptr().cast(), message.moved) };
+        }
+    }
+
+    fn look(&mut self, asked: Asked) -> Option<Received> {
+        if let Some(found) = self.take_whole(asked) {
+            return Some(found);
+        }
+        self.asked = asked;
+        self.take_in();
+        if self.is_kept_waiting {
+            self.is_kept_waiting =
+                (0..self.shape.channels).fold(false, |waits, channel| self.relieve(channel, asked) | waits);
+        }
+        self.asked = Asked::Nothing;
+        self.take_whole(asked)
+    }
+
+    /// A receive from a port whose messages were all matched, and none freed, would wait for ever.
+    fn check_held(&self, asked: Asked) -> Result<(), ChannelError> {
+        let Asked::From { .. } = asked else { return Ok(()) };
+        let is_held = |inbound: &Inbound| {
+            inbound.source.is_some_and(|source| asked.includes(source))
+                && inbound.held == self.shape.all()
+                && inbound.messages.is_empty()
+        };
+        if self.inbound.iter().any(is_held) { Err(ChannelError::Held) } else { Ok(()) }
+    }
+
+    /// Which messages come from a host port of a node.
+    pub fn asked_from(&self, node: u16, number: u8) -> Option<Asked> {
+        super::vpids_of(number, self.device.ports()).map(|vpids| Asked::From { node, vpids })
+    }
+
+    /// Whether a message can be received now. Polls the NIC.
+    pub fn has_message(&mut self) -> bool {
+        let is_there = !self.whole.is_empty() || (self.poll() && !self.whole.is_empty());
+        match is_there {
+            true => self.interface().found_something(),
+            false => self.interface().found_nothing(),
+        }
+        is_there
+    }
+
+    /// Puts a message back that was just matched: the next receive that asks for it gets it.
+    pub fn put_back(&mut self, received: Received) {
+        let Received { channel, message } = received;
+        if let Some(inbound) = self.inbound.get_mut(usize::from(channel)) {
+            inbound.messages.push_front(message);
+            self.whole.push_front(channel);
+        }
+    }
+
+    /// Copies bytes of a message from an offset on; its header comes first, then its data.
+    ///
+    /// # Safety
+    /// `to` has room for `bytes`.
+    pub unsafe fn copy(&self, received: &Received, offset: u64, to: *mut u8, bytes: u64) {
+        let message = &received.message;
+        let end = (offset + bytes).min(message.head.bytes());
+        let mut from = offset;
+        self.interface().charge_copy(end.saturating_sub(from));
+        let mut visit = |start: *const u8, begins: u64, bytes: u64| {
+            if from < end && from < begins + bytes {
+                let count = end.min(begins + bytes) - from;
+                // SAFETY: the range is within the piece; the caller says that there is room.
+                unsafe {
+                    let (start, to) = (start.add((from - begins) as usize), to.add((from - offset) as usize));
+                    std::ptr::copy_nonoverlapping(start, to, count as usize);
+                }
+                from += count;
+            }
+        };
+        visit(message.buffer.as_ptr().cast(), 0, message.moved);
+        let mut begins = message.moved;
+        for piece in &message.pieces {
+            match &piece.body {
+                Body::Inline(words) => visit(words.as_ptr().cast(), begins, piece.bytes),
+                Body::Slot => {
+                    if let Some(start) =
+                        self.receive_area.at(self.shape.slot_offset(received.channel, piece.slot), piece.bytes)
+                    {
+                        visit(start, begins, piece.bytes);
+                    }
+                }
+            }
+            begins += piece.bytes;
+        }
+    }
+
+    /// Frees a message: its slots, or its buffer.
+    pub fn free(&mut self, received: Received) {
+        let Received { channel, message } = received;
+        let mask = message.mask();
+        if message.has_buffer() {
+            self.kept_bytes -= message.head.bytes();
+            if self.spare.len() < SPARE_MAX && message.buffer.capacity() * LINE_BYTES <= SPARE_BYTES_MAX {
+                self.spare.push(message.buffer);
+            }
+        }
+        self.release(channel, mask);
+        self.free_channel(channel);
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process in its job: its rank, its ids, its arena, and the exchange that a program needs at start-up.
+//!
+//! Invariants
+//! 1. There is one [`Process`] in a process, made at first use. Under `selvedge run` it is made from the
+//!    environment alone. The connection to the launcher is used only for barriers and exchanges, so that a program that uses
+//!    PMI itself has the connection to itself.
+//! 2. All interfaces of a process share the arena; each reports to peers where it is and how much of it exists.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+pub use selvedge_job::ClaimError;
+use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
+use selvedge_net::Progress;
+use selvedge_nic::Limits;
+use selvedge_host::arena::Arena;
+use selvedge_host::elsewhere::Carrier;
+use selvedge_host::interface::{ArenaRange, open_interfaces};
+use selvedge_host::os::ranks;
+use selvedge_host::wait::TICK;
+use selvedge_host::{Config, Interface, Mode, OpenError, Path};
+
+use crate::hosts::{Hosts, HostsError};
+use crate::place::{job_spans_hosts, own_place};
+use crate::settings::{HostSettings, Settings};
+
+/// Why this process cannot join a job or open a NIC.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
+}
+
+/// How long waits spin where every process has a core, and where not. Waking a sleeping core takes from 5 us to, in a virtual
+/// machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
+const SPIN_NS: u64 = 2_000_000;
+const SPIN_NS_CROWDED: u64 = 2_000;
+
+/// The largest number of a host: one more is `PTL_NID_ANY`.
+const NID_MAX: u32 = u32::MAX - 1;
+
+/// The longest sleep of a wait that makes progress on links itself.
+const CALLS_NAP: Duration = Duration::from_micros(100);
+
+/// This process in its job.
+pub struct Process {
+    pub settings: Settings,
+    os_pid: u32,
+    rank: u32,
+    size: u32,
+    place: Place,
+    arena: OnceLock<Option<Arena>>,
+    hosts: HostSettings,
+    /// Links to other hosts, opened with the first NIC.
+    links: OnceLock<Arc<Hosts>>,
+    opening: Mutex<()>,
+}
+
+/// Where the process has its rank and job from.
+enum Place {
+    /// From the environment; the connection to the launcher is made when it is needed.
+    Environment {
+        directory: JobDirectory,
+        job: OnceLock<Job>,
+        joining: Mutex<()>,
+    },
+    Joined(Job),
+}
+
+/// An open interface, and the claim to its process id.
+pub struct Opened {
+    pub interface: Arc<Interface>,
+    claim: Claim,
+}
+
+impl Opened {
+    /// The Portals process id.
+    pub fn pid(&self) -> u16 {
+        self.claim.pid()
+    }
+}
+
+static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+static LOGGING: AtomicBool = AtomicBool::new(false);
+
+impl Process {
+    /// The process. The first call joins its job.
+    pub fn current() -> Result<Arc<Process>, ProcessError> {
+        let mut current = PROCESS.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(process) = current.as_ref() {
+            return Ok(process.clone());
+        }
+        start_logging("warn");
+        raise_file_limit();
+        let settings = Settings::from_environment();
+        let (rank, size, place) = match place_in_environment() {
+            Some((name, rank, size)) => {
+                let directory = JobDirectory::open(&name)?;
+                (rank, size, Place::Environment { directory, job: OnceLock::new(), joining: Mutex::new(()) })
+            }
+            None => {
+                let job = Job::join()?;
+                (job.rank(), job.size(), Place::Joined(job))
+            }
+        };
+        let process = Arc::new(Process {
+            settings,
+            os_pid: std::process::id(),
+            rank,
+            size,
+            place,
+            arena: OnceLock::new(),
+            hosts: HostSettings::from_environment(),
+            links: OnceLock::new(),
+            opening: Mutex::new(()),
+        });
+        *current = Some(process.clone());
+        Ok(process)
+    }
+
+    /// The process, if [`Process::current`] has been called.
+    pub fn existing() -> Option<Arc<Process>> {
+        PROCESS.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The job's directory.
+    pub fn directory(&self) -> &JobDirectory {
+        match &self.place {
+            Place::Environment { directory, .. } => directory,
+            Place::Joined(job) => job.directory(),
+        }
+    }
+
+    /// Opens a NIC. `pid` None takes the id that the process has, else its rank plus one, else any free one above 0.
+    pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
+        self.open_as(ni, pid, limits, self.arena_range(), TICK)
+    }
+
+    /// Opens a NIC that offers peers other memory than the process's arena, and whose waits sleep no longer than `nap`.
+    pub fn open_as(
+        &self,
+        ni: u32,
+        pid: Option<u16>,
+        limits: &Limits,
+        memory: ArenaRange,
+        nap: Duration,
+    ) -> Result<Opened, ProcessError> {
+        let preferred = u16::try_from(self.rank).map_or(u16::MAX, |rank| rank.saturating_add(1));
+        let claim = self.directory().claim(pid, preferred)?;
+        let hosts = self.hosts()?;
+        let nid = if hosts.is_some() { self.nid() } else { 0 };
+        if let Some(hosts) = &hosts {
+            let (name, address) = hosts.publication(u64::from(nid) << 32 | u64::from(claim.pid()));
+            self.publish_once(&name, &address)?;
+        }
+        let ranks = ranks::here().unwrap_or(self.size);
+        let spin_ns = if ranks as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
+        let config = Config {
+            mode: self.settings.mode,
+            path: self.settings.path,
+            spin_ns: self.settings.spin_ns.unwrap_or(spin_ns),
+            nap_ns: self.nap(nap, hosts.is_some()).as_nanos() as u64,
+            directory: self.directory().path().to_path_buf(),
+            nid,
+            token: 0,
+            carrier: hosts.map(|hosts| hosts as Arc<dyn Carrier>),
+        };
+        let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
+        Ok(Opened { interface, claim })
+    }
+
+    /// Whether this process stores directly to the memory of processes of its host. It is known before a NIC is open.
+    pub fn maps_peers(&self) -> bool {
+        self.settings.mode.maps_peers(self.settings.path) && !selvedge_host::simulated::is_simulated()
+    }
+
+    /// The links to other hosts; None: the job is on one host. A process alone, without a launcher, may be one of many that Slurm has started.
+    fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
+        if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_host::simulated::is_simulated() {
+            return Ok(None);
+        }
+        let _opening = self.opening.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(hosts) = self.links.get() {
+            return Ok(Some(hosts.clone()));
+        }
+        let job = self.job()?;
+        let look_up = move |name: &str, rank| {
+            let found = job.look_up(name, rank);
+            found.unwrap_or_else(|error| {
+                log::error!("a process of another host cannot be looked up: {error}");
+                None
+            })
+        };
+        let opened = Hosts::of_job(&self.hosts, self.nid(), Box::new(look_up))?;
+        Ok(Some(self.links.get_or_init(|| opened).clone()))
+    }
+
+    /// The number of this host in a job of several. Where the launcher gives none, it is made from what tells this host from others, because
+    /// not all ranks open NICs together and could agree.
+    fn nid(&self) -> u32 {
+        self.hosts.host.unwrap_or_else(|| (own_place() as u32 | 1).min(NID_MAX))
+    }
+
+    /// Publishes bytes under a name, if this process has not done so before.
+    fn publish_once(&self, name: &str, bytes: &[u8]) -> Result<(), ProcessError> {
+        static PUBLISHED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let mut published = PUBLISHED.lock().unwrap_or_else(|poison| poison.into_inner());
+        if !published.iter().any(|known| known == name) {
+            self.job()?.publish(name, bytes)?;
+            published.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Tells the other processes of a job of several hosts the id of this one's NIC, for [`Process::id_of`].
+    pub fn publish_id(&self, id: u64) -> Result<(), ProcessError> {
+        self.publish_once(&format!("id-{}", self.rank), &id.to_le_bytes())
+    }
+
+    /// The id that the process of a rank has told. None: none, as far as this process can see.
+    pub fn id_of(&self, rank: u32) -> Option<u64> {
+        let found = self.job().ok()?.look_up(&format!("id-{rank}"), rank);
+        let bytes = found.inspect_err(|error| log::error!("rank {rank} cannot be looked up: {error}")).ok()??;
+        bytes.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// The longest sleep of a wait. Where nobody else makes progress on links, a wait must do so itself.
+    fn nap(&self, nap: Duration, has_hosts: bool) -> Duration {
+        match has_hosts && self.hosts.progress == Progress::Calls {
+            true => nap.min(CALLS_NAP),
+            false => nap,
+        }
+    }
+
+    fn arena_range(&self) -> ArenaRange {
+        match self.arena.get() {
+            Some(Some(arena)) => ArenaRange {
+                number: 0,
+                base: arena.base(),
+                reserved: arena.reserved_bytes(),
+                bytes: arena.committed_bytes(),
+            },
+            _ => ArenaRange::default(),
+        }
+    }
+
+    /// Allocates memory that peers map.
+    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let made = self.arena.get_or_init(|| {
+            let path = self.directory().arena(std::process::id());
+            let _ = std::fs::remove_file(&path);
+            Arena::create(&path, self.settings.heap_bytes)
+                .map_err(|error| log::error!("cannot make the shared arena: {error}"))
+                .ok()
+        });
+        let arena = made.as_ref()?;
+        let before = arena.committed_bytes();
+        let memory = arena.alloc(bytes)?;
+        if arena.committed_bytes() != before || before != 0 {
+            let range = self.arena_range();
+            for interface in open_interfaces() {
+                interface.publish_arena(range);
+            }
+        }
+        Some(memory)
+    }
+
+    /// Frees memory of [`Process::alloc`].
+    pub fn free(&self, memory: NonNull<u8>) {
+        let freed = match self.arena.get() {
+            Some(Some(arena)) => arena.free(memory).map_err(|error| error.to_string()),
+            _ => Err("there is no arena".into()),
+        };
+        if let Err(why) = freed {
+            log::error!("selvedge_free({memory:p}): {why}");
+        }
+    }
+
+    fn job(&self) -> Result<Job, ProcessError> {
+        match &self.place {
+            Place::Joined(job) => Ok(job.clone()),
+            Place::Environment { job, joining, .. } => {
+                let _joining = joining.lock().unwrap_or_else(|poison| poison.into_inner());
+                if let Some(job) = job.get() {
+                    return Ok(job.clone());
+                }
+                let joined = Job::join()?;
+                Ok(job.get_or_init(|| joined).clone())
+            }
+        }
+    }
+
+    /// Connects to the launcher, if that has not happened yet.
+    pub fn join(&self) -> Result<(), ProcessError> {
+        self.job().map(|_| ())
+    }
+
+    /// Waits until every living rank has called it; the process's interfaces make progress meanwhile.
+    pub fn barrier(&self) -> Result<(), ProcessError> {
+        let job = self.job()?;
+        self.with_progress(move || job.barrier()).map_err(ProcessError::from)
+    }
+
+    /// Gathers the bytes of every rank at every rank, in rank order.
+    pub fn exchange(&self, mine: &[u8]) -> Result<Vec<u8>, ProcessError> {
+        let job = self.job()?;
+        let mine = mine.to_vec();
+        self.with_progress(move || job.exchange(&mine)).map_err(ProcessError::from)
+    }
+
+    /// Ends the whole job.
+    pub fn abort(&self, code: i32, why: &str) -> ! {
+        match self.job() {
+            Ok(job) => job.abort(code, why),
+            Err(error) => {
+                eprintln!("selvedge: {why} (and the launcher cannot be notified: {error})");
+                std::process::exit(code)
+            }
+        }
+    }
+
+    /// Ends the whole job in order, with this exit code.
+    pub fn end_all(&self, code: i32) -> ! {
+        match self.job() {
+            Ok(job) => job.end_all(code),
+            Err(error) => {
+                eprintln!("selvedge: cannot notify the launcher that the job ends: {error}");
+                std::process::exit(code)
+            }
+        }
+    }
+
+    /// Whether this is a forked child of the process that found its job.
+    pub fn is_forked_child(&self) -> bool {
+        std::process::id() != self.os_pid
+    }
+
+    /// Runs a call that blocks. Meanwhile, interfaces that depend on calls by this process's program make progress.
+    fn with_progress<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
+        let interfaces = open_interfaces();
+        let depends = |interface: &Arc<Interface>| {
+            interface.config.mode == Mode::Host || interface.config.path == Path::Bounce || interface.gets_packets()
+        };
+        // Links have a thread, but triggered operations for other hosts that a process of this host has fired are left to this process.
+        let has_links = self.links.get().is_some();
+        if !has_links && !interfaces.iter().any(depends) {
+            return blocking();
+        }
+        let worker = std::thread::spawn(blocking);
+        while !worker.is_finished() {
+            for interface in &interfaces {
+                interface.progress();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+        match worker.join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Leaves the job and removes the arena's file; peers that have mapped it keep the memory.
+    pub fn finalize(&self) {
+        self.leave(Job::finalize);
+    }
+
+    /// As [`Process::finalize`], for a process that ends with NICs open.
+    pub fn finalize_at_exit(&self) {
+        self.leave(Job::finalize_at_exit);
+    }
+
+    fn leave(&self, finalize: impl FnOnce(&Job) -> Result<(), JobError>) {
+        let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
+        if let Some(hosts) = self.links.get() {
+            hosts.close();
+        }
+        let job = match &self.place {
+            Place::Joined(job) => Some(job),
+            Place::Environment { job, .. } => job.get(),
+        };
+        if let Some(Err(error)) = job.map(finalize) {
+            log::warn!("leaving the job: {error}");
+        }
+    }
+}
+
+/// Job, rank and size that `selvedge run` put into the environment. None if another launcher, started under it, has set its own since.
+fn place_in_environment() -> Option<(String, u32, u32)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let same = |ours: &str, theirs: &str| number(theirs).is_none_or(|theirs| Some(theirs) == number(ours));
+    let ours = std::env::var_os("PMIX_NAMESPACE").is_none()
+        && same("SELVEDGE_RANK", "PMI_RANK")
+        && same("SELVEDGE_SIZE", "PMI_SIZE");
+    if !ours {
+        return None;
+    }
+    Some((std::env::var("SELVEDGE_JOB").ok()?, number("SELVEDGE_RANK")?, number("SELVEDGE_SIZE")?))
+}
+
+/// Prints log lines on standard error: those that `SELVEDGE_LOG` says, else those of a level and above.
+pub fn start_logging(level: &str) {
+    if !LOGGING.swap(true, SeqCst) {
+        let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| level.into());
+        let _ = env_logger::Builder::new().parse_filters(&filter).format_target(false).try_init();
+    }
+}
+
+/// Raises the limit of open files to the hard limit, because each peer's segment takes a descriptor.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives across both calls; getrlimit fills it and setrlimit reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+/// The effective user id of this process.
+pub fn own_uid() -> u32 {
+    // SAFETY: `geteuid` takes no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Real processes as the ranks of a simulation.
+//!
+//! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as in the live home, and work on
+//! them themselves. They pass every command that leaves a NIC, and every wait, to the simulation over the rank's wire
+//! (`selvedge-sim-protocol`). This module maps the NICs of the ranks, works on them while their owners do not have the
+//! turn, and copies bytes to and from the memory of the processes.
+//!
+//! A [`Launcher`] starts the processes and receives their requests.
+//!
+//! Invariants
+//! 1. A segment is accepted as a rank's NIC only if it names the process that the launcher started for this rank.
+//! 2. A rank that makes an invalid request is ended, with the reason; to the other ranks it is dead.
+//! 3. The simulation numbers the NICs of a rank itself: by the number that the NIC was opened with; if a rank has
+//!    several NICs of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one
+//!    that was opened with the same number.
+//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory
+//!    is gone.
+//!
+//! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use selvedge_nic::portals::Verdict;
+use selvedge_nic::tables::{Command, Side, kind};
+use selvedge_nic::{Fault, Nic, Step};
+use selvedge_host::config::MEMBER_NI;
+use selvedge_host::simulated::{Visited, command_from};
+use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
+
+use crate::node::ranks::MailboxState;
+use crate::node::{Ask, Incoming, Meter, Ranks, RegisterSums, Turn, Wish};
+use crate::time::Time;
+
+/// How a turn of a rank ended.
+#[derive(Clone, Debug)]
+pub enum TurnEnd {
+    /// The rank made a request.
+    Asked(Asked),
+    /// It is in a call that returns when other ranks have made it, too.
+    Blocked(&'static str),
+    /// It has ended, with this exit code; 128 + the signal's number if a signal killed it.
+    Ended(i32),
+}
+
+/// Starts the processes of a job and gives them their turns.
+pub trait Launcher {
+    fn size(&self) -> u32;
+
+    /// Runs a rank from `now` until its turn ends; gives the time of this end. The first turn starts its process.
+    fn run(&mut self, rank: u32, now: Time) -> (Time, TurnEnd);
+
+    /// Kills a rank that does not have the turn; gives its exit code. A rank without a turn so far is never started.
+    fn kill(&mut self, rank: u32) -> i32;
+
+    /// A rank that was [`TurnEnd::Blocked`] and may continue.
+    fn take_released(&mut self) -> Option<u32>;
+
+    /// Whether the job is to end before its ranks have ended.
+    fn is_over(&self) -> bool;
+
+    /// The wire to a rank and its process id, once it has been started.
+    fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)>;
+
+    /// Ends a rank that has made an invalid request; gives its exit code.
+    fn accuse(&mut self, rank: u32, why: &str) -> i32;
+}
+
+/// The pause of a rank that reports a poll without success, but may have polled before the last change of its NICs.
+const POLL_AGAIN: Time = Time::from_ns(100);
+
+/// The numbers with which NICs are opened are below this.
+const NUMBERS: u32 = 1 << 16;
+
+/// The ranks of a job that are processes.
+pub struct Processes<L: Launcher> {
+    launcher: L,
+    /// By rank and the simulation's number of the NIC.
+    nics: BTreeMap<(u32, u32), Visited>,
+    /// By Portals id and the number with which the NIC was opened: the rank that has it, or had it last, and the
+    /// simulation's number of the NIC.
+    owners: BTreeMap<(u64, u32), (u32, u32)>,
+    /// NICs (rank and number) with triggered operations that are due.
+    fired: VecDeque<(u32, u32)>,
+    /// Ranks whose NICs or memory have changed since their last poll without success.
+    changed: BTreeSet<u32>,
+    ended: BTreeSet<u32>,
+    /// Registers of NICs that were closed, and whose place another has taken.
+    closed: RegisterSums,
+}
+
+impl<L: Launcher> Processes<L> {
+    pub fn new(launcher: L) -> Processes<L> {
+        Processes {
+            launcher,
+            nics: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            fired: VecDeque::new(),
+            changed: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            closed: RegisterSums::default(),
+        }
+    }
+
+    pub fn launcher(&self) -> &L {
+        &self.launcher
+    }
+
+    /// The launcher, for the job's end.
+    pub fn into_launcher(self) -> L {
+        self.launcher
+    }
+
+    /// Maps the NICs that a rank has opened since the last call.
+    fn map_new_nics(&mut self, rank: u32) {
+        let Some((wire, pid)) = self.launcher.wire(rank) else { return };
+        for opened in wire.nics().into_iter().filter(|opened| opened.ni < NUMBERS) {
+            if self.ended.contains(&rank) {
+                // Messages are routed to this rank, even if no message went to the NIC while its process lived.
+                self.owners.entry((opened.id, opened.ni)).or_insert((rank, opened.ni));
+                continue;
+            }
+            let of_number =
+                || self.nics.range((rank, 0)..=(rank, u32::MAX)).filter(|(at, _)| at.1 % NUMBERS == opened.ni);
+            if of_number().any(|(_, nic)| nic.is_ready() && nic.id() == opened.id) {
+                continue;
+            }
+            let taken = |number: &u32| self.nics.get(&(rank, *number)).is_some_and(Visited::is_ready);
+            let Some(number) = (opened.ni..).step_by(NUMBERS as usize).find(|number| !taken(number)) else { continue };
+            match Visited::open(&opened.path) {
+                Ok(nic) if nic.owner_pid() == pid && nic.id() == opened.id && nic.number() == opened.ni => {
+                    self.owners.insert((opened.id, opened.ni), (rank, number));
+                    if let Some(before) = self.nics.insert((rank, number), nic) {
+                        self.closed.add(before.registers());
+                    }
+                }
+                Ok(_) => log::debug!("{}: not a NIC of rank {rank}", opened.path.display()),
+                Err(error) => log::debug!("a NIC of rank {rank}: {error}"),
+            }
+        }
+    }
+
+    /// A rank's open NIC.
+    fn nic(&mut self, rank: u32, ni: u32) -> Option<&Visited> {
+        if self.ended.contains(&rank) {
+            return None;
+        }
+        if !self.nics.get(&(rank, ni)).is_some_and(Visited::is_ready) {
+            self.map_new_nics(rank);
+        }
+        self.nics.get(&(rank, ni)).filter(|nic| nic.is_ready())
+    }
+
+    /// The ids of a rank's NICs.
+    fn ids(&self, rank: u32) -> impl Iterator<Item = u64> + '_ {
+        self.nics.range((rank, 0)..=(rank, u32::MAX)).map(|(_, nic)| nic.id())
+    }
+
+    /// Makes a message visible in a ring that a NIC of the rank `from` has claimed. False: none that is known has.
+    fn publish_for_known(&self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
+        let nic = self.nics.get(&(rank, ni));
+        nic.is_some_and(|nic| self.ids(from).any(|sender| nic.publish(sender, message)))
+    }
+
+    fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
+        match asked {
+            Asked::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
+                Ok(command) => {
+                    let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
+                    let ni = own.map_or(ni, |(_, ni)| ni);
+                    // Only an operation with a reply surely changes a NIC.
+                    let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
+                    Ask::Start {
+                        ni,
+                        command: Box::new(command),
+                        payload: payload.into(),
+                        wish: Wish { waits, or_refuse },
+                    }
+                }
+                Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
+            },
+            Asked::Publish { ni, target, message } => Ask::Publish { ni, target, message },
+            Asked::SharesMemory { ni, target } => Ask::SharesMemory { ni, target },
+            Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },
+            // A process that yields the processor has not always polled all of its NICs.
+            Asked::Poll if self.changed.remove(&rank) => Ask::Sleep { until: at + POLL_AGAIN },
+            Asked::Poll => Ask::Poll,
+            Asked::Sleep { until_ps } => {
+                let until = Time(until_ps);
+                if until <= at {
+                    self.collect_fired(rank);
+                }
+                Ask::Sleep { until }
+            }
+        }
+    }
+
+    /// Notes the NICs on which the rank's own calls have made triggered operations due.
+    fn collect_fired(&mut self, rank: u32) {
+        self.map_new_nics(rank);
+        for (&(_, ni), nic) in self.nics.range((rank, 0)..=(rank, u32::MAX)) {
+            let mut fired = false;
+            nic.with(&mut |nic| fired = nic.has_fired());
+            if fired {
+                self.fired.push_back((rank, ni));
+            }
+        }
+    }
+}
+
+/// The command, or why it is invalid.
+fn checked(bytes: &[u8], payload: &[u8]) -> Result<Command, &'static str> {
+    let command = command_from(bytes).ok_or("it started an operation that is cut short")?;
+    // What aggregation nodes send comes from them alone.
+    if !matches!(command.kind, kind::PUT..=kind::AGGREGATION_REQUEST | kind::AGGREGATION_UP) {
+        return Err("it started an operation of an unknown kind");
+    }
+    if command.length > PAYLOAD_BYTES_MAX {
+        return Err("it started an operation of more than 1 GiB, which simulated machines do not carry in one message");
+    }
+    if command.has_payload() && payload.len() as u64 != command.length {
+        return Err("it started an operation whose payload is not as long as it says");
+    }
+    Ok(command)
+}
+
+impl<L: Launcher> Ranks for Processes<L> {
+    fn size(&self) -> u32 {
+        self.launcher.size()
+    }
+
+    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+        let (at, end) = self.launcher.run(rank, now);
+        let ask = match end {
+            TurnEnd::Asked(asked) => self.ask(rank, at, asked),
+            TurnEnd::Blocked(in_call) => Ask::Blocked { in_call },
+            TurnEnd::Ended(code) => Ask::Ended { code },
+        };
+        if matches!(ask, Ask::Ended { .. }) {
+            self.ended.insert(rank);
+        }
+        Turn { at, ask }
+    }
+
+    fn kill(&mut self, rank: u32) -> i32 {
+        self.ended.insert(rank);
+        self.launcher.kill(rank)
+    }
+
+    fn take_released(&mut self) -> Option<u32> {
+        self.launcher.take_released()
+    }
+
+    fn take_fired(&mut self) -> Option<(u32, u32)> {
+        self.fired.pop_front()
+    }
+
+    fn is_over(&self) -> bool {
+        self.launcher.is_over()
+    }
+
+    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
+        let name = (target, ni % NUMBERS);
+        if !self.owners.contains_key(&name) {
+            (0..self.size()).for_each(|rank| self.map_new_nics(rank));
+        }
+        let (rank, number) = *self.owners.get(&name)?;
+        if self.nic(rank, number).is_some_and(|nic| nic.id() == target) {
+            return Some((rank, number));
+        }
+        // Another process, or another NIC of the process, may have the id since then.
+        (0..self.size()).for_each(|rank| self.map_new_nics(rank));
+        let (rank, number) = *self.owners.get(&name)?;
+        self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
+    }
+
+    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
+        let living = self.find(target, ni);
+        living.or_else(|| self.owners.get(&(target, ni % NUMBERS)).copied()).map(|(rank, _)| rank)
+    }
+
+    fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
+        self.changed.insert(rank);
+        let Some(nic) = self.nic(rank, ni) else { return false };
+        nic.with(work);
+        true
+    }
+
+    fn deliver(
+        &mut self,
+        rank: u32,
+        ni: u32,
+        incoming: &Incoming<'_>,
+        reply: &mut Vec<u8>,
+        meter: &mut dyn Meter,
+    ) -> Verdict {
+        self.changed.insert(rank);
+        let Some(nic) = self.nic(rank, ni) else { return Verdict::Initiator(Fault::Gone) };
+        let Incoming { request, payload, token } = *incoming;
+        nic.deliver(request, payload, token, reply, &mut |step: Step| meter.charge(step))
+    }
+
+    fn member_ni(&self) -> u32 {
+        MEMBER_NI
+    }
+
+    fn lose_aggregation_node(&mut self, rank: u32, address: u64) {
+        self.with_nic(rank, MEMBER_NI, &mut |nic| nic.member().lose(address));
+    }
+
+    fn publish(&mut self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
+        self.changed.insert(rank);
+        if self.nic(rank, ni).is_none() {
+            return false;
+        }
+        // A NIC of the sender may be new.
+        if self.publish_for_known(from, (rank, ni), message) {
+            return true;
+        }
+        self.map_new_nics(from);
+        self.publish_for_known(from, (rank, ni), message)
+    }
+
+    fn take_in(&mut self, from: u32, (rank, ni): (u32, u32), meter: &mut dyn Meter) {
+        let senders: Vec<u64> = self.ids(from).collect();
+        if let Some(nic) = self.nic(rank, ni) {
+            nic.take_in(&senders, &mut |step| meter.charge(step));
+        }
+    }
+
+    fn reply(&mut self, rank: u32, value: bool) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.reply(value.into());
+        }
+    }
+
+    fn refused(&mut self, rank: u32) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.refuse();
+        }
+    }
+
+    fn started(&mut self, rank: u32, at: Time) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.reply(at.0);
+        }
+    }
+
+    /// Reading it changes nothing, so the rank's polls are as long as before.
+    fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
+        let mut found = None;
+        self.nic(rank, ni)?.with(&mut |nic| found = MailboxState::of(nic, vpid));
+        found
+    }
+
+    fn sum_registers(&self, sums: &mut RegisterSums) {
+        sums.clone_from(&self.closed);
+        self.nics.values().for_each(|nic| sums.add(nic.registers()));
+    }
+
+    fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
+        self.nic(rank, ni).ok_or(Fault::Gone)?.gather(side, bytes, into)
+    }
+
+    fn scatter(&mut self, rank: u32, ni: u32, side: &Side, from: &[u8]) -> Result<(), Fault> {
+        self.nic(rank, ni).ok_or(Fault::Gone)?.scatter(side, from)
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The project's machines can be loaded, and every number of theirs names its source. Invalid files are refused with an
+//! error that says what to change.
+
+use std::path::{Path, PathBuf};
+
+use selvedge_sim::machine::load::{from_text, load, load_with};
+
+fn machines() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../machines");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    files
+}
+
+#[test]
+fn every_machine_loads() {
+    let files = machines();
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        let machine = load(&file).unwrap_or_else(|error| panic!("{error}"));
+        assert!(machine.topology.nodes() > 1, "{}", file.display());
+    }
+}
+
+/// Finds numbers outside of `[published]` that have no source.
+fn unsourced(value: &toml::Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            let sourced = table.get("source").and_then(toml::Value::as_str).is_some_and(|source| source.len() > 5);
+            if table.contains_key("value") && sourced {
+                return;
+            }
+            for (key, value) in table {
+                unsourced(value, &format!("{path}.{key}"), found);
+            }
+        }
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            for value in values {
+                unsourced(value, path, found);
+            }
+        }
+        toml::Value::Integer(_) | toml::Value::Float(_) => found.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_number_names_its_source() {
+    for file in machines() {
+        let mut table: toml::Table = std::fs::read_to_string(&file).unwrap().parse().unwrap();
+        table.remove("published");
+        let mut found = Vec::new();
+        unsourced(&toml::Value::Table(table), "", &mut found);
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
+}
+
+fn refused(change: impl Fn(&str) -> String) -> String {
+    let text = std::fs::read_to_string(machines().iter().find(|path| path.ends_with("cluster.toml")).unwrap()).unwrap();
+    match from_text(Path::new("bad.toml"), &change(&text), &[]) {
+        Ok(_) => panic!("it was accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn invalid_machines_are_refused_by_file_and_line() {
+    let error = refused(|text| text.replace("[switch]", "[switch]\ncolour = \"red\""));
+    assert!(error.contains("bad.toml") && error.contains("colour") && error.contains("line"), "{error}");
+    let error = refused(|text| text.replace("[switch]", "[swatch]"));
+    assert!(error.contains("swatch"), "{error}");
+    let error = refused(|text| {
+        let at = text.find("[nic]").unwrap();
+        text[..at].to_owned()
+    });
+    assert!(error.contains("nic"), "{error}");
+}
+
+#[test]
+fn values_that_cannot_be_name_section_and_key() {
+    let file = machines().into_iter().find(|path| path.ends_with("cluster.toml")).unwrap();
+    let refused = |key: &str, value: &str| match load_with(&file, &[(key.into(), value.into())]) {
+        Ok(_) => panic!("{key} = {value} was accepted"),
+        Err(error) => error.to_string(),
+    };
+    for (key, value, words) in [
+        ("link.bandwidth_MBps", "0", &["link", "bandwidth_MBps", "0 MB/s"][..]),
+        ("link.bandwidth_MBps", "-1", &["negative"][..]),
+        ("link.virtual_channels", "0", &["virtual_channels"][..]),
+        ("link.loss", "1.5", &["probability"][..]),
+        ("topology.kind", "moebius", &["moebius", "torus"][..]),
+        ("topology.radix", "1.5", &["radix", "whole"][..]),
+        ("topology.dimensions", "[4]", &["dimensions", "belongs to"][..]),
+        ("routing.algorithm", "west-first", &["west-first"][..]),
+        ("routing.algorithm", "guess", &["guess"][..]),
+        ("nic.mode", "cloud", &["nic, host"][..]),
+        ("nic.processors", "3", &["1 to 2"][..]),
+        ("nonsense", "1", &["section.key=value"][..]),
+    ] {
+        let error = refused(key, value);
+        for word in words {
+            assert!(error.contains(word), "{key} = {value}: {error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moves the program's static data into a sealed memory file at the same addresses, so that peers can map them, as they map large
+//! blocks.
+//!
+//! Invariants
+//! 1. The data are moved before `main` and before there is a second thread, so no store is lost.
+//! 2. They keep their addresses and contents, and zero pages still have no memory behind them.
+//! 3. A forked child gets a private copy ([`crate::fork`]).
+//!
+//! Not moved: static data of libraries; data of less than [`LARGE_BYTES`] in all, or more than is worth sharing ([`crate::huge`]); and
+//! data of a program linked with libsma, which puts them into its symmetric memory.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use selvedge_host::os::program::{StaticData, static_data, thread_count};
+use selvedge_host::os::shared::{SharedRange, sealed};
+
+use crate::file;
+use crate::huge::HugePages;
+use crate::malloc::LARGE_BYTES;
+
+struct Data {
+    file: OwnedFd,
+    start: u64,
+    bytes: u64,
+    /// This process is a forked child of the process that made the file.
+    inherited: AtomicBool,
+}
+
+static DATA: OnceLock<Data> = OnceLock::new();
+
+/// Moves the static data. False: they are not worth sharing or cannot be moved, and are unchanged.
+pub fn share() -> bool {
+    let Some(StaticData { pages, libraries, .. }) = static_data() else { return false };
+    let bytes = pages.end - pages.start;
+    let is_taken = libraries.iter().any(|name| name.starts_with("libsma."));
+    let too_long = || bytes > HugePages::of_kernel().share_bytes_max();
+    if is_taken || bytes < LARGE_BYTES as u64 || too_long() || thread_count() != 1 {
+        return false;
+    }
+    let Some(file) = filled(pages.start, bytes) else { return false };
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+    // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the same
+    // contents; no other thread runs that could have changed them since the copy.
+    let placed = unsafe { rustix::mm::mmap(pages.start as *mut _, bytes as usize, protection, flags, &file, 0) };
+    placed.is_ok() && DATA.set(Data { file, start: pages.start, bytes, inherited: AtomicBool::new(false) }).is_ok()
+}
+
+/// Makes a file with a copy of these pages.
+fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
+    let file = sealed(c"selvedge-data", bytes).ok()?;
+    // SAFETY: `static_data` found these pages mapped and readable, and no other thread runs that could change them.
+    let data = unsafe { std::slice::from_raw_parts(start as *const u8, bytes as usize) };
+    for (at, page) in data.chunks(rustix::param::page_size()).enumerate() {
+        let offset = (at * rustix::param::page_size()) as u64;
+        if page.iter().any(|byte| *byte != 0) && rustix::io::pwrite(&file, page, offset) != Ok(page.len()) {
+            return None;
+        }
+    }
+    Some(file)
+}
+
+/// The range to report to peers. None: the data are not shared, or they are the parent's.
+pub fn shared() -> Option<SharedRange> {
+    let data = DATA.get().filter(|data| !data.inherited.load(Relaxed))?;
+    Some(SharedRange { base: data.start, bytes: data.bytes, descriptor: data.file.as_raw_fd() })
+}
+
+/// In a forked child: replaces the shared data by a private copy. False: out of memory.
+pub fn make_private() -> bool {
+    DATA.get().is_none_or(|data| {
+        // SAFETY: the pages are our mapping of the file from offset 0 on, and the forked child has only this thread.
+        data.inherited.swap(true, Relaxed)
+            || unsafe { file::copy_private(data.file.as_fd(), 0, data.start as *mut u8, data.bytes) }
+    })
+}

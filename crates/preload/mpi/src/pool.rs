@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One memory file, mapped shared, from which large blocks are allocated in whole pages.
+//!
+//! Invariants
+//! 1. Every page belongs to exactly one of: a block (allocated, or a short free one that is kept for reuse), the dirty pages (free,
+//!    with old contents), the clean pages (free, zero, without memory behind them).
+//! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
+//! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
+//! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
+//! 5. A forked child gets private copies of its blocks, as with private memory ([`crate::fork`]), and allocates no
+//!    new ones here.
+//!
+//! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than the C
+//! library's allocator at this size. Pages go back to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and the pages in use.
+//! The bookkeeping is allocated from the C library ([`crate::system::Allocator`]), so it never needs the lock that guards it.
+
+use std::cell::UnsafeCell;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use selvedge_host::address_space::reserve_bytes_max;
+use selvedge_host::extents::Extents;
+use selvedge_host::os::shared::{SharedRange, file_bytes_max, sealed};
+
+use crate::blocks::{Blocks, Freed, PAGES_MAX};
+use crate::file;
+use crate::huge::HugePages;
+
+/// Up to this many bytes of dirty pages are always kept.
+const KEEP_BYTES: u64 = 64 << 20;
+/// The bytes_max address space that is reserved, and the least that is worth reserving.
+const RESERVE_BYTES_MAX: u64 = 128 << 30;
+const RESERVE_BYTES_MIN: u64 = 256 << 20;
+
+/// The process's blocks.
+pub struct Pool {
+    /// The start and length of the range; 0 until it exists.
+    base: AtomicU64,
+    bytes: AtomicU64,
+    lock: UnsafeCell<libc::pthread_mutex_t>,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: `state` is only accessed through `Locked`, which holds the mutex. The other fields are atomics and a mutex.
+unsafe impl Sync for Pool {}
+
+enum State {
+    /// No large block has been requested yet.
+    Untried,
+    /// The pool is off or could not be made: the C library allocates all blocks.
+    Without,
+    With(Books),
+}
+
+/// The bookkeeping of the pages.
+pub struct Books {
+    file: OwnedFd,
+    base: u64,
+    bytes: u64,
+    page: u64,
+    /// The longest block of the pool; the C library allocates longer ones.
+    bytes_max: u64,
+    blocks: Blocks,
+    dirty: Extents,
+    dirty_pages: u64,
+    clean: Extents,
+    /// This process is a forked child of the process that made the range.
+    inherited: bool,
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub start: *mut u8,
+    /// Its bytes are zero.
+    pub zeroed: bool,
+}
+
+/// The pool with its lock held.
+struct Locked<'a>(&'a Pool);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // SAFETY: a `Locked` exists only while this thread holds the mutex.
+        unsafe { libc::pthread_mutex_unlock(self.0.lock.get()) };
+    }
+}
+
+impl Locked<'_> {
+    fn state(&mut self) -> &mut State {
+        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends before the
+        // mutex is unlocked, and `&mut self` keeps it unique.
+        unsafe { &mut *self.0.state.get() }
+    }
+
+    fn books(&mut self) -> Option<&mut Books> {
+        match self.state() {
+            State::With(books) => Some(books),
+            _ => None,
+        }
+    }
+}
+
+impl Pool {
+    pub const fn new() -> Pool {
+        Pool {
+            base: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lock: UnsafeCell::new(libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP),
+            state: UnsafeCell::new(State::Untried),
+        }
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        // SAFETY: the mutex is initialised and does not move: the pool is a static, or is borrowed while it is locked.
+        unsafe { libc::pthread_mutex_lock(self.lock.get()) };
+        Locked(self)
+    }
+
+    /// Whether an address is the pool's.
+    #[inline(always)]
+    pub fn holds(&self, address: *const u8) -> bool {
+        (address as u64).wrapping_sub(self.base.load(Relaxed)) < self.bytes.load(Relaxed)
+    }
+
+    /// Makes the range if that was not tried yet and `wanted` returns true. True: this call made it. Once it exists, this is one load.
+    #[inline(always)]
+    pub fn begin(&self, wanted: impl FnOnce() -> bool) -> bool {
+        self.bytes.load(Relaxed) == 0 && self.begin_once(wanted)
+    }
+
+    fn begin_once(&self, wanted: impl FnOnce() -> bool) -> bool {
+        let mut held = self.lock();
+        if !matches!(held.state(), State::Untried) {
+            return false;
+        }
+        let made = if wanted() { Books::new() } else { None };
+        let Some(books) = made else {
+            *held.state() = State::Without;
+            return false;
+        };
+        self.base.store(books.base, Relaxed);
+        self.bytes.store(books.bytes, Relaxed);
+        *held.state() = State::With(books);
+        true
+    }
+
+    /// Allocates a block of at least `bytes` at a multiple of `align`, a power of two. None: the C library must allocate it.
+    pub fn take(&self, bytes: usize, align: usize) -> Option<Block> {
+        self.lock().books()?.take(bytes as u64, align as u64)
+    }
+
+    /// Frees a block. False: no block begins there.
+    pub fn give(&self, start: *mut u8) -> bool {
+        self.lock().books().is_some_and(|books| books.give(start as u64))
+    }
+
+    /// The length of the block that begins here.
+    pub fn size(&self, start: *const u8) -> Option<usize> {
+        self.lock().books()?.size(start as u64)
+    }
+
+    /// Resizes a block in place. False: that is not possible, and the block is unchanged.
+    pub fn resize(&self, start: *mut u8, bytes: usize) -> bool {
+        self.lock().books().is_some_and(|books| books.resize(start as u64, bytes as u64))
+    }
+
+    /// The range to report to peers. None: there is no range, or it belongs to the parent process.
+    pub fn shared(&self) -> Option<SharedRange> {
+        let mut held = self.lock();
+        let books = held.books().filter(|books| !books.inherited)?;
+        Some(SharedRange { base: books.base, bytes: books.bytes, descriptor: books.file.as_raw_fd() })
+    }
+
+    /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
+    pub fn begin_hold(&self) -> bool {
+        let mut held = self.lock();
+        let blocks = held.books().is_some_and(|books| !books.inherited && books.blocks.pages() != 0);
+        std::mem::forget(held);
+        blocks
+    }
+
+    pub fn end_hold(&self) {
+        drop(Locked(self));
+    }
+
+    /// In a forked child that holds the lock: replaces all blocks by private copies. False: out of memory.
+    pub fn make_private(&self) -> bool {
+        let mut held = Locked(self);
+        let copied = held.books().is_none_or(Books::make_private);
+        std::mem::forget(held);
+        copied
+    }
+}
+
+impl Books {
+    fn new() -> Option<Books> {
+        let page = rustix::param::page_size() as u64;
+        // SAFETY: `sysconf` takes a number and has no preconditions.
+        let memory = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64 * page;
+        let reserve = RESERVE_BYTES_MAX.min(file_bytes_max()).min(reserve_bytes_max());
+        let mut bytes = memory.next_multiple_of(1 << 30).min(reserve) / page * page;
+        let huge = HugePages::of_kernel();
+        while bytes >= RESERVE_BYTES_MIN {
+            if let Ok((file, base)) = range(bytes) {
+                if huge == HugePages::Both {
+                    // SAFETY: the range was just mapped, and MADV_HUGEPAGE does not change its contents.
+                    unsafe { advise(base as *mut u8, bytes as usize, libc::MADV_HUGEPAGE) };
+                }
+                let mut clean = Extents::default();
+                clean.give(0, bytes / page);
+                return Some(Books {
+                    file,
+                    base,
+                    bytes,
+                    page,
+                    bytes_max: huge.share_bytes_max().min(bytes).min(PAGES_MAX * page),
+                    blocks: Blocks::new(bytes / page)?,
+                    dirty: Extents::default(),
+                    dirty_pages: 0,
+                    clean,
+                    inherited: false,
+                });
+            }
+            bytes /= 2;
+        }
+        None
+    }
+
+    fn take(&mut self, bytes: u64, align: u64) -> Option<Block> {
+        if self.inherited || bytes > self.bytes_max || align > self.bytes {
+            return None;
+        }
+        let pages = bytes.div_ceil(self.page);
+        if let Some(first) = if align <= self.page { self.blocks.take_kept(pages) } else { None } {
+            return Some(Block { start: self.address(first), zeroed: false });
+        }
+        let spare = (align / self.page).saturating_sub(1);
+        let (first, zeroed) = match self.dirty.take(pages + spare) {
+            Some(first) => {
+                self.dirty_pages -= pages + spare;
+                (first, false)
+            }
+            None => match self.clean.take(pages + spare) {
+                Some(first) => (first, true),
+                None => {
+                    while let Some((first, pages)) = self.blocks.release_kept() {
+                        self.put_back(first, pages, false);
+                    }
+                    self.clear(0);
+                    (self.clean.take(pages + spare)?, true)
+                }
+            },
+        };
+        // The pages before and after the aligned block are freed again.
+        let aligned = ((self.base + first * self.page).next_multiple_of(align) - self.base) / self.page;
+        for (from, end) in [(first, aligned), (aligned + pages, first + pages + spare)] {
+            if end > from {
+                self.put_back(from, end - from, zeroed);
+            }
+        }
+        self.blocks.put(aligned, pages);
+        Some(Block { start: self.address(aligned), zeroed })
+    }
+
+    fn give(&mut self, start: u64) -> bool {
+        let Some(first) = self.page_of(start) else { return false };
+        let pages = match self.blocks.give(first, !self.inherited) {
+            Freed::Kept => return true,
+            Freed::Pages(pages) => pages,
+            Freed::None => return false,
+        };
+        if self.inherited {
+            // The pages are private copies: their addresses stay reserved, their contents are dropped.
+            // SAFETY: the pages belong to a block that was just freed, so nobody uses their contents.
+            unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
+            return true;
+        }
+        self.put_back(first, pages, false);
+        self.clear((KEEP_BYTES / self.page).max(self.blocks.pages()));
+        true
+    }
+
+    fn size(&self, start: u64) -> Option<usize> {
+        let pages = self.blocks.get(self.page_of(start)?)?;
+        Some((pages * self.page) as usize)
+    }
+
+    fn resize(&mut self, start: u64, bytes: u64) -> bool {
+        let Some(first) = self.page_of(start) else { return false };
+        let Some(pages) = self.blocks.get(first) else { return false };
+        let wanted = bytes.div_ceil(self.page).max(1);
+        if self.inherited || bytes > self.bytes_max {
+            return wanted <= pages;
+        }
+        if wanted > pages {
+            let (end, more) = (first + pages, wanted - pages);
+            if self.dirty.take_at(end, more) {
+                self.dirty_pages -= more;
+            } else if !self.clean.take_at(end, more) {
+                return false;
+            }
+        } else if wanted < pages {
+            self.put_back(first + wanted, pages - wanted, false);
+        }
+        self.blocks.put(first, wanted);
+        true
+    }
+
+    fn put_back(&mut self, first: u64, pages: u64, clean: bool) {
+        if clean {
+            self.clean.give(first, pages);
+        } else {
+            self.dirty.give(first, pages);
+            self.dirty_pages += pages;
+        }
+    }
+
+    /// Gives dirty pages back to the kernel, the longest runs first, until at bytes_max `keep` are left.
+    fn clear(&mut self, keep: u64) {
+        while self.dirty_pages > keep {
+            let Some((first, pages)) = self.dirty.take_longest() else { return };
+            self.dirty_pages -= pages;
+            let start = self.address(first);
+            let bytes = (pages * self.page) as usize;
+            // SAFETY: these pages belong to our mapping and to no block, so nobody needs their contents. If the kernel refuses to
+            // take them back, they are zeroed here.
+            unsafe {
+                if !advise(start, bytes, libc::MADV_REMOVE) {
+                    ptr::write_bytes(start, 0, bytes);
+                }
+            }
+            self.clean.give(first, pages);
+        }
+    }
+
+    fn make_private(&mut self) -> bool {
+        // The blocks of a child of a child are private already, and no longer what the file holds.
+        if std::mem::replace(&mut self.inherited, true) {
+            return true;
+        }
+        self.blocks.runs().all(|(first, pages)| {
+            let (offset, bytes) = (first * self.page, pages * self.page);
+            // SAFETY: the pages are a run of allocated blocks in our mapping of `file`, and the forked child has only this thread.
+            unsafe { file::copy_private(self.file.as_fd(), offset, self.address(first), bytes) }
+        })
+    }
+
+    fn address(&self, page: u64) -> *mut u8 {
+        (self.base + page * self.page) as *mut u8
+    }
+
+    fn page_of(&self, start: u64) -> Option<u64> {
+        let offset = start.wrapping_sub(self.base);
+        (offset < self.bytes && offset % self.page == 0).then_some(offset / self.page)
+    }
+}
+
+/// `madvise` by a direct system call: Open MPI and other libraries replace the C library's function, and their version may call
+/// `free`, which would wait for the lock that is held here.
+///
+/// # Safety
+/// The range consists of whole mapped pages. If `advice` drops contents, nobody uses them any more.
+unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
+    // SAFETY: this function requires whole mapped pages whose contents may be dropped if `advice` does so.
+    unsafe { libc::syscall(libc::SYS_madvise, start, bytes, advice) == 0 }
+}
+
+/// Makes a file and maps it: the file, and the mapping's address.
+fn range(bytes: u64) -> rustix::io::Result<(OwnedFd, u64)> {
+    let file = sealed(c"selvedge-malloc", bytes)?;
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+    // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
+    let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &file, 0)? };
+    Ok((file, base as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1 << 10;
+    const MIB: usize = 1 << 20;
+
+    fn pool() -> Pool {
+        let pool = Pool::new();
+        assert!(pool.begin(|| true) && !pool.begin(|| true), "once");
+        pool
+    }
+
+    fn bytes(block: Block, length: usize) -> &'static mut [u8] {
+        // SAFETY: the block has at least `length` bytes, and the test frees it after the last use of this slice.
+        unsafe { std::slice::from_raw_parts_mut(block.start, length) }
+    }
+
+    #[test]
+    fn blocks_are_apart_and_aligned() {
+        let pool = pool();
+        let blocks: Vec<Block> = (0..8).map(|at| pool.take(40 * KIB + at, 1 << (12 + at)).unwrap()).collect();
+        for (at, block) in blocks.iter().enumerate() {
+            assert_eq!(block.start as usize % (1 << (12 + at)), 0);
+            bytes(*block, 40 * KIB + at).fill(at as u8 + 1);
+        }
+        for (at, block) in blocks.iter().enumerate() {
+            assert!(bytes(*block, 40 * KIB + at).iter().all(|byte| *byte == at as u8 + 1));
+            assert!(pool.holds(block.start) && pool.size(block.start).unwrap() >= 40 * KIB + at);
+            assert!(pool.give(block.start) && !pool.give(block.start), "twice");
+        }
+        assert!(!pool.give(ptr::null_mut()) && !pool.holds(ptr::null()));
+    }
+
+    #[test]
+    fn blocks_reported_as_zero_are_zero() {
+        let pool = pool();
+        let first = pool.take(MIB, 1).unwrap();
+        assert!(first.zeroed && bytes(first, MIB).iter().all(|byte| *byte == 0));
+        bytes(first, MIB).fill(7);
+        pool.give(first.start);
+        assert!(!pool.take(MIB, 1).unwrap().zeroed, "used before");
+        // More than is kept: the kernel gets the pages back, and they are zero when they are allocated again.
+        let large = KEEP_BYTES as usize + MIB;
+        let all = pool.take(large, 1).unwrap();
+        bytes(all, large).fill(7);
+        pool.give(all.start);
+        let again = pool.take(large, 1).unwrap();
+        assert!(again.zeroed && bytes(again, large).iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_block_grows_where_there_is_room() {
+        let pool = pool();
+        let block = pool.take(64 * KIB, 1).unwrap();
+        bytes(block, 64 * KIB).fill(3);
+        assert!(pool.resize(block.start, MIB) && pool.size(block.start) == Some(MIB));
+        let next = pool.take(64 * KIB, 1).unwrap();
+        assert_eq!(next.start as usize, block.start as usize + MIB);
+        assert!(!pool.resize(block.start, 2 * MIB) && pool.size(block.start) == Some(MIB), "the next is in the way");
+        assert!(pool.resize(block.start, 64 * KIB) && pool.size(block.start) == Some(64 * KIB));
+        assert!(bytes(block, 64 * KIB).iter().all(|byte| *byte == 3));
+        assert!(pool.resize(block.start, MIB), "the room is free again");
+    }
+
+    #[test]
+    fn blocks_that_are_too_long_are_left_to_the_c_library() {
+        let pool = pool();
+        let most = pool.shared().unwrap().bytes as usize;
+        assert_eq!((pool.take(most + 1, 1), pool.take(usize::MAX, 1)), (None, None));
+        assert!(pool.take(MIB, 1).is_some());
+        assert!(Pool::new().take(MIB, 1).is_none() && !Pool::new().begin(|| false));
+    }
+
+    #[test]
+    fn the_file_cannot_be_made_shorter() {
+        let pool = pool();
+        let SharedRange { bytes: length, descriptor, .. } = pool.shared().unwrap();
+        assert_eq!(selvedge_host::os::mapping::sealed_inode(descriptor).is_ok(), length > 0);
+        // SAFETY: `ftruncate` takes a descriptor and a length, and fails on a sealed file.
+        assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);
+    }
+
+    /// A forked child's blocks are private copies, and it allocates no new ones in the pool.
+    #[test]
+    fn a_forked_child_has_private_copies() {
+        let pool = pool();
+        let block = pool.take(MIB, 1).unwrap();
+        bytes(block, MIB).fill(5);
+        assert!(pool.begin_hold());
+        // SAFETY: the child uses only the pool, whose lock the parent held across the fork, and ends with `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let copied = pool.make_private();
+            pool.end_hold();
+            let same = bytes(block, MIB).iter().all(|byte| *byte == 5);
+            bytes(block, MIB).fill(9);
+            let refused = pool.take(MIB, 1).is_none() && pool.shared().is_none() && pool.give(block.start);
+            // SAFETY: `_exit` takes a number and does not return.
+            unsafe { libc::_exit(i32::from(!(copied && same && refused))) };
+        }
+        pool.end_hold();
+        let mut status = 0;
+        // SAFETY: `status` lives across the call.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0);
+        assert!(bytes(block, MIB).iter().all(|byte| *byte == 5), "the child wrote into its own");
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The environment variables: their settings, and the values that a program started from here would use.
+//!
+//! The values in force are those that the library itself reads ([`Settings`]). The library also reports malformed values
+//! on standard error.
+
+use std::path::{Path as FilePath, PathBuf};
+
+use selvedge_host::{Mode, Path};
+use selvedge_transport::Faults;
+use selvedge_transport::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
+use serde_json::{Value, json};
+
+use super::{bytes_text, plain};
+use crate::run::find_program;
+
+pub fn value() -> Value {
+    let settings = Settings::from_environment();
+    VARIABLES.iter().map(|variable| one(variable, &settings)).collect()
+}
+
+fn one(variable: &Variable, settings: &Settings) -> Value {
+    let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
+    let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
+    // A secret is not for pages and logs.
+    let set = set.map(|text| if variable.name.ends_with("SECRET") { "(not shown)".to_owned() } else { text });
+    let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
+    json!({
+        "name": variable.name,
+        "values": variable.values,
+        "default": variable.default,
+        "text": variable.text,
+        "set": set,
+        "understood": understood,
+        "in_force": in_force,
+    })
+}
+
+/// Whether the library accepts this value, by the kind of values that the table gives for the variable.
+fn is_understood(variable: &Variable, text: &str) -> bool {
+    let text = text.trim();
+    match variable.values {
+        "microseconds" => text.parse::<u64>().is_ok_and(|us| us.checked_mul(1000).is_some()),
+        "anything" => true,
+        "bytes or a fraction, with K, M, G or T" => parse_symmetric_size(text).is_some(),
+        "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
+        "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
+        "a number from 1 to 512" => text.parse::<u32>().is_ok_and(|tables| (1..=512).contains(&tables)),
+        "a number from 0 to 1024" => text.parse::<u32>().is_ok_and(|count| count <= 1024),
+        "a number" => text.parse::<u32>().is_ok(),
+        // An empty value counts as not set.
+        "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
+        "a file" => text.is_empty() || FilePath::new(text).is_file(),
+        "a command" => {
+            let program = text.split_ascii_whitespace().next().unwrap_or("ssh");
+            find_program(program.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).is_ok()
+        }
+        // What is there can only be seen there.
+        "a file on the hosts" => !text.contains(char::is_control),
+        "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
+        "host:port" => {
+            let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+            text.is_empty() || matches!(port, Some(Ok(_)))
+        }
+        "pairs of hexadecimal digits" => text.len() % 2 == 0 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        "64 hexadecimal digits" => text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        "an interface or an address" | "a provider of libfabric" => {
+            !text.is_empty() && !text.contains(char::is_whitespace)
+        }
+        "seconds" => text.parse::<u64>().is_ok_and(|seconds| seconds > 0),
+        faults if faults.starts_with("loss=") => text.is_empty() || text.parse::<Faults>().is_ok(),
+        "a name" => selvedge_job::job_name_from(text) == text,
+        words if variable.name == "SELVEDGE_LOG" => {
+            // Also `target=level`, and several of them separated by commas.
+            let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
+            text.split(',').all(|part| is_level(part.rsplit('=').next().unwrap_or(part)))
+        }
+        words => words.split(" | ").any(|word| word == text),
+    }
+}
+
+fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> String {
+    match variable.name {
+        "SELVEDGE_MODE" => match settings.mode {
+            Mode::Nic => "nic".into(),
+            Mode::Host => "host".into(),
+        },
+        "SELVEDGE_PATH" => match settings.path {
+            Path::Auto => "auto".into(),
+            Path::Shared => "shared".into(),
+            Path::Cma => "cma".into(),
+            Path::Bounce => "bounce".into(),
+        },
+        "SELVEDGE_SPIN_US" => {
+            settings.spin_ns.map_or(variable.default.to_owned(), |spin_ns| (spin_ns / 1000).to_string())
+        }
+        "SELVEDGE_CORES" => settings.cores.to_string(),
+        "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
+        "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
+        "SELVEDGE_FULL_MAILBOX" => if settings.mailboxes_discard { "discard" } else { "wait" }.into(),
+        "SELVEDGE_LOCK_WAITERS" => settings.lock_waiters.to_string(),
+        "SELVEDGE_AGGREGATION_BYTES" => match settings.aggregation_bytes {
+            Some(bytes) => bytes_text(bytes),
+            None => "16 requests".into(),
+        },
+        "GASNET_MAX_SEGSIZE" => bytes_text(settings.gasnet_segment_bytes),
+        "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
+        "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
+            Some(prefix) => prefix.to_owned(),
+            None => own_tree().map_or(variable.default.to_owned(), |tree| tree.display().to_string()),
+        },
+        _ => given.unwrap_or(variable.default).to_owned(),
+    }
+}
+
+/// The tree around this executable.
+fn own_tree() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned())
+}
+
+pub fn text(value: &Value) -> String {
+    let mut text = String::new();
+    for variable in value.as_array().into_iter().flatten() {
+        let field = |name: &str| plain(&variable[name]);
+        let how = match (&variable["set"], &variable["understood"]) {
+            (Value::Null, _) => String::new(),
+            (_, Value::Bool(false)) => format!("   !! \"{}\" is not understood", field("set")),
+            _ => "   (set)".into(),
+        };
+        text += &format!("  {} = {}{how}\n", field("name"), field("in_force"));
+        text += &format!("      {}\n", field("text"));
+        text += &format!("      {}; default {}\n", field("values"), field("default"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kind of values in the table is checked by its own rule, and not as a list of words.
+    #[test]
+    fn every_kind_of_values_is_known() {
+        let cases = [
+            ("SELVEDGE_MODE", "host", "fast"),
+            ("SELVEDGE_PATH", "cma", "auto | shared"),
+            ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
+            ("SELVEDGE_HEAP_BYTES", "64M", "0"),
+            ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
+            ("SELVEDGE_FULL_MAILBOX", "discard", "full"),
+            ("SELVEDGE_LOCK_WAITERS", "16", "1025"),
+            ("SELVEDGE_AGGREGATION_BYTES", "64K", "long"),
+            ("SELVEDGE_MANAGER", "login:7390", "login"),
+            ("SELVEDGE_MANAGER_SECRET", "0f", "0f0"),
+            ("GASNET_MAX_SEGSIZE", "1G", "many"),
+            ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
+            ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
+            ("SELVEDGE_FI_SMALL_MAX", "512", "few"),
+            ("SELVEDGE_FI_TINY_MAX", "48", "few"),
+            ("SELVEDGE_FI_VELO_MAX", "900", "few"),
+            ("SELVEDGE_FI_BOUNCE_MAX", "2K", "few"),
+            ("SELVEDGE_SHARED_MALLOC", "0", "2"),
+            ("SELVEDGE_YIELD_EVERY", "1", "often"),
+            ("SELVEDGE_MPI_COLLECTIVES", "0", "2"),
+            ("SELVEDGE_SHMEM_COLLECTIVES", "0", "2"),
+            ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
+            ("SELVEDGE_LOG", "warn,selvedge_host=trace", "loud"),
+            ("SELVEDGE_DIR", "/", "/nowhere at all"),
+            ("SELVEDGE_RECORD", "/", "/nowhere at all"),
+            ("SELVEDGE_RECORD_RANK", "3", "many"),
+            ("SELVEDGE_JOB", "solo", "../x"),
+            ("SELVEDGE_RANK", "7", "-1"),
+            ("SELVEDGE_SIZE", "8", "many"),
+            ("SELVEDGE_CORES", "2", "0"),
+            ("SELVEDGE_HOST", "0", "first"),
+            ("SELVEDGE_HOSTS", "3", "many"),
+            ("SELVEDGE_NET_ADDRESS", "10.0.0.1", "two words"),
+            ("SELVEDGE_SECRET", &"0f".repeat(32), "0f"),
+            ("SELVEDGE_NET", "on", "yes"),
+            ("SELVEDGE_NET_INTERFACE", "eth0", "two words"),
+            ("SELVEDGE_NET_PROVIDER", "tcp;ofi_rxm", "two words"),
+            ("SELVEDGE_NET_PROGRESS", "calls", "never"),
+            ("SELVEDGE_NET_CHECK", "mac", "md5"),
+            ("SELVEDGE_NET_FAULTS", "loss=0.1,delay=2ms,seed=3", "loss=2"),
+            ("SELVEDGE_NET_TIMEOUT", "2", "0"),
+            ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
+            ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),
+            ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
+            ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
+        ];
+        for variable in VARIABLES.iter().filter(|variable| variable.values != "anything") {
+            let (_, good, bad) = cases.iter().find(|case| case.0 == variable.name).expect("a line above");
+            assert!(is_understood(variable, good), "{}={good}", variable.name);
+            assert!(!is_understood(variable, bad), "{}={bad}", variable.name);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which registers and which NICs a command line names.
+//!
+//! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and where the register is part of a group, `NAME[3].PART`. A unit
+//! alone stands for all its registers.
+
+use std::fmt;
+
+use selvedge_nic::registers::{Register, TableRegister};
+use selvedge_host::inspect::Inspection;
+
+/// The register at offset 0.
+pub const VERSION: &str = "version";
+
+/// One argument: registers, and the value to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    pub what: What,
+    /// Only one of the values.
+    pub index: Option<u32>,
+    pub value: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Version,
+    Counter(Register),
+    Table(TableRegister),
+    /// All registers of a unit.
+    Unit(&'static str),
+}
+
+impl Word {
+    pub fn parse(text: &str) -> Result<Word, String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => {
+                (name, Some(number(value).ok_or_else(|| format!("`{value}` is no number of 64 bits"))?))
+            }
+            None => (text, None),
+        };
+        let (plain, index) = match name.split_once('[') {
+            Some((before, rest)) => {
+                let (index, after) = rest.split_once(']').ok_or("an index ends with ]")?;
+                let index = index.parse().map_err(|_| format!("`{index}` is no index"))?;
+                (format!("{before}{after}"), Some(index))
+            }
+            None => (name.to_owned(), None),
+        };
+        let what =
+            What::named(&plain).ok_or("there is no such register or unit; `selvedge info registers` lists them")?;
+        if index.is_some() && !what.has_index() {
+            return Err(format!("{what} has no index"));
+        }
+        Ok(Word { what, index, value })
+    }
+
+    /// Whether this word chooses a value of this register.
+    pub fn includes(&self, what: What, index: Option<u32>) -> bool {
+        let is_named = match self.what {
+            What::Unit(unit) => what.unit() == unit,
+            named => named == what,
+        };
+        is_named && (self.index.is_none() || self.index == index)
+    }
+}
+
+impl What {
+    fn named(name: &str) -> Option<What> {
+        let matches = |unit: &str, register: &str| {
+            name == register || name.strip_prefix(unit).and_then(|rest| rest.strip_prefix('.')) == Some(register)
+        };
+        if name == VERSION {
+            return Some(What::Version);
+        }
+        let counter = Register::ALL.iter().find(|register| matches(register.block(), register.name()));
+        let table = TableRegister::ALL.iter().find(|register| matches(register.block(), register.name()));
+        let unit = units().find(|unit| *unit == name);
+        counter
+            .map(|register| What::Counter(*register))
+            .or(table.map(|register| What::Table(*register)))
+            .or(unit.map(What::Unit))
+    }
+
+    /// The unit; nothing for the version.
+    pub fn unit(self) -> &'static str {
+        match self {
+            What::Version => "",
+            What::Counter(register) => register.block(),
+            What::Table(register) => register.block(),
+            What::Unit(unit) => unit,
+        }
+    }
+
+    fn has_index(self) -> bool {
+        matches!(self, What::Table(register) if register.entries_max() != 0)
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Version => out.write_str(VERSION),
+            What::Counter(register) => out.write_str(register.name()),
+            What::Table(register) => out.write_str(register.name()),
+            What::Unit(unit) => out.write_str(unit),
+        }
+    }
+}
+
+fn units() -> impl Iterator<Item = &'static str> {
+    let counters = Register::ALL.iter().map(|register| register.block());
+    counters.chain(TableRegister::ALL.iter().map(|register| register.block()))
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A rank, and the number of its NIC if it has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicChoice {
+    rank: u32,
+    ni: Option<u32>,
+}
+
+impl NicChoice {
+    pub fn parse(text: &str) -> Result<NicChoice, String> {
+        let number =
+            |text: &str| text.parse().map_err(|_| "give a rank, or rank and number of a NIC: 3 or 3.2".to_owned());
+        match text.split_once('.') {
+            Some((rank, ni)) => Ok(NicChoice { rank: number(rank)?, ni: Some(number(ni)?) }),
+            None => Ok(NicChoice { rank: number(text)?, ni: None }),
+        }
+    }
+
+    pub fn includes(self, seen: &Inspection) -> bool {
+        self.rank == seen.rank && self.ni.is_none_or(|ni| ni == seen.ni)
+    }
+}
+
+impl fmt::Display for NicChoice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ni {
+            Some(ni) => write!(out, "{}.{ni}", self.rank),
+            None => write!(out, "of rank {}", self.rank),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_registers() {
+        let read = |what| Word { what, index: None, value: None };
+        let pointers = What::Table(TableRegister::MailboxWritePointers);
+        for (text, word) in [
+            ("version", read(What::Version)),
+            ("requests", read(What::Counter(Register::Requests))),
+            ("portals.requests", read(What::Counter(Register::Requests))),
+            ("velo", read(What::Unit("velo"))),
+            ("mailbox_write_pointers", read(pointers)),
+            ("velo_tables.mailbox_write_pointers[3]", Word { index: Some(3), ..read(pointers) }),
+            (
+                "mailbox_interrupts[2].mask=1",
+                Word { what: What::Table(TableRegister::MailboxInterruptsMask), index: Some(2), value: Some(1) },
+            ),
+            ("flush_request=0x10", Word { value: Some(16), ..read(What::Table(TableRegister::FlushRequest)) }),
+        ] {
+            assert_eq!(Word::parse(text), Ok(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_register_is_refused_with_a_reason() {
+        for (text, reason) in [
+            ("request", "no such register"),
+            ("velo.requests", "no such register"),
+            ("", "no such register"),
+            ("requests[1]", "no index"),
+            ("velo[1]", "no index"),
+            ("mailbox_enables[", "ends with ]"),
+            ("mailbox_enables[x]", "is no index"),
+            ("mailbox_enables[-1]", "is no index"),
+            ("mailbox_interrupts[0].", "no such register"),
+            ("mailbox_enables[0]=", "is no number"),
+            ("mailbox_enables[0]=0x10000000000000000", "is no number"),
+        ] {
+            let said = Word::parse(text).expect_err(text);
+            assert!(said.contains(reason), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn every_register_is_found_by_its_name() {
+        for register in Register::ALL {
+            assert_eq!(What::named(register.name()), Some(What::Counter(*register)));
+        }
+        for register in TableRegister::ALL {
+            assert_eq!(What::named(register.name()), Some(What::Table(*register)));
+        }
+    }
+}

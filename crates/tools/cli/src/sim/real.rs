@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim -- PROGRAM`: runs unmodified programs as the ranks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use selvedge_host::record;
+use selvedge_sim::machine::{FullMailbox, Machine};
+use selvedge_sim::node::{Aggregation, AggregationError};
+use selvedge_sim::time::Time;
+use selvedge_sim_protocol::{Costs, units};
+
+use super::arguments::Percent;
+use super::livelock::Warner;
+use super::processes::{Launch, launch};
+use super::progress::Interrupt;
+use super::{Args, Usage, runner};
+
+/// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
+const VARIATION_DEFAULT: Percent = Percent(1.0);
+
+/// Communicators that switches reduce for, if nothing else is asked for.
+const GROUPS_DEFAULT: u32 = 16;
+
+/// The job's share of the switches' aggregation nodes. Without a number of groups, as many as there is room for.
+fn share(machine: &Machine, placement: &[u32], groups: Option<u32>) -> Result<Aggregation, Usage> {
+    let mut wanted = groups.unwrap_or(GROUPS_DEFAULT);
+    loop {
+        match Aggregation::new(machine, placement, wanted) {
+            Err(AggregationError::TooLarge { .. }) if groups.is_none() && wanted > 1 => wanted /= 2,
+            made => return made.map_err(|error| Usage(error.to_string())),
+        }
+    }
+}
+
+/// Prepares a folder for traces; gives the settings with which the ranks write there.
+fn record(folder: &Path, rank: Option<u32>, ranks: u32) -> Result<Vec<(String, String)>> {
+    let wrong = |why: String| Usage(format!("--record {}: {why}", folder.display()));
+    if let Some(rank) = rank.filter(|&rank| rank >= ranks) {
+        return Err(wrong(format!("there is no rank {rank}")).into());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+    let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    let is_trace = |file: &std::fs::DirEntry| file.path().extension().is_some_and(|extension| extension == "trace");
+    if std::fs::read_dir(&folder).map_err(|error| wrong(error.to_string()))?.flatten().any(|file| is_trace(&file)) {
+        return Err(wrong("it has traces already; name an empty folder".into()).into());
+    }
+    // The simulator runs the ranks' NICs, too.
+    record::record_to(&folder, rank);
+    Ok(record::settings(&folder, rank))
+}
+
+pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
+    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (program, arguments) =
+        words.split_first().map_or((String::new(), &[][..]), |(first, rest)| (first.clone(), rest));
+    let mut parameters: Vec<_> = arguments.iter().map(|word| (String::new(), word.clone())).collect();
+    if args.compute.parts_per_million() > 0 {
+        parameters.push(("compute".to_owned(), args.compute.0.to_string()));
+    }
+    let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
+    if let Some(groups) = args.aggregation {
+        plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
+    }
+    let mut env = args.env.clone();
+    if let Some(folder) = &args.record {
+        env.extend(record(folder, args.record_rank, plan.ranks)?);
+    }
+    let launched = launch(Launch {
+        ranks: plan.ranks,
+        command: args.command.clone(),
+        env,
+        tag_output: args.tag_output,
+        keep_going: args.keep_going,
+        grant: plan.aggregation.as_ref().map(|aggregation| aggregation.granted.save()),
+        costs: Costs {
+            call_ps: machine.local_command().0,
+            look_ps: machine.host.poll.0,
+            clock_ps: machine.host.clock_read.0,
+            compute_ppm: args.compute.parts_per_million(),
+            copy_ps_per_kib: Time::of_bytes(1024, machine.host.copy_bytes_per_s).0,
+            tlb_entries: machine.limits.tlb_entries.unwrap_or(0).into(),
+            tlb_ways: machine.limits.tlb_ways.unwrap_or(1).into(),
+            units: match machine.nic.full_mailbox {
+                FullMailbox::Drop => 0,
+                FullMailbox::Block | FullMailbox::Credits => units::MAILBOXES_REFUSE,
+            } | if machine.graph.has_units() { units::HAS_PATHS } else { 0 },
+            memory_ps: machine.host.memory_access.0,
+            lock_waiters: machine.limits.lock_waiters.unwrap_or(0).into(),
+        },
+    });
+    let processes = match launched {
+        Ok(processes) => processes,
+        Err(error) => {
+            eprintln!("selvedge sim: {error}");
+            return Ok(error.exit_code());
+        }
+    };
+    // The launcher handles signals here: Ctrl-C ends the job, and with it the run.
+    let finished = runner::simulate(&plan, processes, &args.output, &Interrupt::default(), Some(Warner::default()))?;
+    let (mut run, job) = (finished.run, finished.ranks.into_launcher());
+    let overhead = job.overhead();
+    if let Some(wall) = run.wall.as_mut().filter(|_| overhead.turns > 0) {
+        wall.more.push(("us_per_turn_of_a_rank".to_owned(), overhead.wall_ns as f64 / overhead.turns as f64 / 1e3));
+    }
+    run.notes.extend(job.notes().iter().cloned());
+    let over = job.over();
+    let ended = job.finish();
+    args.output.write(&run.document(), || run.json())?;
+    Ok(match (over, finished.exit_code) {
+        (Some(code), _) => code,
+        (None, 0) => ended,
+        (None, code) => code,
+    })
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A unit of the RTL, as Verilator runs it.
+//!
+//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). What leaves it in a run is kept with its cycle until the next run.
+
+use std::fmt;
+
+#[cfg(verilated)]
+use crate::ports::Ports;
+
+/// Names of the units of `rtl/units.toml`, in its order.
+pub const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
+
+/// Why a unit cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The crate was built where Verilator is not installed.
+    Verilator,
+    /// `rtl/units.toml` has no such unit.
+    Unit,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Missing::Verilator => {
+                write!(out, "this was built without Verilator: install Debian's package verilator, and build again")
+            }
+            Missing::Unit => write!(out, "rtl/units.toml has no such unit; it has {}", NAMES.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for Missing {}
+
+#[cfg(verilated)]
+mod shim {
+    use std::ffi::{c_uint, c_void};
+
+    #[repr(C)]
+    pub struct Kept {
+        pub words: *const u32,
+        pub count: usize,
+        pub record: usize,
+    }
+
+    unsafe extern "C" {
+        pub fn selvedge_rtl_new(kind: c_uint) -> *mut c_void;
+        pub fn selvedge_rtl_drop(unit: *mut c_void);
+        pub fn selvedge_rtl_reset(unit: *mut c_void);
+        pub fn selvedge_rtl_cycle(unit: *const c_void) -> u64;
+        pub fn selvedge_rtl_command_words(unit: *const c_void) -> usize;
+        pub fn selvedge_rtl_answer_words(unit: *const c_void) -> usize;
+        pub fn selvedge_rtl_outside_words(unit: *const c_void) -> usize;
+        pub fn selvedge_rtl_set_outside(unit: *mut c_void, words: *const u32);
+        pub fn selvedge_rtl_run(unit: *mut c_void, commands: *const u32, count: usize, cycles: u64) -> usize;
+        pub fn selvedge_rtl_kept(unit: *const c_void, what: c_uint) -> Kept;
+    }
+}
+
+/// What left a unit in a cycle: words of 32 bits, the lowest bits first.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The low 32 bits of the cycle, which the reset set to 0.
+    pub cycle: u32,
+    pub words: &'a [u32],
+}
+
+/// A unit of the RTL. Cycles count from its reset.
+pub struct Unit {
+    #[cfg(verilated)]
+    unit: std::ptr::NonNull<std::ffi::c_void>,
+    #[cfg(verilated)]
+    ports: Option<Ports>,
+    #[cfg(not(verilated))]
+    never: std::convert::Infallible,
+}
+
+#[cfg(verilated)]
+impl Unit {
+    /// The unit of this name, after reset.
+    pub fn new(name: &str) -> Result<Unit, Missing> {
+        let kind = NAMES.iter().position(|&other| other == name).ok_or(Missing::Unit)?;
+        // SAFETY: any number may be asked for; a unit of its own comes back, or null.
+        let unit = unsafe { shim::selvedge_rtl_new(kind as std::ffi::c_uint) };
+        let mut unit = Unit { unit: std::ptr::NonNull::new(unit).ok_or(Missing::Unit)?, ports: None };
+        let unit_pointer = unit.unit.as_ptr();
+        // SAFETY: the unit lives as long as `unit`.
+        let sizes = unsafe {
+            [
+                shim::selvedge_rtl_command_words(unit_pointer),
+                shim::selvedge_rtl_answer_words(unit_pointer),
+                shim::selvedge_rtl_outside_words(unit_pointer),
+            ]
+        };
+        unit.ports = Ports::new(name, sizes);
+        Ok(unit)
+    }
+
+    /// Resets the unit: all of its tables are empty after it, and cycles count from 0.
+    pub fn reset(&mut self) {
+        // SAFETY: the unit lives as long as this value, and nobody else has it.
+        unsafe { shim::selvedge_rtl_reset(self.unit.as_ptr()) }
+        if let Some(ports) = &mut self.ports {
+            ports.reset();
+        }
+    }
+
+    /// Offers the commands in order, each as soon as the last is accepted, and runs so many cycles. Returns how many commands
+    /// were accepted. Words of 32 bits; each command begins at a word of its own.
+    ///
+    /// # Panics
+    /// If the words are not a whole number of the unit's commands.
+    pub fn run(&mut self, commands: &[u32], cycles: u64) -> usize {
+        // SAFETY: the unit lives as long as this value.
+        let words = unsafe { shim::selvedge_rtl_command_words(self.unit.as_ptr()) };
+        assert!(commands.len() % words == 0, "{} words are no whole number of commands of {words}", commands.len());
+        let began = self.cycle() as u32;
+        // SAFETY: so many whole commands are there; nobody else has the unit.
+        let taken =
+            unsafe { shim::selvedge_rtl_run(self.unit.as_ptr(), commands.as_ptr(), commands.len() / words, cycles) };
+        if let Some(mut ports) = self.ports.take() {
+            let accepted = commands.chunks_exact(words).zip(self.accepted().iter().copied());
+            ports.run(began, accepted, self.answers().map(|seen| (seen.cycle, seen.words)));
+            self.ports = Some(ports);
+        }
+        taken
+    }
+
+    /// Sets the unit's `outside_i`: what its other ports see from now on.
+    ///
+    /// # Panics
+    /// If the port has another number of words.
+    pub fn set_outside(&mut self, words: &[u32]) {
+        // SAFETY: the unit lives as long as this value.
+        let wanted = unsafe { shim::selvedge_rtl_outside_words(self.unit.as_ptr()) };
+        assert_eq!(words.len(), wanted, "words of outside_i");
+        // SAFETY: as many words as the port has are there; nobody else has the unit.
+        unsafe { shim::selvedge_rtl_set_outside(self.unit.as_ptr(), words.as_ptr()) }
+        let cycle = self.cycle() as u32;
+        if let Some(ports) = &mut self.ports {
+            ports.outside(cycle, words);
+        }
+    }
+
+    /// Cycles since the reset.
+    pub fn cycle(&self) -> u64 {
+        // SAFETY: the unit lives as long as this value.
+        unsafe { shim::selvedge_rtl_cycle(self.unit.as_ptr()) }
+    }
+
+    fn kept(&self, what: std::ffi::c_uint) -> (&[u32], usize) {
+        // SAFETY: the unit lives as long as this value.
+        let kept = unsafe { shim::selvedge_rtl_kept(self.unit.as_ptr(), what) };
+        if kept.count == 0 {
+            return (&[], kept.record);
+        }
+        // SAFETY: so many words are there until the next run, for which this value must be borrowed alone.
+        (unsafe { std::slice::from_raw_parts(kept.words, kept.count) }, kept.record)
+    }
+
+    fn seen(&self, what: std::ffi::c_uint) -> impl Iterator<Item = Seen<'_>> {
+        let (words, record) = self.kept(what);
+        words.chunks_exact(record).map(|words| Seen { cycle: words[0], words: &words[1..] })
+    }
+}
+
+#[cfg(not(verilated))]
+impl Unit {
+    pub fn new(_: &str) -> Result<Unit, Missing> {
+        Err(Missing::Verilator)
+    }
+    pub fn reset(&mut self) {
+        match self.never {}
+    }
+    pub fn run(&mut self, _: &[u32], _: u64) -> usize {
+        match self.never {}
+    }
+    pub fn set_outside(&mut self, _: &[u32]) {
+        match self.never {}
+    }
+    pub fn cycle(&self) -> u64 {
+        match self.never {}
+    }
+    fn kept(&self, _: std::ffi::c_uint) -> (&[u32], usize) {
+        match self.never {}
+    }
+    fn seen(&self, _: std::ffi::c_uint) -> impl Iterator<Item = Seen<'_>> {
+        std::iter::empty()
+    }
+}
+
+impl Unit {
+    /// The cycles in which the commands of the last run were accepted, in their order.
+    pub fn accepted(&self) -> &[u32] {
+        self.kept(0).0
+    }
+
+    /// The answers of the last run.
+    pub fn answers(&self) -> impl Iterator<Item = Seen<'_>> {
+        self.seen(1)
+    }
+
+    /// The trace port in the cycles of the last run in which it showed something.
+    pub fn traces(&self) -> impl Iterator<Item = Seen<'_>> {
+        self.seen(2)
+    }
+
+    /// The unit's `outside_o` in the cycles of the last run in which it was not 0.
+    pub fn outsides(&self) -> impl Iterator<Item = Seen<'_>> {
+        self.seen(3)
+    }
+}
+
+#[cfg(verilated)]
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // SAFETY: the unit is this value's, and not used again.
+        unsafe { shim::selvedge_rtl_drop(self.unit.as_ptr()) }
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counters and triggered operations in lockstep with `nic`: layouts, random histories, and tests of single commands.
+
+use std::path::Path;
+use std::process;
+
+use proptest::prelude::*;
+use selvedge_nic::tables::kind;
+use selvedge_rtl::counters::words::{
+    Command, What, amounts, answer, body, c0, c1, command, data_command, outside_in, outside_out, t0,
+};
+use selvedge_rtl::counters::{Pair, Ready};
+use selvedge_rtl::records::Status;
+
+use crate::common::{histories, unit};
+use crate::layout;
+
+pub const SMALL: (usize, usize) = (5, 6);
+
+#[test]
+fn layouts_are_those_of_the_package() {
+    let Some(mut unit) = unit("counters_layout") else { return };
+    let structs = [
+        c0::FIELDS,
+        c1::FIELDS,
+        t0::FIELDS,
+        body::FIELDS,
+        command::FIELDS,
+        answer::FIELDS,
+        outside_in::FIELDS,
+        outside_out::FIELDS,
+    ];
+    layout::compare(&mut unit, &structs, 256, 5);
+}
+
+/// Which counter a step means: one that the history has allocated, live or not, or any reference.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Known(usize),
+    Any(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Move(u8),
+    Set(Of, u64, u64),
+    SetSuccess(Of, u64),
+    Increment(Of, u64, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Alloc,
+    Free(Of),
+    Set(Of, u64, u64),
+    Increment(Of, u64, u64),
+    Get(Of),
+    Arm(Of, u64, Does),
+    Cancel(Of),
+    CancelKnown(usize),
+    CancelAny(u32, u32),
+}
+
+fn amount() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0..4u64, 1 => any::<u64>(), 1 => u64::MAX - 3..=u64::MAX]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let of = || prop_oneof![12 => (0..64usize).prop_map(Of::Known), 1 => (0..1u32 << 27).prop_map(Of::Any)];
+    let moves =
+        prop_oneof![Just(kind::GET), Just(kind::PUT), Just(kind::ATOMIC), Just(kind::SWAP)].prop_map(Does::Move);
+    let does = prop_oneof![
+        4 => moves,
+        1 => (of(), amount(), amount()).prop_map(|(of, success, failure)| Does::Set(of, success, failure)),
+        1 => (of(), amount()).prop_map(|(of, success)| Does::SetSuccess(of, success)),
+        3 => (of(), amount(), amount()).prop_map(|(of, success, failure)| Does::Increment(of, success, failure)),
+    ];
+    let threshold = prop_oneof![20 => 0..9u64, 1 => any::<u64>(), 1 => Just(u64::MAX)];
+    prop_oneof![
+        2 => Just(Step::Alloc),
+        1 => of().prop_map(Step::Free),
+        2 => (of(), amount(), amount()).prop_map(|(of, success, failure)| Step::Set(of, success, failure)),
+        8 => (of(), amount(), amount()).prop_map(|(of, success, failure)| Step::Increment(of, success, failure)),
+        3 => of().prop_map(Step::Get),
+        9 => (of(), threshold, does).prop_map(|(of, threshold, does)| Step::Arm(of, threshold, does)),
+        1 => of().prop_map(Step::Cancel),
+        3 => (0..64usize).prop_map(Step::CancelKnown),
+        1 => (0..9u32, 0..3u32).prop_map(|(index, generation)| Step::CancelAny(index, generation)),
+    ]
+}
+
+/// Steps that follow each other without a pause, and which ports are ready meanwhile.
+type Batch = (Vec<Step>, [bool; 3]);
+
+fn batches() -> impl Strategy<Value = Vec<Batch>> {
+    let ready = prop_oneof![3 => Just([true; 3]), 2 => any::<[bool; 3]>()];
+    proptest::collection::vec((proptest::collection::vec(step(), 1..24), ready), 1..10)
+}
+
+fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
+    let Some(unit) = unit(name) else { return Ok(()) };
+    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
+    let run = |pair: &mut Pair, commands: &[Command], ready| pair.run(commands, ready).map_err(TestCaseError::fail);
+    let mut counters: Vec<u32> =
+        run(&mut pair, &[Command::Alloc; 3], Ready::ALL)?.iter().map(|answer| answer.counter).collect();
+    let mut handles = vec![(0, 0)];
+    let mut number = 0;
+    for (steps, ready) in batches {
+        // The newest are likeliest to live.
+        let counter = |of: Of| match of {
+            Of::Known(number) => counters[counters.len() - 1 - number % counters.len().min(6)],
+            Of::Any(reference) => reference,
+        };
+        let mut does = |does: Does| match does {
+            Does::Move(kind) => {
+                number += 1;
+                What::Move(data_command(kind, number))
+            }
+            Does::Set(of, success, failure) => What::Set { counter: counter(of), success, failure },
+            Does::SetSuccess(of, success) => What::SetSuccess { counter: counter(of), success },
+            Does::Increment(of, success, failure) => What::Increment { counter: counter(of), success, failure },
+        };
+        let commands: Vec<Command> = steps
+            .iter()
+            .map(|&step| match step {
+                Step::Alloc => Command::Alloc,
+                Step::Free(of) => Command::Free(counter(of)),
+                Step::Set(of, success, failure) => Command::Set { counter: counter(of), success, failure },
+                Step::Increment(of, success, failure) => Command::Increment { counter: counter(of), success, failure },
+                Step::Get(of) => Command::Get(counter(of)),
+                Step::Arm(of, threshold, what) => Command::Arm { counter: counter(of), threshold, what: does(what) },
+                Step::Cancel(of) => Command::Cancel(counter(of)),
+                Step::CancelKnown(number) => {
+                    let (index, generation) = handles[handles.len() - 1 - number % handles.len().min(8)];
+                    Command::CancelOne { index, generation }
+                }
+                Step::CancelAny(index, generation) => Command::CancelOne { index, generation },
+            })
+            .collect();
+        let answers = run(&mut pair, &commands, Ready(*ready))?;
+        for (command, answer) in commands.iter().zip(answers) {
+            match command {
+                Command::Alloc if answer.status == Status::Ok => counters.push(answer.counter),
+                Command::Arm { .. } if answer.status == Status::Ok => handles.push(answer.armed),
+                _ => (),
+            }
+        }
+    }
+    run(&mut pair, &[], Ready::ALL)?;
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(histories(256))]
+    #[test]
+    fn histories_are_those_of_nic(batches in batches()) {
+        check("counters_small", &batches)?;
+    }
+
+    #[test]
+    fn histories_with_one_port_are_those_of_nic(batches in batches()) {
+        check("counters_one_port", &batches)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(histories(16))]
+    /// The whole of a large table on one counter, in any order of thresholds, fires in theirs.
+    #[test]
+    fn a_full_table_fires_in_order(thresholds in proptest::collection::vec(1..40u64, 128)) {
+        let Some(unit) = unit("counters") else { return Ok(()) };
+        let mut pair = Pair::new(unit, 512, 128);
+        let counter = pair.run(&[Command::Alloc], Ready::ALL).map_err(TestCaseError::fail)?[0].counter;
+        let mut passed = Vec::new();
+        let arms: Vec<Command> = thresholds.iter().enumerate().map(|(number, &threshold)| {
+            let kind = [kind::GET, kind::PUT, kind::ATOMIC][number % 3];
+            passed.push(thresholds[..number].iter().filter(|&&other| other > threshold).count());
+            Command::Arm { counter, threshold, what: What::Move(data_command(kind, number as u64)) }
+        }).collect();
+        let answers = pair.run(&arms, Ready::ALL).map_err(TestCaseError::fail)?;
+        for (number, answer) in answers.iter().enumerate() {
+            // The head of the list is passed at no cost, because nothing lies before it.
+            let walked = passed[number].min(number.saturating_sub(1));
+            prop_assert_eq!((answer.status, answer.latency), (Status::Ok, 4 + 2 * walked as u32));
+        }
+        for _ in 0..20 {
+            let count = Command::Increment { counter, success: 1, failure: 1 };
+            pair.run(&[count], Ready::ALL).map_err(TestCaseError::fail)?;
+        }
+        prop_assert!(pair.run(&[Command::Cancel(counter), Command::Free(counter)], Ready::ALL).is_ok());
+    }
+}
+
+/// An operation on a counter that sets off others, which are queued behind those that are due already.
+#[test]
+fn operations_on_counters_run_in_the_order_of_nic() {
+    let Some(unit) = unit("counters_small") else { return };
+    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
+    let counters: Vec<u32> = pair
+        .run(&[Command::Alloc; 2], Ready::ALL)
+        .expect("no difference")
+        .iter()
+        .map(|answer| answer.counter)
+        .collect();
+    let (one, other) = (counters[0], counters[1]);
+    let put = |number| What::Move(data_command(kind::PUT, number));
+    let arm = |counter, threshold, what| Command::Arm { counter, threshold, what };
+    let mut commands = vec![
+        arm(one, 1, What::Increment { counter: other, success: 1, failure: 0 }),
+        // What is due stays due, although the count falls.
+        arm(one, 1, What::Set { counter: one, success: 0, failure: 0 }),
+        arm(one, 1, put(1)),
+        arm(one, 2, put(2)),
+        arm(other, 1, put(3)),
+        arm(other, 1, What::Increment { counter: one, success: 2, failure: 0 }),
+        Command::Increment { counter: one, success: 1, failure: 0 },
+    ];
+    commands.extend([Command::Get(one), Command::Get(other)]);
+    pair.run(&commands, Ready::ALL).expect("no difference");
+    let bodies: Vec<u64> = pair.left.iter().map(|left| body::USER_PTR.get(&left.body)).collect();
+    assert_eq!(bodies, [1, 3, 2]);
+}
+
+#[test]
+fn bad_commands_are_refused_as_by_nic() {
+    let Some(unit) = unit("counters_small") else { return };
+    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
+    let allocs = pair.run(&[Command::Alloc; SMALL.0 + 1], Ready::ALL).expect("no difference");
+    assert_eq!(allocs.last().map(|answer| answer.status), Some(Status::Full));
+    let (counter, what) = (allocs[0].counter, What::Move(data_command(kind::PUT, 1)));
+    let arm = Command::Arm { counter, threshold: 5, what };
+    let arms = pair.run(&[arm; SMALL.1 + 1], Ready::ALL).expect("no difference");
+    assert_eq!(arms.last().map(|answer| answer.status), Some(Status::Full));
+    let (index, generation) = arms[2].armed;
+    let one = Command::CancelOne { index, generation };
+    let cancelled = pair.run(&[one, one], Ready::ALL).expect("no difference");
+    assert_eq!([cancelled[0].status, cancelled[1].status], [Status::Ok, Status::Invalid]);
+    pair.run(&[Command::Free(counter)], Ready::ALL).expect("no difference");
+    // Stale, of an index behind the table, of no generation that there is.
+    for bad in [counter, 5, 7, (1 << 27) - 1] {
+        let commands = [
+            Command::Get(bad),
+            Command::Set { counter: bad, success: 1, failure: 1 },
+            Command::Increment { counter: bad, success: 1, failure: 1 },
+            Command::Cancel(bad),
+            Command::Free(bad),
+            Command::Arm { counter: bad, threshold: 0, what },
+        ];
+        let answers = pair.run(&commands, Ready::ALL).expect("no difference");
+        assert!(answers[..5].iter().all(|answer| answer.status == Status::Invalid), "{answers:?}");
+        assert_eq!(answers[5].status, Status::Full);
+    }
+    for index in [6, 7, 8, 255, 65535] {
+        let answers = pair.run(&[Command::CancelOne { index, generation: 0 }], Ready::ALL).expect("no difference");
+        assert_eq!(answers[0].status, Status::Invalid);
+    }
+    assert_eq!(amounts(1, 2)[0], 1);
+}
+
+#[test]
+fn parameters_out_of_range_stop_elaboration() {
+    if unit("counters_small").is_none() {
+        return;
+    }
+    let rtl = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../rtl");
+    for (top, parameter, message) in [
+        ("counters", "Counters=1", "counters: Counters is 1, and may be 2 to 4,096"),
+        ("counters", "Counters=4097", "counters: Counters is 4097, and may be 2 to 4,096"),
+        ("counters", "Triggered=4097", "triggered: Triggered is 4097, and may be 2 to 4,096"),
+        ("counters", "Ports=3", "counters: Ports is 3, and may be 1 or 2"),
+        ("descriptors", "Descriptors=4097", "descriptors: Descriptors is 4097, and may be 2 to 4,096"),
+        ("descriptors", "Ports=0", "descriptors: Ports is 0, and may be 1 or 2"),
+    ] {
+        let mut verilator = process::Command::new("verilator");
+        verilator.args(["--lint-only", "--top-module", top, &format!("-G{parameter}")]);
+        verilator.arg("-y").arg(rtl.join("common")).arg("-y").arg(rtl.join("counters"));
+        verilator.args(["common/pac_pkg.sv", "counters/records_pkg.sv"].map(|file| rtl.join(file)));
+        verilator.args([format!("counters/{top}_pkg.sv"), format!("counters/{top}.sv")].map(|file| rtl.join(file)));
+        let said = verilator.output().expect("Verilator starts");
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(!said.status.success() && text.contains(message), "{parameter}: {text}");
+    }
+}
