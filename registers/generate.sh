@@ -19,8 +19,7 @@ description=registers/selvedge.rdl
 sums=registers/generated/sha256sums
 header=include/selvedge_registers.h
 page=docs/registers.md
-nic=crates/nic/src/registers/description.rs
-access=crates/registers/src/generated
+nic=crates/core/nic/src/registers/description.rs
 # The register blocks: the central one, which passes accesses to the units' tables on, and theirs.
 blocks="selvedge_nic selvedge_velo_tables selvedge_rma_tables"
 blocks_without_vpids=selvedge_atu_tables
@@ -34,7 +33,7 @@ say() { echo "registers: $*" >&2; }
 # The sums of all inputs, and of all results below the folder $1.
 sum() {
     sha256sum registers/*.rdl registers/export.py registers/generate.sh registers/requirements.txt
-    (cd "$1" && { printf '%s\n' "$header" "$page" "$nic"; find "$access" registers/generated -type f ! -name sha256sums; } |
+    (cd "$1" && { printf '%s\n' "$header" "$page" "$nic"; find registers/generated -type f ! -name sha256sums; } |
         LC_ALL=C sort | xargs sha256sum)
 }
 
@@ -80,7 +79,7 @@ mark() {
 # Makes all files below $work/out.
 generate() {
     out=$work/out
-    mkdir -p "$out/include" "$out/docs" "$out/registers/generated" "$out/$(dirname "$nic")" "$out/$(dirname "$access")"
+    mkdir -p "$out/include" "$out/docs" "$out/registers/generated" "$out/$(dirname "$nic")"
     peakrdl=$environment/bin/peakrdl
     step "$environment/bin/python" registers/export.py "$description" "$out/$nic" "$out/$page"
     step "$peakrdl" c-header "$description" -o "$out/$header" --std gnu99 --type-style hier
@@ -88,10 +87,8 @@ generate() {
         step "$peakrdl" regblock "$description" -t "$block" -P VPIDS=$vpids -o "$out/registers/generated" --cpuif passthrough
     done
     step "$peakrdl" regblock "$description" -t "$blocks_without_vpids" -o "$out/registers/generated" --cpuif passthrough
-    step "$peakrdl" rust "$description" -o "$out/$access"
     mark "$out/$header" //
     for file in "$out"/registers/generated/*.sv; do mark "$file" //; done
-    find "$out/$access" -name '*.rs' | while read -r file; do mark "$file" //; done
     sum "$out" >"$work/sums"
 }
 
@@ -103,10 +100,8 @@ case ${1-} in
     work=$(mktemp -d)
     generate
     # Files that stay as they are keep their times, so that nothing is compiled anew for them.
-    for folder in "$access" registers/generated; do
-        [ ! -d "$folder" ] || find "$folder" -type f ! -name sha256sums | while read -r file; do
-            [ -e "$work/out/$file" ] || rm "$file"
-        done
+    find registers/generated -type f ! -name sha256sums | while read -r file; do
+        [ -e "$work/out/$file" ] || rm "$file"
     done
     (cd "$work/out" && find . -type f) | while read -r file; do
         mkdir -p "$(dirname "$file")"

