@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use selvedge_host::os::process::Identity;
 use selvedge_host::rings::{Envelope, Fault, MESSAGE_BYTES_MAX, PolledHeader, RingMessage, Rings, Sender};
+use selvedge_os::process::Identity;
 use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};

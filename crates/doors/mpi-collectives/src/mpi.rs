@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use selvedge_host::os::library::{self, address, loaded, symbol};
+use selvedge_os::library::{self, address, loaded, symbol};
 
 /// A handle of a communicator, type or operation.
 pub type Handle = usize;

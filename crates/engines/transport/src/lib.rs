@@ -68,23 +68,23 @@ pub mod units;
 pub mod work;
 
 pub use process::{Opened, Process};
-pub use selvedge_net::services::Service;
-pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
-pub use selvedge_nic as nic;
 pub use selvedge_host::StartError;
 pub use selvedge_host::WaitEnd;
-pub use selvedge_host::address_space::reserve_bytes_max;
-pub use selvedge_host::extents::Extents;
 pub use selvedge_host::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_host::memory::ListBus;
-pub use selvedge_host::os::lines;
-pub use selvedge_host::os::program::{StaticData, static_data};
-pub use selvedge_host::os::thread::{forks, word as thread_word};
 pub use selvedge_host::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_host::symmetric::Symmetric;
 pub use selvedge_host::wait::{Subject, abort_reset, abort_waits};
 pub use selvedge_host::window::Window;
 pub use selvedge_host::{Interface, OpenError};
+pub use selvedge_net::services::Service;
+pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
+pub use selvedge_nic as nic;
+pub use selvedge_os::address_space::reserve_bytes_max;
+pub use selvedge_os::extents::Extents;
+pub use selvedge_os::lines;
+pub use selvedge_os::program::{StaticData, static_data};
+pub use selvedge_os::thread::{forks, word as thread_word};
 pub use transport::Transport;
 
 /// The library's version.
@@ -92,5 +92,5 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Whether a range of this process's memory can be read now. Pages of it may be brought in.
 pub fn memory_is_readable(address: u64, bytes: u64) -> bool {
-    selvedge_host::os::memory::readable(address, bytes)
+    selvedge_os::memory::readable(address, bytes)
 }

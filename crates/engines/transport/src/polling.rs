@@ -6,7 +6,7 @@
 //! as everything else a front door does for a message. A program that only waits for replies often gets each one after
 //! the same time. Its first poll then comes when the reply has most likely been written, and not before ([`Replies`]).
 //!
-//! Time is counted in polls of [`selvedge_host::os::lines::a_moment`] each. The program is delayed by at most
+//! Time is counted in polls of [`selvedge_os::lines::a_moment`] each. The program is delayed by at most
 //! [`WAIT_MAX`] of them, and only while replies keep coming within [`LOOKS_MAX`].
 
 /// Polls that find nothing before the thread first yields its core.

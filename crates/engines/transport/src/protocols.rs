@@ -187,8 +187,8 @@ impl Protocols {
 
 /// Classes of message lengths. Each class has its own code for rings.
 pub mod length_of {
-    use selvedge_host::os::copy;
     use selvedge_host::rings::INLINE_BYTES;
+    use selvedge_os::copy;
 
     /// Nothing, half a word or a word.
     pub const A_WORD: u8 = 0;

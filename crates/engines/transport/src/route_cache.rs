@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Orde
 
 use selvedge_host::Interface;
 use selvedge_host::grants::{GrantedRoute, Piece};
-use selvedge_host::os::lines;
-use selvedge_host::os::thread::word as thread_word;
 use selvedge_host::plain_put::LockedRoute;
+use selvedge_os::lines;
+use selvedge_os::thread::word as thread_word;
 
 /// Entries of an interface's cache; a power of two.
 const ENTRIES: usize = 32;

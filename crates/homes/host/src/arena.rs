@@ -32,9 +32,9 @@ use std::sync::Mutex;
 
 use selvedge_nic::buddy::{Buddy, BuddyError};
 
-use crate::address_space::reserve_bytes_max;
-use crate::extents::Extents;
-use crate::os::mapping::{MapError, Mapping};
+use selvedge_os::address_space::reserve_bytes_max;
+use selvedge_os::extents::Extents;
+use selvedge_os::mapping::{MapError, Mapping};
 
 /// The unit of small allocations, and the alignment of all.
 pub const BLOCK_BYTES: u64 = 64;

@@ -15,16 +15,16 @@ use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
-use crate::address_space::check_room;
 use crate::config::Path;
-use crate::os::cma;
-use crate::os::mapping::Mapping;
-use crate::os::memory::Checked;
-use crate::os::process::Identity;
 use crate::packet_queue::Queue;
 use crate::peer_files::{PeerFiles, within};
 use crate::routes::Routes;
 use crate::segment::{Segment, state};
+use selvedge_os::address_space::check_room;
+use selvedge_os::cma;
+use selvedge_os::mapping::Mapping;
+use selvedge_os::memory::Checked;
+use selvedge_os::process::Identity;
 
 /// The ranges of our own memory that were found usable.
 static OWN_MEMORY: Checked = Checked::new();

@@ -37,10 +37,10 @@ use crate::endpoint::Endpoint;
 use crate::errors::{PostError, StartError};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply, gather, side_is_reachable};
-use crate::os::process::Identity;
 use crate::owner::wire_token;
 use crate::packet_queue::{Answered, Outgoing, Sender};
 use crate::packets;
+use selvedge_os::process::Identity;
 
 /// Number of operations between checks whether a target is alive.
 const LOOK_EVERY: u32 = 4096;

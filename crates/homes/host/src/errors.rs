@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a NIC was not opened, an operation not started, a packet not accepted, a wait ended.
 
-use crate::os::mapping::MapError;
 use crate::segment::SegmentError;
+use selvedge_os::mapping::MapError;
 
 /// Why an interface was not opened.
 #[derive(Debug, thiserror::Error)]

@@ -33,9 +33,9 @@ use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::lock::Guard;
 use crate::memory::{copy_direct, readable_here};
-use crate::os::process::Identity;
-use crate::os::{asymmetric, cma, lines};
 use crate::routes::{Destination, OwnLane, ROUTES, Route};
+use selvedge_os::process::Identity;
+use selvedge_os::{asymmetric, cma, lines};
 
 /// Longer puts take the lock: a revocation waits for a put to end. The lock's cost is small beside that of the bytes.
 const GRANTED_BYTES_MAX: u64 = 256 << 10;

@@ -28,10 +28,10 @@ use selvedge_nic::signals::{Doorbell, GRANTS, Grant, PortPointers};
 use selvedge_nic::tables::{Port, PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
-use crate::os::mapping::{MapError, check};
-use crate::os::process::Identity;
 use crate::rings::Rings;
 use crate::segment::{Claims, Hot, LockLine, SegmentError, SegmentHeader, TABLES_AT, state};
+use selvedge_os::mapping::{MapError, check_file};
+use selvedge_os::process::Identity;
 
 /// The state in a NIC's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,7 @@ fn open(path: &Path) -> Result<(File, u64), MapError> {
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
     let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
-    check(&status, path, 0)?;
+    check_file(&status, path, 0)?;
     Ok((file, status.st_size as u64))
 }
 

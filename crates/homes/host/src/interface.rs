@@ -25,9 +25,6 @@ use crate::elsewhere::ELSEWHERE;
 use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
 use crate::lock::Guard;
-use crate::os::cma;
-use crate::os::process::Identity;
-use crate::os::{asymmetric, thread};
 use crate::packet_queue::{Held, Outgoing, Turn};
 use crate::peer_files;
 use crate::record;
@@ -35,6 +32,9 @@ use crate::rings::Rings;
 use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::wait::Waits;
+use selvedge_os::cma;
+use selvedge_os::process::Identity;
+use selvedge_os::{asymmetric, thread};
 
 /// The shared arena of this process, as its NICs publish it.
 #[derive(Clone, Copy, Debug, Default)]

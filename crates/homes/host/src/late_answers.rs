@@ -23,9 +23,9 @@ use selvedge_nic::tables::{Command, LockWaiter, kind};
 use crate::endpoint::Endpoint;
 use crate::errors::PostError;
 use crate::interface::Interface;
-use crate::os::process::Identity;
 use crate::owner::wire_token;
 use crate::packet_queue::{Answered, Outgoing};
+use selvedge_os::process::Identity;
 
 /// One check for dead processes looks at one in so many kept requests: it holds the lock, and asks the kernel for each.
 const LOOK_AT: u64 = 8;

@@ -28,13 +28,11 @@
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
 //! | [`record`] | writes what NICs do to files |
-//! | [`address_space`] | what of a limited address space may be taken |
-//! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
+//! | [`arena`] | memory that peers map directly (`selvedge_alloc`) |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
 //! | [`aggregation`] | an aggregation node that the members of a group share and run |
 //! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
 //! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
-//! | [`os`] | the interfaces of Linux that this crate needs |
 //!
 //! Rules of locking and death (docs/design/death.md has the reasons)
 //! 1. A thread holds at most one NIC's lock. It does not hold it across a system call that can block, while it runs the
@@ -42,7 +40,6 @@
 //! 2. The lock names its holder. A process that finds the holder dead takes the lock over and rebuilds the tables.
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
-pub mod address_space;
 pub mod aggregation;
 pub mod arena;
 mod backend;
@@ -52,8 +49,6 @@ pub mod elsewhere;
 pub mod endpoint;
 pub mod engine;
 pub mod errors;
-
-pub mod extents;
 pub mod grants;
 pub mod home;
 pub mod inspect;
@@ -62,7 +57,6 @@ mod late_answers;
 pub mod lock;
 pub mod looks;
 pub mod memory;
-pub mod os;
 mod owner;
 mod packet_queue;
 pub mod packets;

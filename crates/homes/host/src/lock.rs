@@ -24,8 +24,8 @@ use selvedge_nic::portals::errors::{Failure, Revoking};
 use selvedge_nic::{Nic, NoMemory};
 
 use crate::grants::held::wait_for_holders;
-use crate::os::process::Identity;
 use crate::segment::Segment;
+use selvedge_os::process::Identity;
 
 /// Polls of a waiter before it yields its core.
 const SPINS: u32 = 256;

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::os::{lines, ranks};
+use selvedge_os::{lines, ranks};
 
 /// Looks before a waiter lets others run, if it has a core of its own and if not.
 pub(crate) const SPINS: u32 = 4000;

@@ -15,9 +15,9 @@ use selvedge_nic::{Asker, Bus, Fault};
 
 use crate::config::Path;
 use crate::endpoint::{Access, Endpoint, Place};
-use crate::os::cma::{self, CmaError};
-use crate::os::process::Identity;
-use crate::os::{copy, lines};
+use selvedge_os::cma::{self, CmaError};
+use selvedge_os::process::Identity;
+use selvedge_os::{copy, lines};
 
 /// Where a request's payload comes from.
 #[derive(Clone, Copy)]

@@ -29,9 +29,9 @@ use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::lock::Guard;
 use crate::memory::{LiveBus, Payload, Reply, scatter};
-use crate::os::process::Identity;
 use crate::packet_queue::{Held, Outgoing};
 use crate::packets;
+use selvedge_os::process::Identity;
 
 /// What became of a packet.
 pub(crate) enum Handled {

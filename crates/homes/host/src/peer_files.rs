@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory files of a process (large blocks of `malloc`, static data: [`crate::os::shared`]): published by it, mapped by its peers.
+//! The memory files of a process (large blocks of `malloc`, static data: [`selvedge_os::shared`]): published by it, mapped by its peers.
 //!
 //! Invariants
 //! 1. A record does not change once its `bytes` is set.
@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
-use crate::address_space::check_room;
-use crate::os::mapping::{Mapping, sealed_inode};
-use crate::os::shared::{self, RANGES_MAX};
+use selvedge_os::address_space::check_room;
+use selvedge_os::mapping::{Mapping, sealed_inode};
+use selvedge_os::shared::{self, RANGES_MAX};
 
 /// A file that its owner has mapped as a whole: its address in the owner, its size, and the owner's descriptor and inode of the file.
 #[repr(C)]

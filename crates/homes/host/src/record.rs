@@ -152,8 +152,8 @@ mod tests {
     use selvedge_trace::Reader;
 
     use super::*;
-    use crate::os::process::Identity;
     use crate::segment::{Owner, SMALL, Segment};
+    use selvedge_os::process::Identity;
 
     fn owner(who: &Identity) -> Owner {
         let Identity { pid, start } = *who;

@@ -47,9 +47,9 @@ use std::sync::atomic::{
 use selvedge_nic::ring;
 
 use crate::config::PID_LIMIT;
-use crate::os::lines;
-use crate::os::mapping::{MapError, Mapping};
-use crate::os::process::Identity;
+use selvedge_os::lines;
+use selvedge_os::mapping::{MapError, Mapping};
+use selvedge_os::process::Identity;
 
 pub use reader::{Reader, RingMessage};
 pub use ring::{Envelope, Fault, INLINE_BYTES, PolledHeader};

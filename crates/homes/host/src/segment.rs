@@ -35,13 +35,13 @@ use selvedge_nic::tables::{
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
-use crate::os::asymmetric;
-use crate::os::futex;
-use crate::os::mapping::{MapError, Mapping};
-use crate::os::process::Identity;
-use crate::os::shared::RANGES_MAX;
 use crate::peer_files::SharedFile;
 use crate::record;
+use selvedge_os::asymmetric;
+use selvedge_os::futex;
+use selvedge_os::mapping::{MapError, Mapping};
+use selvedge_os::process::Identity;
+use selvedge_os::shared::RANGES_MAX;
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");

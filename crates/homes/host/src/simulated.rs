@@ -31,10 +31,10 @@ use crate::endpoint::{Access, Endpoint};
 use crate::errors::{OpenError, StartError, WaitEnd};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_usable};
-use crate::os::process::Identity;
 use crate::rings::Rings;
 use crate::segment::{Segment, SegmentError};
 use crate::wait::ABORTED;
+use selvedge_os::process::Identity;
 
 /// Bytes of a command, as it travels to the simulator.
 const COMMAND_BYTES: usize = size_of::<Command>();

@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! 1. Committed memory is backed: touching it never fails for lack of space. It only grows.
-//! 2. Static data keep their addresses and contents ([`crate::os::program`]).
+//! 2. Static data keep their addresses and contents ([`selvedge_os::program`]).
 //!
 //! Costs: address space for the reserve; memory for what was committed. Adopting copies the static data once.
 
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 use crate::endpoint::arena_path;
 use crate::interface::ArenaRange;
-use crate::os::mapping::{MapError, Mapping};
-use crate::os::program::keep_private_in_children;
+use selvedge_os::mapping::{MapError, Mapping};
+use selvedge_os::program::keep_private_in_children;
 
 /// The number of this file among the arena files of a process.
 const NUMBER: u32 = 1;
@@ -83,7 +83,7 @@ impl Symmetric {
 
     /// Moves the program's static data into the file's first pages. These are committed and not used yet.
     pub fn adopt(&self, pages: Range<u64>) -> Result<(), AdoptError> {
-        if crate::os::program::thread_count() != 1 {
+        if selvedge_os::program::thread_count() != 1 {
             return Err(AdoptError::Threads);
         }
         let bytes = (pages.end - pages.start) as usize;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::errors::WaitEnd;
 use crate::interface::Interface;
-use crate::os::{asymmetric, futex, lines};
+use selvedge_os::{asymmetric, futex, lines};
 
 /// Time between a waiter's checks for dead processes. Also the longest sleep, unless the configuration sets another.
 pub const TICK: Duration = Duration::from_millis(20);

@@ -4,7 +4,9 @@
 
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use selvedge_os::thread::one_thread;
 
 /// A file that is mapped shared. A process's own page is never unmapped.
 #[derive(Debug)]
@@ -128,25 +130,6 @@ pub fn wake(word: &AtomicU32, count: i32) {
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count);
     }
-}
-
-/// The C library's byte `__libc_single_threaded`. It is not 0 as long as this process has had only one thread; where the C library
-/// has no such byte, a byte that is 0 stands in. A thread that reads "one thread" is that thread, so it holds until it makes another.
-pub fn one_thread() -> &'static AtomicU8 {
-    static UNKNOWN: AtomicU8 = AtomicU8::new(0);
-    static AT: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
-    let mut at = AT.load(Relaxed);
-    if at.is_null() {
-        // SAFETY: the name is a C string constant, and `dlsym` only reads it.
-        at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) }.cast();
-        if at.is_null() {
-            at = (&raw const UNKNOWN).cast_mut();
-        }
-        AT.store(at, Relaxed);
-    }
-    // SAFETY: `at` points to a byte of the C library or to `UNKNOWN`, both of which live as long as the process. It is only
-    // read, and the C library changes it with a store of one byte.
-    unsafe { &*at }
 }
 
 /// Whether this process may have several threads.

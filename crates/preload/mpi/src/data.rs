@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
-use selvedge_host::os::program::{StaticData, static_data, thread_count};
-use selvedge_host::os::shared::{SharedRange, sealed};
+use selvedge_os::program::{StaticData, static_data, thread_count};
+use selvedge_os::shared::{SharedRange, sealed};
 
 use crate::file;
 use crate::huge::HugePages;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of sealed memory files ([`selvedge_host::os::shared::sealed`]) that have memory, and private copies of them.
+//! The parts of sealed memory files ([`selvedge_os::shared::sealed`]) that have memory, and private copies of them.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::SeekFrom;
-use selvedge_host::os::program::make_private;
+use selvedge_os::program::make_private;
 
 /// In a forked child: replaces pages at `start`, which map the file from `offset` on, by a private copy. False: out of memory.
 /// Pages without memory in the file have none in the copy.
@@ -41,7 +41,7 @@ fn parts(file: BorrowedFd, range: Range<u64>) -> impl Iterator<Item = Range<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use selvedge_host::os::shared::sealed;
+    use selvedge_os::shared::sealed;
 
     #[test]
     fn parts_without_memory_are_left_out() {

@@ -31,7 +31,7 @@ mod yields;
 
 use std::ffi::CStr;
 
-use selvedge_host::os::shared::{RANGES_MAX, SharedRange};
+use selvedge_os::shared::{RANGES_MAX, SharedRange};
 
 /// This library's own memory comes from the C library and is not shared.
 #[cfg(not(test))]

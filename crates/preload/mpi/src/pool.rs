@@ -20,9 +20,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
-use selvedge_host::address_space::reserve_bytes_max;
-use selvedge_host::extents::Extents;
-use selvedge_host::os::shared::{SharedRange, file_bytes_max, sealed};
+use selvedge_os::address_space::reserve_bytes_max;
+use selvedge_os::extents::Extents;
+use selvedge_os::shared::{SharedRange, file_bytes_max, sealed};
 
 use crate::blocks::{Blocks, Freed, PAGES_MAX};
 use crate::file;
@@ -455,7 +455,7 @@ mod tests {
     fn the_file_cannot_be_made_shorter() {
         let pool = pool();
         let SharedRange { bytes: length, descriptor, .. } = pool.shared().unwrap();
-        assert_eq!(selvedge_host::os::mapping::sealed_inode(descriptor).is_ok(), length > 0);
+        assert_eq!(selvedge_os::mapping::sealed_inode(descriptor).is_ok(), length > 0);
         // SAFETY: `ftruncate` takes a descriptor and a length, and fails on a sealed file.
         assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);
     }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use selvedge_host::os::ranks;
+use selvedge_os::ranks;
 
 use crate::variable;
 

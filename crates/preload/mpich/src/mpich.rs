@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use selvedge_host::os::library::{self, loaded, symbol};
+use selvedge_os::library::{self, loaded, symbol};
 
 /// A handle as a register holds it: MPICH's are of 32 bits, those of other libraries may be pointers.
 pub type Handle = usize;

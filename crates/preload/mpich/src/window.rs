@@ -14,8 +14,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use selvedge_host::os::mapping::{Mapping, sealed_inode};
-use selvedge_host::os::shared::sealed;
+use selvedge_os::mapping::{Mapping, sealed_inode};
+use selvedge_os::shared::sealed;
 
 use crate::host;
 use crate::mpich::{ERR_DISP, ERR_NO_MEM, ERR_RANK, ERR_RMA_SHARED, ERR_SIZE, Mpich, PROC_NULL, SUCCESS};

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use selvedge_host::os::thread::one_thread;
+use selvedge_os::thread::one_thread;
 use selvedge_transport::Transport;
 
 use crate::calls::{address_vector, atomic, collective, completion_queue, counter, deferred, endpoint, region};

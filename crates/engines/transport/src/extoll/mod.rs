@@ -29,14 +29,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use selvedge_host::Interface;
+use selvedge_host::elsewhere::UNANSWERED_MAX;
+use selvedge_host::rings::port::Port as PortOfRings;
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
 use selvedge_nic::velo::header::SLOTS_MAX;
 use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
-use selvedge_host::Interface;
-use selvedge_host::elsewhere::UNANSWERED_MAX;
-use selvedge_host::rings::port::Port as PortOfRings;
 
 use crate::place::job_spans_hosts;
 use crate::process::{Opened, Process, ProcessError};

@@ -16,9 +16,9 @@ use super::memory::{self, Memories};
 use super::replica::Replica;
 use super::segment::{INLINE_BYTES, INLINE_WORDS, Line, MemberPlace, OpenError, SharedGroup};
 use crate::looks::{IDLE_LOOKS, SPINS, SPINS_SHARED};
-use crate::os::process::{Identity, cores_allowed};
-use crate::os::{lines, ranks};
 use crate::peer_files;
+use selvedge_os::process::{Identity, cores_allowed};
+use selvedge_os::{lines, ranks};
 
 /// A waiter that shares its core makes progress elsewhere once in so many turns.
 const IDLE_EVERY: u32 = 8;

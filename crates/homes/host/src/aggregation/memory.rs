@@ -17,8 +17,8 @@ use selvedge_nic::aggregation::reduction::Kernel;
 
 use super::log;
 use super::segment::MemberPlace;
-use crate::os::{cma, copy};
 use crate::peer_files::{PeerFiles, SharedFile, within};
+use selvedge_os::{cma, copy};
 
 /// Bytes that are reduced at once: they stay in the first-level cache. Where a block takes system calls, more.
 const BLOCK_BYTES: usize = 8 << 10;

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relax
 use selvedge_nic::aggregation::Failure;
 use thiserror::Error;
 
-use crate::os::mapping::{MapError, Mapping, sealed_inode};
-use crate::os::shared::{RANGES_MAX, sealed};
 use crate::peer_files::SharedFile;
+use selvedge_os::mapping::{MapError, Mapping, sealed_inode};
+use selvedge_os::shared::{RANGES_MAX, sealed};
 
 /// "SLVDGAGG" in the file's first bytes.
 const MAGIC: u64 = u64::from_le_bytes(*b"SLVDGAGG");
@@ -109,7 +109,7 @@ pub(super) struct StateLine {
 /// Who a member is, and what of its memory others can map.
 #[repr(C, align(128))]
 pub(super) struct MemberPlace {
-    /// The member's word ([`Identity::to_word`](crate::os::process::Identity::to_word)); 0: it has not joined.
+    /// The member's word ([`Identity::to_word`](selvedge_os::process::Identity::to_word)); 0: it has not joined.
     pub word: AtomicU64,
     pub has_left: AtomicU32,
     /// 1: it reads and writes the members' memory.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::os::testing::{Child, Folder, in_child};
+use selvedge_os::testing::{Child, Folder, in_child};
 
 const MIB: usize = 1 << 20;
 
@@ -38,10 +38,8 @@ impl Dice {
 /// Invariant 1, and that the tables of the books are consistent.
 fn check_books(arena: &Arena) {
     let mut books = arena.books.lock().unwrap();
-    let mut runs: Vec<(u64, u64)> = books.free.by_place.iter().map(|(first, pages)| (*first, *pages)).collect();
-    let by_size: BTreeSet<(u64, u64)> = runs.iter().map(|(first, pages)| (*pages, *first)).collect();
-    assert_eq!(books.free.by_size, by_size);
-    assert!(runs.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "free extents touch");
+    books.free.check();
+    let mut runs: Vec<(u64, u64)> = books.free.runs().collect();
     runs.extend(books.large.iter().map(|(first, pages)| (*first, *pages)));
     runs.extend(books.regions.keys().map(|first| (*first, REGION_PAGES)));
     runs.sort_unstable();
@@ -108,7 +106,7 @@ fn agrees_with_a_plain_list() {
     let books = arena.books.lock().unwrap();
     assert!(books.large.is_empty());
     assert!(books.regions.len() <= 1, "all but one region are given back");
-    let free: u64 = books.free.by_place.values().sum();
+    let free: u64 = books.free.runs().map(|(_, pages)| pages).sum();
     assert_eq!(free + books.regions.len() as u64 * REGION_PAGES, books.committed_pages);
 }
 

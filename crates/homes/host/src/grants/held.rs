@@ -24,8 +24,8 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::grants::GrantHandle;
 use selvedge_nic::signals::Grant;
 
-use crate::os::process::Identity;
-use crate::os::{asymmetric, thread};
+use selvedge_os::process::Identity;
+use selvedge_os::{asymmetric, thread};
 
 /// Puts through `start` before a grant is requested. The number grows fourfold after each grant that was revoked or
 /// refused, up to `PATIENCE_MAX`. At that rate a revocation costs less than the grant saved.

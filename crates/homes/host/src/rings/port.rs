@@ -233,9 +233,9 @@ impl PortReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::process::Identity;
-    use crate::os::testing::{Child, Folder};
     use crate::rings::Envelope;
+    use selvedge_os::process::Identity;
+    use selvedge_os::testing::{Child, Folder};
 
     fn sender(folder: &Folder, number: u16) -> Option<Sender> {
         let word = Identity::own().to_word();

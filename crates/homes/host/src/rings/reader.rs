@@ -6,7 +6,7 @@ use std::ptr;
 use selvedge_nic::ring::{Consumer, Envelope, Fault, Message};
 
 use super::{Lines, Ring};
-use crate::os::copy;
+use selvedge_os::copy;
 
 /// A message in a ring.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer, Unseen};
 
 use super::{GIVEN_UP, Header, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
-use crate::os::copy;
-use crate::os::process::Identity;
+use selvedge_os::copy;
+use selvedge_os::process::Identity;
 
 /// This process's ring to a NIC.
 #[derive(Debug)]

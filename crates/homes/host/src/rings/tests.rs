@@ -5,8 +5,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
-use crate::os::copy;
-use crate::os::testing::{Child, Folder};
+use selvedge_os::copy;
+use selvedge_os::testing::{Child, Folder};
 
 const WORD: u64 = 0x1234_0000_0001;
 

@@ -8,9 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
-use selvedge_host::os::asymmetric;
-use selvedge_host::os::cma::{self, CmaError};
-use selvedge_host::os::process::cores_allowed;
+use selvedge_os::asymmetric;
+use selvedge_os::cma::{self, CmaError};
+use selvedge_os::process::cores_allowed;
 use serde_json::{Value, json};
 
 use super::{bytes_text, columns, plain};

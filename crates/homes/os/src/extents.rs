@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Extents {
     /// First unit, units.
-    pub(crate) by_place: BTreeMap<u64, u64>,
+    by_place: BTreeMap<u64, u64>,
     /// Units, first unit.
-    pub(crate) by_size: BTreeSet<(u64, u64)>,
+    by_size: BTreeSet<(u64, u64)>,
 }
 
 impl Extents {
@@ -58,6 +58,20 @@ impl Extents {
     pub fn tail(&self, end: u64) -> u64 {
         let last = self.by_place.last_key_value();
         last.filter(|(first, units)| *first + *units == end).map_or(0, |(_, units)| *units)
+    }
+
+    /// The extents in the order of their places: first unit, units.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.by_place.iter().map(|(first, units)| (*first, *units))
+    }
+
+    /// Panics unless both tables hold the same extents and no two are adjacent.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn check(&self) {
+        assert_eq!(self.by_size, self.runs().map(|(first, units)| (units, first)).collect());
+        let ends_before = |(end, next): (u64, u64)| end < next;
+        let ends = self.runs().map(|(first, units)| first + units);
+        assert!(ends.zip(self.runs().skip(1).map(|(first, _)| first)).all(ends_before), "free extents touch");
     }
 
     fn insert(&mut self, first: u64, units: u64) {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::os::mapping::MapError;
+use crate::mapping::MapError;
 
 /// One reserve takes at most one in so many parts of a limited address space, and mappings that can be done without leave as much.
 const SHARE: u64 = 4;
@@ -33,7 +33,7 @@ pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::testing::in_child;
+    use crate::testing::in_child;
 
     const GIB: u64 = 1 << 30;
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Identifies the running thread at the cost of two loads, and tells whether it is the only one.
 
+use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-pub use selvedge_sim_protocol::system::one_thread;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Number of forks between this process and its first ancestor that called [`watch_forks`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -62,10 +61,29 @@ fn block() -> u64 {
     }
 }
 
+/// The C library's byte `__libc_single_threaded`. It is not 0 as long as this process has had only one thread; where the C library
+/// has no such byte, a byte that is 0 stands in. A thread that reads "one thread" is that thread, so it holds until it makes another.
+pub fn one_thread() -> &'static AtomicU8 {
+    static UNKNOWN: AtomicU8 = AtomicU8::new(0);
+    static AT: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
+    let mut at = AT.load(Relaxed);
+    if at.is_null() {
+        // SAFETY: the name is a C string constant, and `dlsym` only reads it.
+        at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) }.cast();
+        if at.is_null() {
+            at = (&raw const UNKNOWN).cast_mut();
+        }
+        AT.store(at, Relaxed);
+    }
+    // SAFETY: `at` points to a byte of the C library or to `UNKNOWN`, both of which live as long as the process. It is only
+    // read, and the C library changes it with a store of one byte.
+    unsafe { &*at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{watch_forks, word};
-    use crate::os::testing::Child;
+    use crate::testing::Child;
 
     #[test]
     fn threads_that_run_together_have_words_of_their_own() {

@@ -335,8 +335,8 @@ impl Units {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::mapping::Mapping;
-    use crate::os::testing::{Folder, in_child, map, unmap};
+    use crate::mapping::Mapping;
+    use crate::testing::{Folder, in_child, map, unmap};
 
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     const METHODS: [Method; 3] = [Method::Populate, Method::Probe, Method::List];

@@ -64,7 +64,7 @@ mod tests {
     use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
     use super::*;
-    use crate::os::testing::{Child, SharedPage};
+    use crate::testing::{Child, SharedPage};
 
     #[test]
     fn registers_and_fences_together() {

@@ -175,7 +175,7 @@ impl core::fmt::Write for StackPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::testing::{Child, state_of, until};
+    use crate::testing::{Child, state_of, until};
 
     fn sleeper() -> Child {
         Child::fork(|| {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interfaces of Linux that the shared-memory home needs. Each has one small, checked wrapper with a documented
-//! cost.
+//! The interfaces of Linux that homes, engines and preloaded libraries need. Each has one small, checked wrapper with a
+//! documented cost.
 //!
 //! | module | what | system calls |
 //! |---|---|---|
+//! | [`address_space`] | how much of a limited address space may be taken | `getrlimit` |
+//! | [`extents`] | free runs of pages in a range | none |
 //! | [`futex`] | sleep until a shared word changes | `futex` |
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
@@ -18,15 +20,17 @@
 //! | [`shared`] | sealed memory files, and those into which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
 //! | [`thread`] | identifies the running thread | none |
 //!
-//! Invariants of the whole folder:
+//! Invariants of the crate
 //! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (One
 //!    exception ends the process; see [`mapping::Mapping::replace_with_zeroes`].)
 //! 2. Nothing here decides policy (how long to spin, which path to take). The callers do.
 //! 3. Everything stays correct after `fork`: state of a process is stored under its pid.
 
+pub mod address_space;
 pub mod asymmetric;
 pub mod cma;
 pub mod copy;
+pub mod extents;
 pub mod futex;
 pub mod library;
 pub mod lines;
@@ -38,5 +42,5 @@ pub mod ranks;
 pub mod shared;
 pub mod thread;
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -137,7 +137,7 @@ unsafe fn transfer(call: Call, pid: u32, remote: u64, local: *mut u8, length: us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::testing::{Child, in_child, is_root, map, unmap};
+    use crate::testing::{Child, in_child, is_root, map, unmap};
 
     const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -253,7 +253,7 @@ mod tests {
         assert!(permitted(child.pid(), address));
         assert!(!permitted(child.pid(), 8), "nothing is mapped there");
         child.kill();
-        crate::os::testing::until(|| crate::os::testing::state_of(child.pid()) == Some('Z'));
+        crate::testing::until(|| crate::testing::state_of(child.pid()) == Some('Z'));
         let mut byte = 0u8;
         // SAFETY: one byte of this frame.
         let mut reach = |pid| unsafe { read(pid, address, &mut byte, 1) };

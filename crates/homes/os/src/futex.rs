@@ -46,7 +46,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::os::testing::{Child, SharedPage, until_asleep};
+    use crate::testing::{Child, SharedPage, until_asleep};
 
     #[test]
     fn wakes_sleepers_of_other_processes() {
