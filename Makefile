@@ -222,7 +222,7 @@ rtl-report:
 # Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h and other files from the table of OpenSHMEM functions.
 docs-pages:
-	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
+	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-process --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build

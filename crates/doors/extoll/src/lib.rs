@@ -3,7 +3,7 @@
 //! (`include/gasnet.h`) and libatoll (`include/atoll.h`).
 //!
 //! One shared library has all interfaces, under four names, because all work on the one device of the process
-//! ([`selvedge_transport::extoll`]). The functions check arguments and translate; the units decide.
+//! ([`selvedge_process::device`]). The functions check arguments and translate; the units decide.
 //!
 //! Invariants
 //! 1. A function never unwinds into C, and never follows a pointer that the headers allow to be NULL.

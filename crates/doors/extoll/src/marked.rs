@@ -17,7 +17,7 @@ pub unsafe trait Marked: Sized {
 
     /// The mark of objects that this process has made.
     fn here() -> u64 {
-        Self::ALIVE.wrapping_add(selvedge_transport::forks())
+        Self::ALIVE.wrapping_add(selvedge_process::forks())
     }
 
     /// Gives the object to C. Its memory is never freed.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use selvedge_transport::extoll::connection::{Letter, Outlet, PostError};
-use selvedge_transport::extoll::messages::MessageReader;
-use selvedge_transport::extoll::{Device, DeviceError};
-use selvedge_transport::nic::velo::{Endpoint, Label, PortId};
+use selvedge_process::device::connection::{Letter, Outlet, PostError};
+use selvedge_process::device::messages::MessageReader;
+use selvedge_process::device::{Device, DeviceError};
+use selvedge_process::nic::velo::{Endpoint, Label, PortId};
 
 use crate::codes::codes;
 use crate::marked::Marked;

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use selvedge_transport::launched;
+use selvedge_process::launched;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn velorun_init() -> i32 {

@@ -53,7 +53,7 @@ pub const TRANSFER_FLAGS: u64 =
 
 // The transport uses the same values, so that completions and errors need no translation.
 macro_rules! same_in_transport {
-    ($($name:ident),* $(,)?) => { $(const _: () = assert!($name == selvedge_transport::flags::$name);)* };
+    ($($name:ident),* $(,)?) => { $(const _: () = assert!($name == selvedge_messages::flags::$name);)* };
 }
 
 same_in_transport! {

@@ -12,10 +12,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use selvedge_host::home::has_units;
 use selvedge_host::simulated::is_simulated;
-use selvedge_transport::bindings::Orders;
-pub use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
-use selvedge_transport::ticket::ENDPOINTS_MAX;
-use selvedge_transport::transport::ENTRIES;
+use selvedge_messages::bindings::Orders;
+pub use selvedge_messages::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
+use selvedge_messages::ticket::ENDPOINTS_MAX;
+use selvedge_messages::transport::ENTRIES;
 
 use crate::constants::*;
 use crate::ffi::*;

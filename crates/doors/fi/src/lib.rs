@@ -3,7 +3,7 @@
 //!
 //! libfabric loads it from the directory that `FI_PROVIDER_PATH` names and calls [`fi_prov_ini`]. An object of
 //! libfabric (a fabric, a domain, ...) is a structure here that begins with libfabric's own structure and a table of
-//! functions. Everything in flight is in [`selvedge_transport`]; this crate translates.
+//! functions. Everything in flight is in [`selvedge_messages`]; this crate translates.
 //!
 //! | folder, file | what |
 //! |---|---|

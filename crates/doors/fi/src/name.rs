@@ -6,7 +6,7 @@
 //! the endpoint that is bound to it ([`find`], [`resolve`]), so that endpoint must exist by then.
 //!
 //! Processes of this host find it in their user's directory. Where a process has links to other hosts, those ask at the port of the number
-//! ([`selvedge_transport::hosts`]), and get its address, which is the right to send to it. With a job's secret only its processes get it. An
+//! ([`selvedge_process::hosts`]), and get its address, which is the right to send to it. With a job's secret only its processes get it. An
 //! endpoint that is opened with a loopback address as its node is found on this host only.
 
 use std::ffi::{CStr, c_char, c_int};
@@ -17,8 +17,8 @@ use selvedge_job::{Service, ServiceError};
 use crate::constants::*;
 use crate::objects::address::Address;
 use crate::warn_line;
-use selvedge_transport::Transport;
-use selvedge_transport::hosts::Hosts;
+use selvedge_messages::Transport;
+use selvedge_process::hosts::Hosts;
 
 /// The name from a program's strings; null: this machine, and any number.
 ///
@@ -63,7 +63,7 @@ fn is_own(address: IpAddr) -> bool {
 pub struct Bound {
     _here: Service,
     /// What answers to other hosts.
-    _elsewhere: Option<selvedge_transport::Service>,
+    _elsewhere: Option<selvedge_process::Service>,
 }
 
 /// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_host::aggregation::{Buffer, Elements, Pending, log};
+use selvedge_collectives::one_host::{Buffer, Elements, Pending, log};
 use selvedge_nic::aggregation::Failure;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, library};

@@ -19,8 +19,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use selvedge_host::aggregation::log;
-use selvedge_host::looks::have_cores;
+use selvedge_collectives::one_host::log;
+use selvedge_host::backoff::have_cores;
 
 use crate::calls::{self, Form};
 use crate::mpi::{Handle, Mpi, library};

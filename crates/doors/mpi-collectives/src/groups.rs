@@ -15,9 +15,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use selvedge_host::aggregation::{Exchange, log};
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Exchange, log};
 use selvedge_host::simulated::is_simulated;
-use selvedge_transport::aggregation::Operations;
 
 use crate::component;
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};

@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_host::looks::Looks;
+use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
 
 use crate::calls::{After, Call};
@@ -267,10 +267,10 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
 /// Waits for requests by what looks at them once: Some with what the MPI said if that is all. None: no operation of this library is under way any
 /// more, so the MPI can wait. It would spin, and this gives its core to others, as calls that wait do: one of them may be the peer.
 pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
-    let mut looks = Looks::new();
+    let mut looks = SpinWait::new();
     while under_way::are_some() {
         let have_ended = under_way::carry_on();
-        if have_ended || looks.are_shared() || looks.count() % LOOK_EVERY == 0 {
+        if have_ended || looks.yields() || looks.count() % LOOK_EVERY == 0 {
             if let Some(code) = look() {
                 return Some(code);
             }

@@ -8,7 +8,7 @@
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-use selvedge_host::aggregation::Elements;
+use selvedge_collectives::one_host::Elements;
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
 use crate::mpi::{Handle, Kind, Mpi, spread};

@@ -18,9 +18,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_host::aggregation::{Idle, Pending};
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Idle, Pending};
 use selvedge_nic::aggregation::Failure;
-use selvedge_transport::aggregation::Operations;
 
 use crate::component;
 use crate::groups::{self, Known};

@@ -4,9 +4,9 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_host::aggregation::{Buffer, Elements, Pending, part_of_window};
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Buffer, Elements, Pending, part_of_window};
 use selvedge_nic::aggregation::Failure;
-use selvedge_transport::aggregation::Operations;
 
 use crate::exchange::{Handle, Listening, Meeting};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};

@@ -23,7 +23,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, getuid, test_kill_process};
-use selvedge_host::aggregation::Exchange;
+use selvedge_collectives::one_host::Exchange;
 use selvedge_job::own_place;
 
 use crate::interface::HANDLE_BYTES;

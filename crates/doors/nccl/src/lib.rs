@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The front door `libnccl-net-selvedge.so`: NCCL's collective network (`ncclCollNetPlugin_v6` to `_v12`) over aggregation nodes (seed 001). Each
-//! rank is a process; all of a communicator are on one host and share a live group ([`selvedge_host::aggregation`]).
+//! rank is a process; all of a communicator are on one host and share a live group ([`selvedge_collectives::one_host`]).
 //!
 //! | file | what |
 //! |---|---|

@@ -146,7 +146,7 @@ pub const FEATURE_TOTAL_DATA_ORDERING: u32 = 2;
 mod tests {
     use super::*;
     use crate::codes::Code;
-    use selvedge_transport::nic::portals::{ack, event_kind, fail, list, options};
+    use selvedge_process::nic::portals::{ack, event_kind, fail, list, options};
 
     /// The numbers of the reference's header.
     const REFERENCE: &str = include_str!("../../../../tests/headers/portals4.c");

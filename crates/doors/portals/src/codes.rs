@@ -3,9 +3,9 @@
 //!
 //! Invariant: each error of the NIC and of the live home has exactly one code; the test below lists all of them.
 
-use selvedge_transport::nic::Full;
-use selvedge_transport::nic::portals::errors::{AppendError, ArmError, CounterError, PortalError, UnlinkError};
-use selvedge_transport::{StartError, WaitEnd};
+use selvedge_process::nic::Full;
+use selvedge_process::nic::portals::errors::{AppendError, ArmError, CounterError, PortalError, UnlinkError};
+use selvedge_process::{StartError, WaitEnd};
 
 /// The codes of `portals4.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use selvedge_transport::nic::{Limits, Register};
-use selvedge_transport::process::ProcessError;
-use selvedge_transport::{OpenError, Process as HostProcess};
+use selvedge_process::nic::{Limits, Register};
+use selvedge_process::process::ProcessError;
+use selvedge_process::{OpenError, Process as HostProcess};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -38,7 +38,7 @@ pub extern "C" fn PtlInit() -> i32 {
         return Code::Fail as i32;
     }
     if inits().fetch_add(1, SeqCst) == 0 {
-        selvedge_transport::abort_reset();
+        selvedge_process::abort_reset();
     }
     Code::Ok as i32
 }
@@ -62,7 +62,7 @@ pub extern "C" fn PtlFini() {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlAbort() {
-    selvedge_transport::abort_waits();
+    selvedge_process::abort_waits();
     for number in 0..crate::state::INTERFACES as u32 {
         if let Some(ni) = open_interface(number) {
             ni.interface().wake();
@@ -129,7 +129,7 @@ fn ni_init(
 
 /// The code of a failure to open. The return code says all of a pid in use; other errors are logged, too.
 fn failed(call: &str, error: &ProcessError) -> Code {
-    use selvedge_transport::process::ClaimError;
+    use selvedge_process::process::ClaimError;
     let code = match error {
         ProcessError::Claim(ClaimError::InUse { .. }) => Code::PidInUse,
         ProcessError::Claim(ClaimError::OutOfRange { .. }) => Code::ArgInvalid,
@@ -143,7 +143,7 @@ fn failed(call: &str, error: &ProcessError) -> Code {
 }
 
 fn own_uid() -> u32 {
-    selvedge_transport::process::own_uid()
+    selvedge_process::process::own_uid()
 }
 
 /// The NIC's limits for the limits that a program asks for, and those limits in the form that the program gets.
@@ -272,7 +272,7 @@ pub extern "C" fn PtlSetMap(ni_handle: u32, map_size: u64, mapping: *const Proce
         if !ni.logical || map_size == 0 || map_size > most || mapping.is_null() {
             return Err(Code::ArgInvalid);
         }
-        if !selvedge_transport::memory_is_readable(mapping as u64, map_size * size_of::<Process>() as u64) {
+        if !selvedge_process::memory_is_readable(mapping as u64, map_size * size_of::<Process>() as u64) {
             return Err(Code::ArgInvalid);
         }
         // SAFETY: not null, and `map_size` elements were just found readable. The clause of `PtlSetMap` gives them to the call to read.

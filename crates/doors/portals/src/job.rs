@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
-use selvedge_transport::{Process, launched};
+use selvedge_process::{Process, launched};
 
 static VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,

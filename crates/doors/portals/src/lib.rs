@@ -31,5 +31,6 @@ pub mod job;
 pub mod lists;
 pub mod objects;
 pub mod operations;
+pub mod route_cache;
 pub mod state;
 pub mod table;

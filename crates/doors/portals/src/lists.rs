@@ -6,9 +6,9 @@
 //! 1. A list entry is a match entry that ignores all match bits and every source, so both kinds share one path.
 //! 2. An entry of C is checked before anything of it enters the NIC. If the append then fails, its I/O vector is freed again.
 
-use selvedge_transport::ListBus;
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::{EntrySpec, options};
+use selvedge_process::ListBus;
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::{EntrySpec, options};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -90,7 +90,7 @@ impl Draft {
         let null = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
         self.spec.length = within_addresses(self.spec.start, self.spec.length);
         let accessible = self.spec.options & options::IS_ACCESSIBLE == 0
-            || selvedge_transport::memory_is_readable(self.spec.start, self.spec.length);
+            || selvedge_process::memory_is_readable(self.spec.start, self.spec.length);
         if null || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }
     }
 
@@ -127,7 +127,7 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
         return Err(Code::ArgInvalid);
     }
     let bytes = count * size_of::<IoVec>() as u64;
-    if count != 0 && (start == 0 || start % 8 != 0 || !selvedge_transport::memory_is_readable(start, bytes)) {
+    if count != 0 && (start == 0 || start % 8 != 0 || !selvedge_process::memory_is_readable(start, bytes)) {
         return Err(Code::ArgInvalid);
     }
     let mut vectors = Vec::with_capacity(count as usize);

@@ -12,12 +12,12 @@
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::event_queue::Taken;
-use selvedge_transport::nic::portals::resources::DescriptorView;
-use selvedge_transport::nic::portals::{self, options};
-use selvedge_transport::nic::signals::Counter;
-use selvedge_transport::{Subject, WaitEnd};
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::event_queue::Taken;
+use selvedge_process::nic::portals::resources::DescriptorView;
+use selvedge_process::nic::portals::{self, options};
+use selvedge_process::nic::signals::Counter;
+use selvedge_process::{Subject, WaitEnd};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -247,7 +247,7 @@ pub extern "C" fn PtlCTInc(ct_handle: u32, increment: CtEvent) -> i32 {
 }
 
 /// Changes a counter, and runs the triggered operations that reach their threshold.
-fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_transport::nic::Nic<'_>, u32)) -> Outcome {
+fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_process::nic::Nic<'_>, u32)) -> Outcome {
     let (ni, reference) = find(ct_handle, Kind::Ct)?;
     let interface = ni.interface();
     let mut guard = interface.lock();

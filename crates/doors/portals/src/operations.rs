@@ -5,7 +5,7 @@
 //! A call checks its arguments, makes a [`Command`] from them and from the descriptors, and starts it or arms it on a counter.
 //!
 //! A put has three paths, tried in this order:
-//! 1. over a cached route ([`selvedge_transport::route_cache`]), where an earlier put with the same key has found one;
+//! 1. over a cached route ([`crate::route_cache`]), where an earlier put with the same key has found one;
 //! 2. without a command, where the initiator gets counting events at most and the target's memory is directly mapped;
 //! 3. by a command, as all other operations go.
 //!
@@ -15,20 +15,20 @@
 
 use std::ffi::c_void;
 
-use selvedge_transport::nic::arithmetic::{Datatype, Operation};
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::operation::{Family, allowed};
-use selvedge_transport::nic::portals::resources::DescriptorView;
-use selvedge_transport::nic::portals::triggered::Action;
-use selvedge_transport::nic::portals::{Put, ack, options};
-use selvedge_transport::nic::tables::{Command, Request, Side, kind};
-use selvedge_transport::{Counts, LockedRoute, PutOutcome};
+use selvedge_process::nic::arithmetic::{Datatype, Operation};
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::operation::{Family, allowed};
+use selvedge_process::nic::portals::resources::DescriptorView;
+use selvedge_process::nic::portals::triggered::Action;
+use selvedge_process::nic::portals::{Put, ack, options};
+use selvedge_process::nic::tables::{Command, Request, Side, kind};
+use selvedge_process::{Counts, LockedRoute, PutOutcome};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
+use crate::route_cache::{Origin, PutRoute, RouteKey};
 use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, open_interface, out};
-use selvedge_transport::route_cache::{Origin, PutRoute, RouteKey};
 
 /// The target of an operation: process, portal table index, match bits and offset.
 #[derive(Clone, Copy)]
@@ -331,7 +331,7 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
     let mut plan = fetch(kind::SWAP, pair, length, target, what)?;
     if what.operation != Operation::Swap as u8 {
         let size = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
-        let readable = !operand.is_null() && selvedge_transport::memory_is_readable(operand as u64, size as u64);
+        let readable = !operand.is_null() && selvedge_process::memory_is_readable(operand as u64, size as u64);
         if length > size as u64 || !readable {
             return Err(Code::ArgInvalid);
         }

@@ -13,12 +13,12 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::{Interface, Opened};
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::{Interface, Opened};
 
 use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
 use crate::codes::{Code, Outcome};
-use selvedge_transport::route_cache::RouteCache;
+use crate::route_cache::RouteCache;
 
 /// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! Invariant: an index is closed, disabled or enabled only after this process has delivered the messages that its NIC already
 //! holds, so their events come first.
 
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::options;
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::options;
 
 use crate::abi::PT_ANY;
 use crate::codes::{Code, code};

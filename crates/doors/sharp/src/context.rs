@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_host::aggregation::{Exchange, Shape, log};
-use selvedge_transport::aggregation::Operations;
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Exchange, Shape, log};
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use selvedge_host::aggregation::{Pending, Shape};
-use selvedge_transport::aggregation::Operations;
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Pending, Shape};
 
 use crate::context::{BYTES, CREDITS, Comm, Context};
 use crate::interface::{

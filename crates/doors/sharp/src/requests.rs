@@ -3,8 +3,8 @@
 
 use std::ffi::c_int;
 
-use selvedge_host::aggregation::Pending;
-use selvedge_host::looks::Looks;
+use selvedge_collectives::one_host::Pending;
+use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
 
 use crate::context::Comm;
@@ -46,7 +46,7 @@ impl Request {
     /// # Safety
     /// As for [`Request::test`].
     pub unsafe fn wait(&self) -> c_int {
-        let mut looks = Looks::new();
+        let mut looks = SpinWait::new();
         loop {
             // SAFETY: by this function's contract.
             if let Some(code) = unsafe { self.test() } {

@@ -21,7 +21,7 @@ use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use selvedge_transport::nic::arithmetic::{Datatype, Operation};
+use selvedge_process::nic::arithmetic::{Datatype, Operation};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;
@@ -482,7 +482,7 @@ updates!(
 
 #[cfg(test)]
 mod tests {
-    use selvedge_transport::nic::portals::operation::{Family, allowed};
+    use selvedge_process::nic::portals::operation::{Family, allowed};
 
     use super::*;
 

@@ -4,7 +4,7 @@
 //! A `shmem_ct_t` is a counting event of the NIC of every PE. Each counts the arrivals at its own PE. On directly
 //! mapped memory, a counting put stores the bytes and then one word of the counter at the target: the sender's own
 //! word, or, when twenty other senders have words of their own, a common word to which the rest add
-//! ([`selvedge_transport::nic::portals::counters`]). By commands, it is a Portals put to the counter's own list entry,
+//! ([`selvedge_process::nic::portals::counters`]). By commands, it is a Portals put to the counter's own list entry,
 //! and the target's NIC counts.
 //!
 //! Invariants
@@ -18,7 +18,7 @@
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_transport::nic::portals::counters::Lane;
+use selvedge_process::nic::portals::counters::Lane;
 
 use crate::check::{self, Call};
 use crate::collective::reduce::and_across_pes;

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use selvedge_transport::settings::VARIABLES;
+use selvedge_process::settings::VARIABLES;
 
 use crate::check::{self, Call};
 use crate::world::World;

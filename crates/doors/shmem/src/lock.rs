@@ -30,7 +30,7 @@ use std::ffi::{c_int, c_long};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU16};
 
-use selvedge_transport::nic::arithmetic::{Datatype, Operation};
+use selvedge_process::nic::arithmetic::{Datatype, Operation};
 
 use crate::amo::Word;
 use crate::check::{self, Call};

@@ -18,11 +18,11 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_transport::StartError;
-use selvedge_transport::nic::arithmetic::{Datatype, Operation};
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::{ack, options};
-use selvedge_transport::nic::tables::{Command, Request, Side, kind};
+use selvedge_process::StartError;
+use selvedge_process::nic::arithmetic::{Datatype, Operation};
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::{ack, options};
+use selvedge_process::nic::tables::{Command, Request, Side, kind};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;

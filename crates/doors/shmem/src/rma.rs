@@ -10,7 +10,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_transport::lines;
+use selvedge_process::lines;
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;

@@ -16,7 +16,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_transport::nic::arithmetic::{Datatype, Operation};
+use selvedge_process::nic::arithmetic::{Datatype, Operation};
 
 use crate::amo::{self, Word};
 use crate::check::{self, Call};

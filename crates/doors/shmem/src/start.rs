@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use selvedge_transport::nic::Limits;
-use selvedge_transport::process::ProcessError;
-use selvedge_transport::{Interface, Opened, Process, Symmetric};
+use selvedge_process::nic::Limits;
+use selvedge_process::process::ProcessError;
+use selvedge_process::{Interface, Opened, Process, Symmetric};
 
 use crate::check::{self, Call};
 use crate::collective::by_nodes::tell_groups;

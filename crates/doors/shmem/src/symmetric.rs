@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{MutexGuard, PoisonError};
 
-use selvedge_transport::Symmetric;
+use selvedge_process::Symmetric;
 
 use crate::check::{self, Call};
 use crate::collective::reduce::and_across_pes;

@@ -9,7 +9,7 @@
 //! 2. Layout and size are C's on this machine. Alignment is not guaranteed: a program may pass the address of two
 //!    floats to `shmem_put64`. So elements behind a pointer of C are moved as bytes, or read and written unaligned.
 
-use selvedge_transport::nic::arithmetic::Datatype;
+use selvedge_process::nic::arithmetic::Datatype;
 
 /// An element of symmetric memory: plain data that is valid for any bits.
 pub trait Element: Copy + 'static {

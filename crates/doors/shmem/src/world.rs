@@ -31,7 +31,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use selvedge_transport::{Interface, Opened, Process, Symmetric, Window};
+use selvedge_process::{Interface, Opened, Process, Symmetric, Window};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;

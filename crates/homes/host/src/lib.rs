@@ -19,7 +19,7 @@
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
-//! | [`looks`] | looks that give the core to others |
+//! | [`backoff`] | polls that give the core to others, and pauses between retries |
 //! | [`interface`] | a process's NIC, opened and closed |
 //! | `backend`, `home` | what a home offers to a NIC; the choice of a home |
 //! | `shared_memory` | the live home, whose code is in most files here |
@@ -30,7 +30,6 @@
 //! | [`record`] | writes what NICs do to files |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`) |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
-//! | [`aggregation`] | an aggregation node that the members of a group share and run |
 //! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
 //! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
 //!
@@ -40,9 +39,9 @@
 //! 2. The lock names its holder. A process that finds the holder dead takes the lock over and rebuilds the tables.
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
-pub mod aggregation;
 pub mod arena;
 mod backend;
+pub mod backoff;
 pub mod config;
 pub mod direct;
 pub mod elsewhere;
@@ -55,12 +54,11 @@ pub mod inspect;
 pub mod interface;
 mod late_answers;
 pub mod lock;
-pub mod looks;
 pub mod memory;
 mod owner;
 mod packet_queue;
 pub mod packets;
-mod peer_files;
+pub mod peer_files;
 pub mod plain_put;
 pub mod record;
 pub mod rings;

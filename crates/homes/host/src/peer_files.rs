@@ -26,7 +26,7 @@ pub struct SharedFile {
 }
 
 /// Publishes the files of this process.
-pub(crate) fn publish(files: &[SharedFile; RANGES_MAX]) {
+pub fn publish(files: &[SharedFile; RANGES_MAX]) {
     for (file, range) in files.iter().zip(shared::ranges()) {
         let Ok(inode) = sealed_inode(range.descriptor) else { continue };
         file.base.store(range.base, SeqCst);
@@ -38,7 +38,7 @@ pub(crate) fn publish(files: &[SharedFile; RANGES_MAX]) {
 
 /// The files of one peer, as this process maps them.
 #[derive(Default)]
-pub(crate) struct PeerFiles {
+pub struct PeerFiles {
     /// None: the file cannot be mapped.
     mappings: [OnceLock<Option<Mapping>>; RANGES_MAX],
 }
@@ -46,7 +46,7 @@ pub(crate) struct PeerFiles {
 impl PeerFiles {
     /// Where a range of memory of process `pid` is in this process. None: it is in no file that can be mapped.
     #[inline]
-    pub(crate) fn find(&self, files: &[SharedFile; RANGES_MAX], pid: u32, address: u64, bytes: u64) -> Option<*mut u8> {
+    pub fn find(&self, files: &[SharedFile; RANGES_MAX], pid: u32, address: u64, bytes: u64) -> Option<*mut u8> {
         files.iter().zip(&self.mappings).find_map(|(file, mapping)| {
             let offset = address.wrapping_sub(file.base.load(Relaxed));
             if !within(offset, bytes, file.bytes.load(Relaxed)) {
@@ -71,6 +71,6 @@ fn map(file: &SharedFile, pid: u32) -> Option<Mapping> {
 
 /// Whether `bytes` at `offset` lie within `size` bytes.
 #[inline(always)]
-pub(crate) fn within(offset: u64, bytes: u64, size: u64) -> bool {
+pub fn within(offset: u64, bytes: u64, size: u64) -> bool {
     offset <= size && bytes <= size - offset
 }

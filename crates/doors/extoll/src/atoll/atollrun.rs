@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_transport::launched;
-use selvedge_transport::process::Process;
+use selvedge_process::launched;
+use selvedge_process::process::Process;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::NO_ID;
@@ -98,8 +98,8 @@ fn start(state: &mut State) -> Outcome {
 }
 
 /// Sends the own rank to every rank, and receives theirs.
-fn test(port: &mut selvedge_transport::extoll::channels::HostPort, state: &State) -> Outcome {
-    use selvedge_transport::extoll::channels::send::{Gather, Part};
+fn test(port: &mut crate::atoll::channels::HostPort, state: &State) -> Outcome {
+    use crate::atoll::channels::send::{Gather, Part};
     let (nothing, rank) = (Part { start: std::ptr::null(), bytes: 0 }, launched::rank() as u32);
     // SAFETY: the message has no bytes.
     unsafe { port.send(&state.handles, &Gather { header: nothing, data: &[], tag: rank }) }?;

@@ -3,9 +3,9 @@
 
 use std::ffi::{CStr, c_char};
 
-use selvedge_transport::extoll::DeviceError;
-use selvedge_transport::extoll::channels::{ChannelError, OpenError};
-use selvedge_transport::extoll::connection::PostError;
+use crate::atoll::channels::{ChannelError, OpenError};
+use selvedge_process::device::DeviceError;
+use selvedge_process::device::connection::PostError;
 
 use crate::codes::codes;
 

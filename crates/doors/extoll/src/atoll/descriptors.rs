@@ -8,8 +8,8 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Release};
 
-use selvedge_transport::extoll::channels::build::Building;
-use selvedge_transport::extoll::channels::receive::Received;
+use crate::atoll::channels::build::Building;
+use crate::atoll::channels::receive::Received;
 
 use super::codes::{Code, Outcome, value};
 use super::port::{Port, packed};

@@ -5,6 +5,7 @@
 //! * [`atollrun`]: the start of a program. [`codes`]: error codes.
 
 pub mod atollrun;
+pub mod channels;
 pub mod codes;
 pub mod descriptors;
 pub mod port;

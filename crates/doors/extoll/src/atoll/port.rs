@@ -5,8 +5,8 @@ use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU64;
 
-use selvedge_transport::extoll::channels::HostPort;
-use selvedge_transport::extoll::channels::receive::Asked;
+use crate::atoll::channels::HostPort;
+use crate::atoll::channels::receive::Asked;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::Descriptor;

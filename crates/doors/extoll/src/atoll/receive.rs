@@ -3,9 +3,9 @@
 
 use std::ffi::c_void;
 
-use selvedge_transport::extoll::channels::HostPort;
-use selvedge_transport::extoll::channels::receive::Received;
-use selvedge_transport::extoll::channels::sink::Sink;
+use crate::atoll::channels::HostPort;
+use crate::atoll::channels::receive::Received;
+use crate::atoll::channels::sink::Sink;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::{Content, Descriptor};

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use selvedge_transport::extoll::channels::send::{Gather, Part};
+use crate::atoll::channels::send::{Gather, Part};
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::{Content, Descriptor};

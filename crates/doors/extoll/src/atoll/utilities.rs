@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use selvedge_transport::extoll::channels::Watermarks;
+use crate::atoll::channels::Watermarks;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::NO_ID;

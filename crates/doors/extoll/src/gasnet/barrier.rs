@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Barriers in two calls, with names.
 
-use selvedge_transport::extoll::active_messages::ActiveMessages;
-use selvedge_transport::extoll::active_messages::barrier::BarrierError;
-use selvedge_transport::extoll::active_messages::wire::Mark;
+use crate::gasnet::active_messages::ActiveMessages;
+use crate::gasnet::active_messages::barrier::BarrierError;
+use crate::gasnet::active_messages::wire::Mark;
 
 use super::codes::{Code, Outcome, refuse, value};
 use super::{job, messages};

@@ -3,8 +3,8 @@
 
 use std::ffi::{CStr, c_char};
 
-use selvedge_transport::extoll::active_messages::barrier::BarrierError;
-use selvedge_transport::extoll::active_messages::{OpenError, SendError};
+use crate::gasnet::active_messages::barrier::BarrierError;
+use crate::gasnet::active_messages::{OpenError, SendError};
 
 use crate::codes::codes;
 

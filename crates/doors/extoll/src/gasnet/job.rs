@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, OnceLock};
 
-use selvedge_transport::extoll::active_messages::ActiveMessages;
-use selvedge_transport::nic::atu::PAGE_BYTES;
+use crate::gasnet::active_messages::ActiveMessages;
+use selvedge_process::nic::atu::PAGE_BYTES;
 
 use super::codes::{Code, Outcome, refuse, value};
 use super::messages;

@@ -10,10 +10,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use selvedge_transport::Process;
-use selvedge_transport::extoll::active_messages::payload::LONG_BYTES_MAX;
-use selvedge_transport::extoll::active_messages::wire::{ARGUMENTS_MAX, Category};
-use selvedge_transport::extoll::active_messages::{Delivery, Message, SendError, Token};
+use crate::gasnet::active_messages::payload::LONG_BYTES_MAX;
+use crate::gasnet::active_messages::wire::{ARGUMENTS_MAX, Category};
+use crate::gasnet::active_messages::{Delivery, Message, SendError, Token};
+use selvedge_process::Process;
 
 use super::codes::{Code, Outcome, refuse, value};
 use super::{job, locks};

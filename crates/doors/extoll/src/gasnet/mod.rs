@@ -7,6 +7,7 @@
 //! * [`job`]: start, segments, end. [`messages`]: requests, replies, handlers, polls. [`locks`]: handler-safe locks, sections without
 //!   interrupts. [`barrier`]: barriers. [`codes`]: error codes.
 
+pub mod active_messages;
 pub mod barrier;
 pub mod codes;
 pub mod job;

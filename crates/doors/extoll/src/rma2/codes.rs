@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_char};
 use std::io::Write;
 
-use selvedge_transport::extoll::DeviceError;
-use selvedge_transport::extoll::connection::PostError;
+use selvedge_process::device::DeviceError;
+use selvedge_process::device::connection::PostError;
 
 use crate::codes::codes;
 

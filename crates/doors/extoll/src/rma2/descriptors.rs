@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_transport::nic::rma::{Descriptor, DescriptorError, Operation, code};
-use selvedge_transport::nic::tables::LOCKS;
+use selvedge_process::nic::rma::{Descriptor, DescriptorError, Operation, code};
+use selvedge_process::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, both};
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn rma2_desc_set_put_get(
         code @ (code::BT_GET | code::QW_GET) if command < 16 => (code, Operation::Get { read, write, bytes: count }),
         _ => return Code::WrongCmd as i32,
     };
-    if !(1..=selvedge_transport::nic::rma::descriptor::BYTES_MAX).contains(&count) {
+    if !(1..=selvedge_process::nic::rma::descriptor::BYTES_MAX).contains(&count) {
         return Code::InvValue as i32;
     }
     // SAFETY: the caller's.

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use selvedge_transport::nic::rma::{Notification, code, spec};
+use selvedge_process::nic::rma::{Notification, code, spec};
 
 use super::codes::{Code, Outcome, value, write_text};
 use super::port::Port;

@@ -7,10 +7,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_transport::extoll::Device;
-use selvedge_transport::extoll::notifications::NotificationReader;
-use selvedge_transport::nic::rma::options;
-use selvedge_transport::nic::velo::PortId;
+use selvedge_process::device::Device;
+use selvedge_process::device::notifications::NotificationReader;
+use selvedge_process::nic::rma::options;
+use selvedge_process::nic::velo::PortId;
 
 use super::codes::{Code, Outcome, value};
 use super::regions::Regions;

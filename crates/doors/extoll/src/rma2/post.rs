@@ -6,9 +6,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_transport::extoll::connection::Posted;
-use selvedge_transport::nic::rma::{Descriptor, Operation, code};
-use selvedge_transport::nic::tables::LOCKS;
+use selvedge_process::device::connection::Posted;
+use selvedge_process::nic::rma::{Descriptor, Operation, code};
+use selvedge_process::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, both};

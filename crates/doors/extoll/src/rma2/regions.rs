@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 
-use selvedge_transport::extoll::Device;
-use selvedge_transport::nic::atu::PAGE_BYTES;
+use selvedge_process::device::Device;
+use selvedge_process::nic::atu::PAGE_BYTES;
 
 use super::codes::{Code, Outcome, value};
 use super::port::Port;

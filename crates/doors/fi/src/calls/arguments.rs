@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::slice;
 
-use selvedge_transport::pieces::RemoteRange;
+use selvedge_messages::pieces::RemoteRange;
 
 use crate::ffi::{fi_msg, fi_msg_tagged, fi_rma_iov, iovec};
 use crate::info::IOV_LIMIT;

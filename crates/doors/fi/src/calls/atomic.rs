@@ -6,8 +6,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_transport::pieces::RemoteRange;
-use selvedge_transport::transfer::Atomic;
+use selvedge_messages::pieces::RemoteRange;
+use selvedge_messages::transfer::Atomic;
 
 use crate::calls::arguments::array;
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! libfabric's datatypes and operations of atomics, in the NIC's terms.
 
+use selvedge_messages::transfer::Effect;
 use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
 use selvedge_nic::portals::operation::{Family, allowed};
-use selvedge_transport::transfer::Effect;
 
 use crate::ffi::*;
 

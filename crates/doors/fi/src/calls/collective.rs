@@ -7,9 +7,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use selvedge_host::aggregation::{Buffer, Elements, Pending};
+use selvedge_collectives::one_host::{Buffer, Elements, Pending};
 use selvedge_host::simulated::is_simulated;
-use selvedge_transport::transfer::Effect;
+use selvedge_messages::transfer::Effect;
 
 use crate::calls::atomic_types::{Form, datatype, effect};
 use crate::constants::*;

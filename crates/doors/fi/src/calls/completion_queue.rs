@@ -9,8 +9,8 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use selvedge_transport::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
-use selvedge_transport::polling::Rest;
+use selvedge_messages::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
+use selvedge_messages::polling::Rest;
 
 use crate::constants::*;
 use crate::ffi::*;

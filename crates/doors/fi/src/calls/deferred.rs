@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`.
-//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`selvedge_transport::deferred`]).
+//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`selvedge_messages::deferred`]).
 //!
 //! A queued work always counts at its own completion counter. It makes no completion and does not count at its
 //! endpoint's counters, unless its flags have `FI_COMPLETION`. An operation with `FI_TRIGGER` completes and counts as
@@ -9,15 +9,15 @@
 
 use std::ffi::{c_int, c_void};
 
+use selvedge_messages::message::{Message, SendEnd};
+use selvedge_messages::pieces::{RemoteRange, total};
+use selvedge_messages::posted::Wanted;
+use selvedge_messages::protocols::MESSAGE_BYTES_MAX;
+use selvedge_messages::ticket::Kind;
+use selvedge_messages::transfer::{Atomic, Transfer};
+use selvedge_messages::work::Work;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_transport::message::{Message, SendEnd};
-use selvedge_transport::pieces::{RemoteRange, total};
-use selvedge_transport::posted::Wanted;
-use selvedge_transport::protocols::MESSAGE_BYTES_MAX;
-use selvedge_transport::ticket::Kind;
-use selvedge_transport::transfer::{Atomic, Transfer};
-use selvedge_transport::work::Work;
 
 use crate::calls::arguments::{self, ranges, tagged_form};
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};

@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use selvedge_messages::Transport;
 use selvedge_os::thread::one_thread;
-use selvedge_transport::Transport;
 
 use crate::calls::{address_vector, atomic, collective, completion_queue, counter, deferred, endpoint, region};
 use crate::constants::*;

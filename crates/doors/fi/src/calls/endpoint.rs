@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use selvedge_transport::bindings::{Bindings, Orders};
+use selvedge_messages::bindings::{Bindings, Orders};
 
 use crate::calls::{atomic, collective, message, rma};
 use crate::constants::*;

@@ -9,11 +9,11 @@
 
 use std::ffi::c_void;
 
-use selvedge_transport::Transport;
-use selvedge_transport::message::envelope;
-use selvedge_transport::posted::Plain;
-use selvedge_transport::protocols::length_of;
-use selvedge_transport::ticket::Kind;
+use selvedge_messages::Transport;
+use selvedge_messages::message::envelope;
+use selvedge_messages::posted::Plain;
+use selvedge_messages::protocols::length_of;
+use selvedge_messages::ticket::Kind;
 
 use crate::constants::SEND;
 use crate::ffi::{fi_addr_t, fid_ep};

@@ -6,11 +6,11 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use selvedge_transport::message::{Message, SendEnd};
-use selvedge_transport::pieces::total;
-use selvedge_transport::posted::Wanted;
-use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX, length_of};
-use selvedge_transport::ticket::Kind;
+use selvedge_messages::message::{Message, SendEnd};
+use selvedge_messages::pieces::total;
+use selvedge_messages::posted::Wanted;
+use selvedge_messages::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX, length_of};
+use selvedge_messages::ticket::Kind;
 
 use crate::calls::arguments::{array, piece, tagged_form};
 use crate::calls::deferred::triggered;

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_transport::regions::REMOTE_ACCESSES;
+use selvedge_messages::regions::REMOTE_ACCESSES;
 
 use crate::constants::*;
 use crate::ffi::*;

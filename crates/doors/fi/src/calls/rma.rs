@@ -4,9 +4,9 @@
 use std::ffi::c_void;
 use std::slice;
 
-use selvedge_transport::pieces::{RemoteRange, total};
-use selvedge_transport::protocols::INJECT_BYTES;
-use selvedge_transport::transfer::Transfer;
+use selvedge_messages::pieces::{RemoteRange, total};
+use selvedge_messages::protocols::INJECT_BYTES;
+use selvedge_messages::transfer::Transfer;
 
 use crate::calls::arguments::{array, piece, ranges};
 use crate::calls::deferred::triggered;

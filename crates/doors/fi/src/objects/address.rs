@@ -6,11 +6,11 @@
 use std::ffi::c_void;
 use std::net::{IpAddr, SocketAddr};
 
-use selvedge_transport::Transport;
-use selvedge_transport::place::own_place;
-use selvedge_transport::process::own_uid;
-use selvedge_transport::ticket::ENDPOINTS_MAX;
-use selvedge_transport::{ADDRESS_BYTES as LINK_BYTES, LinkAddress};
+use selvedge_messages::Transport;
+use selvedge_messages::ticket::ENDPOINTS_MAX;
+use selvedge_process::place::own_place;
+use selvedge_process::process::own_uid;
+use selvedge_process::{ADDRESS_BYTES as LINK_BYTES, LinkAddress};
 
 /// The last byte is the version.
 pub(crate) const MAGIC: u16 = u16::from_le_bytes(*b"S\x02");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Address vectors. In both kinds of vector an `fi_addr_t` is the number of its entry.
 
-use selvedge_transport::Transport;
-use selvedge_transport::ticket::Kind;
-use selvedge_transport::transport::NotReached;
+use selvedge_messages::Transport;
+use selvedge_messages::ticket::Kind;
+use selvedge_messages::transport::NotReached;
 
 use crate::ffi::fid_av;
 use crate::objects::address::Address;

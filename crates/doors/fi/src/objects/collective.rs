@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of collective operations (fi_collective(3)): a live aggregation group for each ([`selvedge_host::aggregation`]), in
+//! Groups of collective operations (fi_collective(3)): a live aggregation group for each ([`selvedge_collectives::one_host`]), in
 //! which its members reduce.
 //!
 //! ```text
@@ -21,13 +21,13 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use selvedge_host::aggregation::{Forming, Heard, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use selvedge_collectives::one_host::{Forming, Heard, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use selvedge_messages::Transport;
+use selvedge_messages::bindings::Side;
+use selvedge_messages::completion::Completion;
+use selvedge_messages::ticket::Ticket;
 use selvedge_nic::aggregation::Failure;
-use selvedge_transport::Transport;
-use selvedge_transport::bindings::Side;
-use selvedge_transport::completion::Completion;
-use selvedge_transport::place::own_place;
-use selvedge_transport::ticket::Ticket;
+use selvedge_process::place::own_place;
 use slab::Slab;
 
 use crate::constants::*;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use selvedge_transport::completion::CompletionQueue;
+use selvedge_messages::completion::CompletionQueue;
 
 use crate::ffi::fid_cq;
 use crate::objects::held::Object;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_host::Interface;
-use selvedge_transport::Transport;
-use selvedge_transport::polling::Rest;
+use selvedge_messages::Transport;
+use selvedge_messages::polling::Rest;
 
 use crate::ffi::fid_domain;
 use crate::objects::collective::Groups;

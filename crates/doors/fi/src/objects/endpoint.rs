@@ -9,11 +9,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use selvedge_host::direct::ring_flags;
+use selvedge_messages::Transport;
+use selvedge_messages::bindings::Bindings;
+use selvedge_messages::regions::REMOTE_ACCESSES;
+use selvedge_messages::ticket::{ENDPOINTS_MAX, Kind, Ticket};
 use selvedge_nic::handle::NONE;
-use selvedge_transport::Transport;
-use selvedge_transport::bindings::Bindings;
-use selvedge_transport::regions::REMOTE_ACCESSES;
-use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind, Ticket};
 
 use crate::constants::*;
 use crate::ffi::{fi_info, fid_ep};

@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-use selvedge_transport::Transport;
+use selvedge_messages::Transport;
 
 use crate::objects::domain::{Domain, Turn};
 use crate::objects::object::Uses;

@@ -13,14 +13,14 @@ use std::collections::{HashSet, VecDeque};
 use std::ffi::c_void;
 
 use libc::iovec;
-use selvedge_host::aggregation::Forming;
+use selvedge_collectives::one_host::Forming;
 use selvedge_host::direct::ring_flags;
-use selvedge_transport::Transport;
-use selvedge_transport::bindings::Bindings;
-use selvedge_transport::completion::{Completion, CompletionQueue, Reading};
-use selvedge_transport::message::{Message, SendEnd};
-use selvedge_transport::posted::Wanted;
-use selvedge_transport::ticket::{Kind, OWN_ENDPOINT, Ticket};
+use selvedge_messages::Transport;
+use selvedge_messages::bindings::Bindings;
+use selvedge_messages::completion::{Completion, CompletionQueue, Reading};
+use selvedge_messages::message::{Message, SendEnd};
+use selvedge_messages::posted::Wanted;
+use selvedge_messages::ticket::{Kind, OWN_ENDPOINT, Ticket};
 use slab::Slab;
 
 use crate::constants::{EAGAIN, RECV, SEND, TAGGED};

@@ -15,7 +15,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_host::aggregation::Pending;
+use selvedge_collectives::one_host::Pending;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};

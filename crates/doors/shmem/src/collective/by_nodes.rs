@@ -23,7 +23,7 @@ use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use selvedge_host::aggregation::{Exchange, Pending, know_mapped, log};
+use selvedge_collectives::one_host::{Exchange, Pending, know_mapped, log};
 use selvedge_nic::aggregation::Failure;
 
 use crate::check::{self, Call};

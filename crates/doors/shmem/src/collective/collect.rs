@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_host::aggregation::{Buffer, Pending};
+use selvedge_collectives::one_host::{Buffer, Pending};
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};

@@ -11,8 +11,8 @@
 //! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, for
 //! AVX2 where the processor has it.
 
-use selvedge_host::aggregation::Elements;
-use selvedge_transport::nic::arithmetic::{Datatype, Operation, apply};
+use selvedge_collectives::one_host::Elements;
+use selvedge_process::nic::arithmetic::{Datatype, Operation, apply};
 
 use crate::types::{Complex, Element, LongDouble};
 

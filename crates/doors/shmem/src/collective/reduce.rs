@@ -22,7 +22,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use selvedge_host::aggregation::{Buffer, Pending};
+use selvedge_collectives::one_host::{Buffer, Pending};
 
 use crate::check::Call;
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};

@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_host::aggregation::Pending;
+use selvedge_collectives::one_host::Pending;
 
 use crate::check::Call;
 use crate::collective::arguments::{DONE, REFUSED};

@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use selvedge_transport::nic::NoMemory;
-use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::{EntrySpec, list, options};
-use selvedge_transport::process::own_uid;
-use selvedge_transport::{Interface, Symmetric};
+use selvedge_process::nic::NoMemory;
+use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::{EntrySpec, list, options};
+use selvedge_process::process::own_uid;
+use selvedge_process::{Interface, Symmetric};
 
 use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
 

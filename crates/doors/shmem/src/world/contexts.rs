@@ -16,9 +16,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_transport::Interface;
-use selvedge_transport::nic::Full;
-use selvedge_transport::nic::handle::NONE;
+use selvedge_process::Interface;
+use selvedge_process::nic::Full;
+use selvedge_process::nic::handle::NONE;
 
 use crate::check;
 use crate::handles::{Ctx, Team};

@@ -17,7 +17,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_transport::nic::signals::Counter;
+use selvedge_process::nic::signals::Counter;
 
 use crate::check::{self, Call};
 use crate::handles::Ct;

@@ -10,9 +10,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use selvedge_host::aggregation::{Exchange, Idle, Pending};
+use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::one_host::{Exchange, Idle, Pending};
 use selvedge_nic::aggregation::Failure;
-use selvedge_transport::aggregation::Operations;
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
 const CREDITS: u32 = 4;

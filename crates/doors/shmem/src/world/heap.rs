@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_transport::Extents;
+use selvedge_process::Extents;
 
 /// The unit of allocation.
 pub(crate) const BLOCK_BYTES: u64 = 64;

@@ -11,8 +11,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use selvedge_transport::settings::parse_symmetric_size;
-use selvedge_transport::{StaticData, Symmetric, reserve_bytes_max, static_data};
+use selvedge_process::settings::parse_symmetric_size;
+use selvedge_process::{StaticData, Symmetric, reserve_bytes_max, static_data};
 
 use crate::check;
 use crate::world::address::SymOffset;

@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
-use selvedge_transport::Window;
+use selvedge_process::Window;
 
 /// The mapped memory of a PE.
 #[repr(C, align(64))]

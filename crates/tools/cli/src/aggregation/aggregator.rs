@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use selvedge_aggregator::node::{AggregationNode, Settings};
+use selvedge_collectives::service::node::{AggregationNode, Settings};
 use selvedge_job::own_place;
 use selvedge_net::Progress;
-use selvedge_transport::hosts::link_settings;
-use selvedge_transport::process::start_logging;
-use selvedge_transport::settings::HostSettings;
+use selvedge_process::hosts::link_settings;
+use selvedge_process::process::start_logging;
+use selvedge_process::settings::HostSettings;
 
 /// Be an aggregation node: reduce what processes of this host, and aggregation nodes of others, send.
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         unsafe { std::env::set_var("SELVEDGE_MANAGER", manager) };
     }
     let host_settings = HostSettings::from_environment();
-    let manager = selvedge_transport::settings::manager(host_settings.timeout).map_err(anyhow::Error::msg)?;
+    let manager = selvedge_process::settings::manager(host_settings.timeout).map_err(anyhow::Error::msg)?;
     let manager = manager.context("there is no manager: give --manager or SELVEDGE_MANAGER")?;
     let links = link_settings(&host_settings.of_aggregation(manager.secret.clone()), None, Progress::Thread)?;
     let settings = Settings {
@@ -40,7 +40,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         silence: manager.silence,
         place: own_place(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        member_ni: selvedge_transport::aggregation::MEMBER_NI,
+        member_ni: selvedge_collectives::between_hosts::MEMBER_NI,
     };
     let node = AggregationNode::open(settings, links)?;
     let ended = node.run(|| super::say_ready("ready"));

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use selvedge_aggregator::service::{Service, Settings};
-use selvedge_aggregator::share::{ManagerAt, show};
+use selvedge_collectives::service::manager::{Service, Settings};
+use selvedge_collectives::service::share::show;
 use selvedge_nic::aggregation::Limits;
-use selvedge_transport::hosts::own_address;
-use selvedge_transport::process::start_logging;
-use selvedge_transport::settings::{self, HostSettings};
+use selvedge_process::hosts::own_address;
+use selvedge_process::process::start_logging;
+use selvedge_process::settings::ManagerAt;
+use selvedge_process::settings::{self, HostSettings};
 
 /// Manage the aggregation nodes of some hosts: trees, and each job's share of them.
 #[derive(clap::Args)]
@@ -53,7 +54,7 @@ SELVEDGE_MANAGER_SECRET, hexadecimal digits that all of them have, keeps strange
 pub fn main(args: Args) -> Result<ExitCode> {
     if args.show {
         start_logging("warn");
-        let silence = selvedge_aggregator::SILENCE;
+        let silence = selvedge_collectives::service::SILENCE;
         let at = settings::manager(silence).map_err(anyhow::Error::msg)?;
         let at: ManagerAt = at.context("SELVEDGE_MANAGER names no manager")?;
         print!("{}", show(&at).map_err(anyhow::Error::msg)?);

@@ -7,8 +7,8 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use selvedge_host::{Mode, Path};
-use selvedge_transport::Faults;
-use selvedge_transport::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
+use selvedge_process::Faults;
+use selvedge_process::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
 use serde_json::{Value, json};
 
 use super::{bytes_text, plain};

@@ -22,8 +22,8 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use selvedge_job::JobDirectory;
-use selvedge_transport::process::start_logging;
-use selvedge_transport::settings::HostSettings;
+use selvedge_process::process::start_logging;
+use selvedge_process::settings::HostSettings;
 use serde::{Deserialize, Serialize};
 
 use super::aggregation::{Service, start_node};

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
-use selvedge_transport::process::start_logging;
+use selvedge_process::process::start_logging;
 use serde::{Deserialize, Serialize};
 
 /// Start a job of N processes, on this machine or on several hosts.

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Routes: how a host port claims a channel at another one, and gives it back.
+//!
+//! The locks of a host port's VPID tell its peers what they must know, and whom its channels belong to. A peer reads and claims by fetch,
+//! compare and add, so the port's program need not be in the library.
+//!
+//! | lock | |
+//! |---|---|
+//! | 0 | [`CONFIGURED`], while the port takes connections |
+//! | 1 | page number of its receive area |
+//! | 2 | 7:0 credits of a channel, 19:8 channels, 24:20 log2 of the bytes of a piece |
+//! | 8.. | of each channel: [`CLAIMED`] if it is claimed, less its generation |
+//!
+//! Invariant: only the owner of a lock frees a channel, when its sender has said that it has left and all its messages were read.
+
+use std::time::{Duration, Instant};
+
+use selvedge_host::lock::Guard;
+use selvedge_nic::NoMemory;
+use selvedge_nic::atu::PAGE_BYTES;
+use selvedge_nic::rma::{Descriptor, LockRequest, LockResult, Notification, Operation, code, options, spec};
+use selvedge_nic::velo::Endpoint;
+
+use super::receive::Inbound;
+use super::wire::{Control, Route};
+use super::{ChannelError, HOST_PORTS, HostPort, shape, vpids_of};
+use selvedge_process::device::connection::PostError;
+
+const CONFIG: u32 = 0;
+const AREA: u32 = 1;
+const SIZES: u32 = 2;
+/// The locks of channels.
+pub(super) const CLAIMS: u32 = 8;
+/// The value of lock 0: a name, and the version of all that peers share.
+const CONFIGURED: i32 = 0x4154_4c01;
+/// What a claim adds.
+const CLAIMED: i32 = 1 << 24;
+/// A value that no lock has, for requests that only read.
+const NEVER: i32 = i32::MIN;
+
+/// How long a connect waits for a peer to open its port, and for an answer to a request.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// Between two looks at a port that is not open.
+const CONNECT_PAUSE: Duration = Duration::from_millis(1);
+
+/// A connection, as programs name it.
+pub type Handle = u32;
+
+/// The answer to a lock request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    from: Endpoint,
+    number: u32,
+    /// None: the request was refused, because the port is not open.
+    result: Option<LockResult>,
+}
+
+impl Answer {
+    pub fn of(notification: &Notification) -> Answer {
+        let word = notification.word0;
+        let result = LockResult { value: (word >> 32) as i32, success: word >> 24 & 1 != 0 };
+        Answer {
+            from: Endpoint { node: notification.node, vpid: notification.vpid.into() },
+            number: word as u32 & 0xff_ffff,
+            result: (notification.error == 0).then_some(result),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    /// Its peer has closed the port.
+    Invalid,
+}
+
+/// The sender's end of a channel.
+pub(super) struct Outbound {
+    pub handle: Handle,
+    pub destination: Endpoint,
+    /// The host port there.
+    number: u8,
+    pub link: usize,
+    pub route: Route,
+    /// Credits that are free, and all.
+    pub credits: u64,
+    all: u64,
+    /// The channel's first slot at the target.
+    pub slots_nla: u64,
+    uses: u32,
+    pub state: State,
+}
+
+/// A lock request's fields.
+#[derive(Clone, Copy)]
+struct Ask {
+    number: u32,
+    compare: i32,
+    add: i32,
+}
+
+impl Ask {
+    fn read(number: u32) -> Ask {
+        Ask { number, compare: NEVER, add: 0 }
+    }
+}
+
+/// Sets a lock of an own port.
+fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
+    let mut change = |compare, add| nic.lock_now(&mut NoMemory, &LockRequest { vpid, number, compare, add });
+    if let Ok(now) = change(NEVER, 0) {
+        let _ = change(i32::MAX, value.wrapping_sub(now.value));
+    }
+}
+
+impl HostPort {
+    /// Tells peers what they must know, and takes connections.
+    pub(super) fn publish(&self) {
+        let mut nic = self.interface().lock();
+        let sizes = self.shape.credits | u32::from(self.shape.channels) << 8 | self.shape.piece_bytes.ilog2() << 20;
+        set(&mut nic, self.id.vpid, AREA, (self.receive_area.nla / PAGE_BYTES) as i32);
+        set(&mut nic, self.id.vpid, SIZES, sizes as i32);
+        set(&mut nic, self.id.vpid, CONFIG, CONFIGURED);
+    }
+
+    /// Takes no connections any more.
+    pub(super) fn unpublish(&self) {
+        set(&mut self.interface().lock(), self.id.vpid, CONFIG, 0);
+    }
+
+    /// Makes a lock request at a port. None: there is no answer.
+    fn ask(&mut self, to: Endpoint, ask: Ask) -> Result<Answer, ChannelError> {
+        let device = self.device.clone();
+        let Ask { number, compare, add } = ask;
+        let operation = Operation::Lock { number, compare, add };
+        let (vpid, spec) = (to.vpid as u8, spec::COMPLETER);
+        let descriptor = Descriptor { code: code::LOCK, node: to.node, vpid, spec, modifiers: 0, operation };
+        self.answer = None;
+        match device.until_room(|| device.post(self.id.vpid, options::TE, &descriptor)) {
+            Ok(_) => {}
+            Err(PostError::NoNode | PostError::Memory) => return Err(ChannelError::NotAvailable),
+            Err(error) => return Err(error.into()),
+        }
+        let deadline = Some(Instant::now() + ANSWER_WAIT);
+        let look = || {
+            self.take_in();
+            self.answer.filter(|answer| answer.from == to && answer.number == number)
+        };
+        device.interface().wait(deadline, look).map_err(|_| ChannelError::NotAvailable)
+    }
+
+    fn ask_value(&mut self, to: Endpoint, ask: Ask) -> Result<LockResult, ChannelError> {
+        self.ask(to, ask)?.result.ok_or(ChannelError::NotAvailable)
+    }
+
+    /// Whether a port has told that it is closed: it refuses, or takes no connections.
+    pub(super) fn has_closed(&mut self, port: Endpoint) -> bool {
+        self.ask(port, Ask::read(CONFIG))
+            .is_ok_and(|answer| answer.result.is_none_or(|found| found.value != CONFIGURED))
+    }
+
+    /// Connects to a host port of a node, and waits a little for it to be opened. Connections to one host port share a channel.
+    pub fn connect(&mut self, node: u16, number: u8) -> Result<Handle, ChannelError> {
+        if node >= self.nodes() || number >= HOST_PORTS {
+            return Err(ChannelError::NoNode);
+        }
+        let is_known = |known: &&Outbound| {
+            (known.destination.node, known.number) == (node, number) && known.state != State::Invalid
+        };
+        if let Some(Outbound { destination, handle, .. }) = self.outbound.iter().flatten().find(is_known) {
+            let (destination, handle) = (*destination, *handle);
+            if self.has_closed(destination) {
+                self.invalidate(destination, None);
+            } else if let Some(known) = self.outbound.iter_mut().flatten().find(|known| known.handle == handle) {
+                known.uses += 1;
+                return Ok(handle);
+            }
+        }
+        if self.outbound.iter().flatten().count() >= self.shape.channels.into() {
+            return Err(ChannelError::NoChannel);
+        }
+        let destination = self.find_open(node, number)?;
+        let area = self.ask_value(destination, Ask::read(AREA))?.value as u64;
+        let sizes = self.ask_value(destination, Ask::read(SIZES))?.value as u32;
+        let (credits, channels, piece) = (sizes & 0xff, sizes >> 8 & 0xfff, sizes >> 20 & 31);
+        if 1u64 << piece != self.shape.piece_bytes || credits == 0 || channels == 0 {
+            // Its job has another number of nodes.
+            return Err(ChannelError::NotAvailable);
+        }
+        let route = self.claim_channel(destination, channels)?;
+        let link = self.link_to(destination);
+        self.send_control(link, route, Control::Hello)?;
+        let all = shape::mask(credits.min(self.shape.credits));
+        let slots = u64::from(route.channel) * u64::from(credits) * self.shape.piece_bytes;
+        let index = self.outbound.iter().position(Option::is_none).unwrap_or(self.outbound.len());
+        self.handles = self.handles.wrapping_add(1) & 0x7fff;
+        let handle = index as u32 | (self.handles + 1) << 16;
+        let made = Outbound {
+            handle,
+            destination,
+            number,
+            link,
+            route,
+            credits: all,
+            all,
+            slots_nla: area * PAGE_BYTES + slots,
+            uses: 1,
+            state: State::Open,
+        };
+        match self.outbound.get_mut(index) {
+            Some(place) => *place = Some(made),
+            None => self.outbound.push(Some(made)),
+        }
+        Ok(handle)
+    }
+
+    /// The VPID that a host port is open with.
+    fn find_open(&mut self, node: u16, number: u8) -> Result<Endpoint, ChannelError> {
+        let device = self.device.clone();
+        let vpids = vpids_of(number, device.ports()).ok_or(ChannelError::NoNode)?;
+        let give_up = Instant::now() + CONNECT_WAIT;
+        loop {
+            for vpid in vpids {
+                let port = Endpoint { node, vpid };
+                if self.ask_value(port, Ask::read(CONFIG)).is_ok_and(|found| found.value == CONFIGURED) {
+                    return Ok(port);
+                }
+            }
+            if Instant::now() > give_up {
+                return Err(ChannelError::NotAvailable);
+            }
+            let until = Instant::now() + CONNECT_PAUSE;
+            let _ = device.interface().wait(Some(until), || {
+                self.take_in();
+                None::<()>
+            });
+        }
+    }
+
+    fn claim_channel(&mut self, at: Endpoint, channels: u32) -> Result<Route, ChannelError> {
+        // Peers begin at different channels, so most find a free one at once.
+        let first = (u32::from(self.node()) * u32::from(HOST_PORTS) + u32::from(self.number)) % channels;
+        for channel in (first..channels).chain(0..first) {
+            let claim = Ask { number: CLAIMS + channel, compare: 0, add: CLAIMED };
+            let result = self.ask_value(at, claim)?;
+            if result.success {
+                return Ok(Route { channel: channel as u16, generation: (CLAIMED - result.value) as u8 });
+            }
+        }
+        Err(ChannelError::NoChannel)
+    }
+
+    /// Which entry of `outbound` a handle names.
+    pub(super) fn index_of(&self, handle: Handle) -> Result<usize, ChannelError> {
+        let index = (handle & 0xffff) as usize;
+        let entry = self.outbound.get(index).and_then(Option::as_ref);
+        let is_it = entry.is_some_and(|entry| entry.handle == handle && entry.uses != 0);
+        if is_it { Ok(index) } else { Err(ChannelError::NoHandle) }
+    }
+
+    /// The node and the host port that a connection leads to.
+    pub fn peer_of(&self, handle: Handle) -> Result<(u16, u8), ChannelError> {
+        let index = self.index_of(handle)?;
+        let entry = self.outbound.get(index).and_then(Option::as_ref).ok_or(ChannelError::NoHandle)?;
+        Ok((entry.destination.node, entry.number))
+    }
+
+    /// Ends a connection. The channel is given back when the last connection to the port has ended.
+    pub fn disconnect(&mut self, handle: Handle) -> Result<(), ChannelError> {
+        let index = self.index_of(handle)?;
+        let Some(entry) = self.outbound.get_mut(index).and_then(Option::as_mut) else {
+            return Err(ChannelError::NoHandle);
+        };
+        entry.uses -= 1;
+        if entry.uses == 0 {
+            self.leave(index);
+        }
+        Ok(())
+    }
+
+    /// Gives a channel back.
+    pub(super) fn leave(&mut self, index: usize) {
+        let Some(entry) = self.outbound.get_mut(index).and_then(Option::take) else { return };
+        // If it cannot be told, the peer has ended.
+        let _ = self.send_control(entry.link, entry.route, Control::Bye);
+    }
+
+    /// The channels to a port lead nowhere any more. With a route, only that one.
+    pub(super) fn invalidate(&mut self, peer: Endpoint, route: Option<Route>) {
+        for entry in self.outbound.iter_mut().flatten() {
+            if entry.destination == peer && route.is_none_or(|route| route == entry.route) {
+                entry.state = State::Invalid;
+            }
+        }
+    }
+
+    /// Credits of a channel have come back.
+    pub(super) fn credits_returned(&mut self, source: Endpoint, route: Route, slots: u64) {
+        let is_it = |entry: &&mut Outbound| entry.route == route && entry.destination == source;
+        if let Some(entry) = self.outbound.iter_mut().flatten().find(is_it) {
+            entry.credits |= slots & entry.all;
+        }
+    }
+
+    /// A peer has claimed a channel here.
+    pub(super) fn welcome(&mut self, source: Endpoint, route: Route) {
+        let (link, after) = (self.link_to(source), self.last_incomplete_of(source));
+        match self.inbound.get_mut(usize::from(route.channel)) {
+            Some(inbound) if inbound.generation == route.generation && inbound.source.is_none() => {
+                self.welcomes += 1;
+                (inbound.source, inbound.link) = (Some(source), link);
+                (inbound.after, inbound.number) = (after, self.welcomes);
+            }
+            _ => log::error!("atoll: node {} greets in channel {}, which is not its own", source.node, route.channel),
+        }
+    }
+
+    /// A peer has left its channel.
+    pub(super) fn part(&mut self, source: Endpoint, route: Route) {
+        if let Some(inbound) = self.inbound_of(source, route) {
+            inbound.has_left = true;
+            self.free_channel(route.channel);
+        }
+    }
+
+    /// The receiver's end of a channel, if this peer has it.
+    pub(super) fn inbound_of(&mut self, source: Endpoint, route: Route) -> Option<&mut Inbound> {
+        let inbound = self.inbound.get_mut(usize::from(route.channel))?;
+        (inbound.source == Some(source) && inbound.generation == route.generation).then_some(inbound)
+    }
+
+    /// Gives a channel to others, if its sender has left and nothing of it is unread.
+    pub(super) fn free_channel(&mut self, channel: u16) {
+        self.drop_broken(channel);
+        let Some(inbound) = self.inbound.get_mut(usize::from(channel)).filter(|inbound| inbound.is_over()) else {
+            return;
+        };
+        let generation = inbound.generation.wrapping_add(1);
+        *inbound = Inbound::of_generation(generation);
+        let number = CLAIMS + u32::from(channel);
+        set(&mut self.interface().lock(), self.id.vpid, number, -i32::from(generation));
+    }
+
+    /// Tells the sender of a channel something.
+    pub(super) fn control_to_source(&mut self, channel: usize, control: Control) {
+        let Some(Inbound { source: Some(source), link, generation, has_left: false, .. }) = self.inbound.get(channel)
+        else {
+            return;
+        };
+        let (node, link, route) = (source.node, *link, Route { channel: channel as u16, generation: *generation });
+        if let Err(error) = self.send_control(link, route, control) {
+            log::debug!("atoll: node {node} cannot be told {control:?}: {error}");
+        }
+    }
+}

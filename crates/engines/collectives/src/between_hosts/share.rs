@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process's share of the aggregation nodes, and the NIC with which it is a member.
+//!
+//! | machine | who grants it | how the nodes are reached |
+//! |---|---|---|
+//! | simulated | a file in the job's directory | by the fabric: an address in a tree is an id |
+//! | hosts | the manager that `SELVEDGE_MANAGER` names | by links: a node has an id here once its link is known |
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::service::share::{Granting, ask};
+use crate::service::wire::{HostPlace, JobName, PROCESSES_MAX};
+use selvedge_fabric::NodeId;
+use selvedge_host::config::MEMBER_NI;
+use selvedge_host::elsewhere::Carrier;
+use selvedge_host::interface::ArenaRange;
+use selvedge_host::{Config, Interface};
+use selvedge_manager::Granted;
+use selvedge_net::LinkAddress;
+use selvedge_nic::Limits;
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::message::{Message, Sender};
+use selvedge_nic::tables::{Command, Side};
+
+use super::number::Number;
+use selvedge_process::hosts::Hosts;
+use selvedge_process::process::{Opened, Process};
+use selvedge_process::rendezvous_directory::{self, Rendezvous};
+use selvedge_process::settings::{self, HostSettings, Settings};
+
+/// The longest operation that nodes carry out, in requests, unless `SELVEDGE_AGGREGATION_BYTES` says otherwise: beyond, the hosts' own algorithms are
+/// faster on switches whose data path is no faster than one link.
+const LONGEST_REQUESTS: u64 = 16;
+
+/// How long a wait for a node of another host polls before it sleeps between polls, and for how long it sleeps then.
+const POLLS: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(50);
+/// Time between looks whether a node of another host is there.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// This process's share of the aggregation nodes.
+pub struct Aggregation {
+    interface: Arc<Interface>,
+    granted: Granted,
+    /// The end node of this process.
+    node: NodeId,
+    /// Bytes of the longest operation that it wants nodes to carry out.
+    longest: u64,
+    reach: Reach,
+}
+
+/// How nodes are reached.
+enum Reach {
+    /// The claim to the process's id lasts as long.
+    Fabric {
+        _opened: Opened,
+        process: u64,
+        processes: u64,
+    },
+    Links {
+        _rendezvous: Rendezvous,
+        hosts: Arc<Hosts>,
+        links: BTreeMap<u64, LinkAddress>,
+        granting: Granting,
+    },
+}
+
+impl Aggregation {
+    /// The share of this process of a simulated machine. The error says why it has none.
+    pub fn of_process() -> Result<&'static Aggregation, String> {
+        static FOUND: OnceLock<Result<Aggregation, String>> = OnceLock::new();
+        FOUND.get_or_init(Aggregation::open).as_ref().map_err(Clone::clone)
+    }
+
+    fn open() -> Result<Aggregation, String> {
+        let process = Process::current().map_err(|error| error.to_string())?;
+        let path = process.directory().grant();
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err("the job has no share of aggregation nodes".to_owned());
+            }
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let granted = Granted::restore(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+        let number = u64::from(process.rank());
+        let own = granted.members.iter().find(|member| member.process == number);
+        let node = own.ok_or("the job's share of aggregation nodes is not this process's")?.node;
+        let processes = granted.members.iter().map(|member| member.process.saturating_add(1)).max().unwrap_or(0);
+        let opened = process.open(MEMBER_NI, None, &limits(&granted)).map_err(|error| error.to_string())?;
+        let longest = longest(&granted, &process.settings);
+        let interface = opened.interface.clone();
+        let reach = Reach::Fabric { _opened: opened, process: number, processes };
+        Ok(Aggregation { interface, granted, node, longest, reach })
+    }
+
+    /// The share of this process, which leads members of its host, in a job of several hosts. `places`: those that it knows, its own first. The error
+    /// says why it has none.
+    pub fn of_job(job: JobName, places: &[HostPlace]) -> Result<&'static Aggregation, String> {
+        static FOUND: Mutex<BTreeMap<JobName, &'static Aggregation>> = Mutex::new(BTreeMap::new());
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = found.get(&job) {
+            return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
+        }
+        // It may ask again if it has none.
+        let asked: &'static Aggregation = Box::leak(Box::new(Aggregation::ask(job, places)?));
+        found.insert(job, asked);
+        Ok(asked)
+    }
+
+    fn ask(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {
+        let host_settings = HostSettings::from_environment();
+        let manager = settings::manager(host_settings.timeout)?.ok_or(NO_MANAGER)?;
+        let granting = ask(&manager, job, places)?;
+        let own = granting.hosts.iter().find(|(place, _)| Some(place) == places.first());
+        let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
+        let granted = granting.granted.clone();
+        let hosts =
+            Hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
+        let settings = Settings::from_environment();
+        let rendezvous = rendezvous_directory::join().map_err(|error| error.to_string())?;
+        let config = Config {
+            mode: settings.mode,
+            path: settings.path,
+            spin_ns: 0,
+            nap_ns: NAP.as_nanos() as u64,
+            directory: rendezvous.directory.path().to_path_buf(),
+            nid: 0,
+            token: hosts.address().token(),
+            carrier: Some(hosts.clone() as Arc<dyn Carrier>),
+        };
+        let pid = rendezvous.claim.pid();
+        let opened = Interface::open(config, MEMBER_NI, pid, 0, &limits(&granted), ArenaRange::default());
+        let interface = opened.map_err(|error| error.to_string())?;
+        let longest = longest(&granted, &settings);
+        let links = granting.links.iter().copied().collect();
+        let reach = Reach::Links { _rendezvous: rendezvous, hosts, links, granting };
+        Ok(Aggregation { interface, granted, node, longest, reach })
+    }
+
+    pub(super) fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(super) fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    pub(super) fn interface(&self) -> &Arc<Interface> {
+        &self.interface
+    }
+
+    /// A number for a group whose first member is this process. None: none is free.
+    pub(super) fn number(&self) -> Option<Number> {
+        match &self.reach {
+            Reach::Fabric { process, processes, .. } => Number::take(self.granted.job, *process, *processes),
+            Reach::Links { granting, .. } => {
+                Number::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
+            }
+        }
+    }
+
+    /// The id here of the node with an address in trees. None: nobody has said where it is.
+    pub(super) fn id_of(&self, address: u64) -> Option<u64> {
+        match &self.reach {
+            Reach::Fabric { .. } => Some(address),
+            Reach::Links { hosts, links, .. } => links.get(&address).map(|&link| hosts.meet(link, 0)),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(&self.reach, Reach::Links { granting, .. } if granting.is_lost())
+    }
+
+    pub(super) fn send(&self, node: u64, message: Message, payload: u64) -> Result<(), Failure> {
+        let sender = Sender { address: self.interface.id(), key: self.granted.key };
+        let source = Side { start: payload, ..Side::NOWHERE };
+        let request = message.encode(sender);
+        let command = Command { request, target: node, user_ptr: 0, source, sink: Side::NOWHERE };
+        self.interface.start(&command).map_err(|_| Failure::Lost)
+    }
+
+    /// Takes what has come from nodes. In virtual time the simulator brings it.
+    pub(super) fn poll(&self) {
+        if matches!(self.reach, Reach::Links { .. }) {
+            self.interface.poll();
+        }
+    }
+
+    /// The groups of a node that is lost fail. In virtual time the simulator knows it.
+    pub(super) fn look_after(&self, node: u64) {
+        if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_elsewhere(node) {
+            self.interface.lock().member().lose(node);
+        }
+    }
+
+    /// Waits until something is done, or this NIC has changed, or for a short time. The groups of a node that is lost fail.
+    pub(super) fn rest(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
+        match &self.reach {
+            Reach::Fabric { .. } => {
+                let mut looks = 0;
+                let changed = || {
+                    looks += 1;
+                    (is_done() || looks > 1).then_some(())
+                };
+                if self.interface.wait(None, changed).is_err() {
+                    self.interface.lock().member().lose(node);
+                }
+            }
+            Reach::Links { .. } => {
+                self.interface.poll();
+                if is_done() {
+                    return;
+                }
+                let now = Instant::now();
+                let since = *wait.since.get_or_insert(now);
+                if now - wait.looked.unwrap_or(since) >= LOOK {
+                    wait.looked = Some(now);
+                    self.look_after(node);
+                }
+                if now - since > POLLS {
+                    std::thread::sleep(NAP);
+                }
+            }
+        }
+    }
+}
+
+/// Why there is no share.
+pub const NO_MANAGER: &str = "SELVEDGE_MANAGER names no aggregation manager";
+
+/// How long a wait has taken.
+#[derive(Default)]
+pub(super) struct Wait {
+    since: Option<Instant>,
+    looked: Option<Instant>,
+}
+
+/// The tables of a member with a grant.
+fn limits(granted: &Granted) -> Limits {
+    let quota = granted.quota;
+    Limits { memberships: quota.groups, member_operations: quota.credits_each(), ..Limits::NONE }.clamped()
+}
+
+fn longest(granted: &Granted, settings: &Settings) -> u64 {
+    settings.aggregation_bytes.unwrap_or(u64::from(granted.quota.bytes) * LONGEST_REQUESTS)
+}

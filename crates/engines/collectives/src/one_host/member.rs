@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A process in a live group: it starts operations by writing a request line, and waits for those of the others, with which it runs its replica
+//! of the node.
+//!
+//! Cost of an operation of few bytes, each member on its own core: one transfer of a line from each other member, all at once, and the replica.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::{Duration, Instant};
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::message::Reduction;
+use selvedge_nic::{Bus, Fault};
+
+use super::memory::{self, Memories};
+use super::replica::Replica;
+use super::segment::{INLINE_BYTES, INLINE_WORDS, Line, MemberPlace, OpenError, SharedGroup};
+use selvedge_host::backoff::{IDLE_POLLS, SPINS, SPINS_SHARED};
+use selvedge_host::peer_files;
+use selvedge_os::process::{Identity, cores_allowed};
+use selvedge_os::{lines, ranks};
+
+/// A waiter that shares its core makes progress elsewhere once in so many turns.
+const IDLE_EVERY: u32 = 8;
+/// Time between a waiter's checks whether the other members are alive.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Words that each member gives to all others with an operation.
+pub type Notes = [u64; INLINE_WORDS];
+
+/// A member of a group.
+pub struct Member {
+    pub(super) shared: SharedGroup,
+    pub(super) memories: Memories,
+    replica: Replica,
+    rank: u32,
+    /// The number of the next operation.
+    next: u64,
+    /// The request that the replica takes next: its operation and its member.
+    awaited: (u64, u32),
+    /// The tag of that operation, as its first member gave it.
+    tag: u8,
+    /// Operations for whose outcome this member did not wait: a bit for each that may be held.
+    unheard: u128,
+    /// The failure of one of them, which the next call reports.
+    owed: Option<Failure>,
+    /// The oldest operation that this member has yet to read, if others are under way behind it; else [`u64::MAX`].
+    unread: u64,
+    has_core: bool,
+    /// When the other members were last seen to be there.
+    checked: Instant,
+}
+
+/// What a member gives to an operation.
+#[derive(Clone, Copy)]
+pub(super) enum Given<'a> {
+    /// Words for the other members. The node has nothing to reduce.
+    Notes(&'a Notes),
+    /// So many bytes, which the node reduces, or others read.
+    Bytes(*const u8, usize),
+}
+
+/// The operand of a request: in its line, or in the member's place.
+struct Arrived<'a> {
+    line: &'a Line,
+    place: *const u8,
+}
+
+impl Bus for Arrived<'_> {
+    #[inline(always)]
+    fn payload(&mut self, _: u64, into: &mut [u8]) -> Result<(), Fault> {
+        match into.len() <= INLINE_BYTES {
+            true => self.line.get(into),
+            // SAFETY: a place has as many bytes as the longest operand that a node takes. Its member does not write it before this one has
+            // started `credits` more operations (invariant 1 of the module).
+            false => unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.place, into.len()) },
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Joins a group as member `rank`. Each member must do so once; [`Member::finish_joining`] waits for the others.
+    pub fn join(shared: SharedGroup, rank: u32) -> Result<Member, OpenError> {
+        let shape = *shared.shape();
+        let place = shared.places().get(rank as usize).ok_or(OpenError::Refused(Failure::GroupMismatch))?;
+        if place.word.load(Acquire) == 0 {
+            peer_files::publish(&place.files);
+            memory::offer(place);
+        }
+        let replica = Replica::new(&shape).map_err(OpenError::Refused)?;
+        let own = Identity::own().to_word();
+        place.word.compare_exchange(0, own, SeqCst, SeqCst).map_err(|_| OpenError::Refused(Failure::GroupMismatch))?;
+        let memories = Memories::new();
+        let has_core = ranks::have_cores().unwrap_or_else(|| shape.members as usize <= cores_allowed());
+        Ok(Member {
+            shared,
+            memories,
+            replica,
+            rank,
+            next: 0,
+            awaited: (0, 0),
+            tag: 0,
+            unheard: 0,
+            owed: None,
+            unread: u64::MAX,
+            has_core,
+            checked: Instant::now(),
+        })
+    }
+
+    /// Waits until all members have joined. `idle` is called while it waits.
+    pub fn finish_joining(&mut self, idle: &mut dyn FnMut()) -> Result<(), Failure> {
+        self.wait(idle, |member| {
+            let all = member.shared.places().iter().all(|place| place.word.load(Acquire) != 0);
+            all.then_some(Ok(()))
+        })?;
+        self.memories.know(self.shared.places());
+        self.shared.close_file();
+        Ok(())
+    }
+
+    /// This member's number, and how many there are.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    pub fn size(&self) -> usize {
+        self.shared.shape().members as usize
+    }
+
+    /// Operations that may be under way.
+    pub(super) fn credits(&self) -> usize {
+        self.shared.shape().credits as usize
+    }
+
+    /// Bytes of the longest operation of the node.
+    pub fn bytes_max(&self) -> usize {
+        self.shared.shape().bytes as usize
+    }
+
+    /// Whether this process can attach to the memory of all other members; and map all their memory files. All members have joined.
+    pub fn probe_memory(&self) -> (bool, bool) {
+        let places = self.shared.places().iter().enumerate().filter(|&(member, _)| member != self.rank());
+        let attaches = places.clone().all(|(_, place)| memory::attaches(place));
+        (attaches, places.clone().all(|(member, place)| self.memories.maps(place, member)))
+    }
+
+    /// What [`Member::probe_memory`] says at all members.
+    pub fn set_memory(&mut self, all_attach: bool, all_map: bool) {
+        (self.memories.all_attach, self.memories.all_map) = (all_attach, all_map);
+    }
+
+    /// Why the group has ended.
+    pub fn failure(&self) -> Option<Failure> {
+        let word = self.shared.state().failure.load(SeqCst);
+        // A number that no failure has was written by no member.
+        (word != 0).then(|| u8::try_from(word).ok().and_then(Failure::from_u8).unwrap_or(Failure::Lost))
+    }
+
+    /// Ends the group for all members. Returns why it has ended: an earlier reason stays.
+    pub fn fail(&self, failure: Failure) -> Failure {
+        let word = &self.shared.state().failure;
+        let _ = word.compare_exchange(0, failure as u32, SeqCst, SeqCst);
+        self.failure().unwrap_or(failure)
+    }
+
+    /// Starts an operation: says what this member gives to it. Returns its number. None: there is no credit yet.
+    #[inline]
+    pub(super) fn try_start(
+        &mut self,
+        tag: u8,
+        reduction: &Reduction,
+        given: Given<'_>,
+    ) -> Option<Result<u64, Failure>> {
+        let number = self.next;
+        if let Some(before) = number.checked_sub(u64::from(self.shared.shape().credits)) {
+            // Its line and its result would be written again before they are read.
+            if before >= self.unread {
+                return None;
+            }
+            if before >= self.replica.collected() {
+                if let Err(failure) = self.take_requests(before)? {
+                    return Some(Err(failure));
+                }
+            }
+        }
+        Some(self.start(number, tag, reduction, given))
+    }
+
+    /// Says which operation is the oldest that this member has yet to read. None: it has read all that it wants.
+    pub(super) fn has_yet_to_read(&mut self, oldest: Option<u64>) {
+        self.unread = oldest.unwrap_or(u64::MAX);
+    }
+
+    #[inline]
+    fn start(&mut self, number: u64, tag: u8, reduction: &Reduction, given: Given<'_>) -> Result<u64, Failure> {
+        let line = &self.shared.requests(number)[self.rank as usize];
+        match given {
+            Given::Notes(notes) => line.words.iter().zip(notes).for_each(|(word, &note)| word.store(note, Relaxed)),
+            Given::Bytes(from, bytes) if bytes <= INLINE_BYTES => {
+                // SAFETY: the caller's operand has so many bytes.
+                line.put(unsafe { std::slice::from_raw_parts(from, bytes) });
+            }
+            Given::Bytes(_, bytes) if bytes > self.bytes_max() => return Err(Failure::TooLong),
+            Given::Bytes(from, bytes) => {
+                let to = self.shared.operand(number, self.rank as usize);
+                // SAFETY: the caller's operand has so many bytes, and so has the place, which is this member's: the others have read what was
+                // there (invariant 1 of the module).
+                unsafe { from.copy_to_nonoverlapping(to, bytes) };
+            }
+        }
+        line.codes.store(codes_of(tag, reduction), Relaxed);
+        line.number.store(number + 1, Release);
+        self.next = number + 1;
+        // The next line was last read by other cores.
+        lines::about_to_change(&self.shared.requests(self.next)[self.rank as usize]);
+        Ok(number)
+    }
+
+    /// The outcome of an operation. None: some members have not sent their request.
+    #[inline(always)]
+    pub(super) fn outcome(&mut self, number: u64) -> Option<Result<(), Failure>> {
+        Some(self.take_requests(number)?.and_then(|()| self.replica.outcome(number)))
+    }
+
+    /// This member has what it wants of an operation, whose failure it hears by a later one.
+    #[inline]
+    pub(super) fn do_not_wait(&mut self, number: u64) -> Result<(), Failure> {
+        if number < self.replica.collected() {
+            return self.replica.outcome(number);
+        }
+        self.unheard |= bit_of(number);
+        Ok(())
+    }
+
+    /// All have sent an operation: keeps its failure for a later call, if nobody waits for it.
+    #[inline]
+    fn hear(&mut self, number: u64) {
+        if self.unheard & bit_of(number) != 0 {
+            self.unheard &= !bit_of(number);
+            if let Err(failure) = self.replica.outcome(number) {
+                self.owed = Some(failure);
+            }
+        }
+    }
+
+    /// The outcome of a call, or the failure of an earlier one that did not wait.
+    #[inline]
+    pub(super) fn report(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        match self.owed {
+            None => outcome,
+            Some(owed) => {
+                self.owed = None;
+                outcome.and(Err(owed))
+            }
+        }
+    }
+
+    /// Whether a member has sent its request of an operation.
+    #[inline(always)]
+    pub(super) fn has_sent(&self, number: u64, child: usize) -> bool {
+        self.shared.requests(number)[child].number.load(Acquire) == number + 1
+    }
+
+    /// Lets the replica take the requests that have come, up to those of an operation. None: some have not.
+    #[inline(always)]
+    fn take_requests(&mut self, number: u64) -> Option<Result<(), Failure>> {
+        let (of, from) = self.awaited;
+        match of > number || self.has_sent(of, from as usize) {
+            true => self.take_arrived(number),
+            false => None,
+        }
+    }
+
+    fn take_arrived(&mut self, number: u64) -> Option<Result<(), Failure>> {
+        let (mut of, mut from) = self.awaited;
+        let members = self.shared.shape().members;
+        while of <= number {
+            if !self.has_sent(of, from as usize) {
+                self.awaited = (of, from);
+                return None;
+            }
+            let line = &self.shared.requests(of)[from as usize];
+            let mut arrived = Arrived { line, place: self.shared.operand(of, from as usize) };
+            let (tag, reduction) = request_of(line.codes.load(Relaxed));
+            if from == 0 {
+                self.tag = tag;
+            }
+            let disagrees = (tag != self.tag).then_some(Failure::OperationMismatch);
+            if let Err(failure) = self.replica.take(&mut arrived, from, of, reduction, disagrees) {
+                return Some(Err(self.fail(failure)));
+            }
+            from += 1;
+            if from == members {
+                self.hear(of);
+                (of, from) = (of + 1, 0);
+            }
+        }
+        self.awaited = (of, from);
+        Some(Ok(()))
+    }
+
+    /// Whether a member's request of an operation, which it has sent, says the same as this member's.
+    #[inline]
+    pub(super) fn agrees_with(&self, number: u64, child: usize) -> bool {
+        let lines = self.shared.requests(number);
+        lines[child].codes.load(Relaxed) == lines[self.rank()].codes.load(Relaxed)
+    }
+
+    /// What a member has given to an operation, as words. Its request has been seen.
+    pub(super) fn notes(&self, number: u64, child: usize) -> Notes {
+        let line = &self.shared.requests(number)[child];
+        std::array::from_fn(|at| line.words[at].load(Relaxed))
+    }
+
+    /// Copies a range of the `bytes` that a member has given to an operation. Its request has been seen.
+    ///
+    /// # Safety
+    /// `to` can be written for the range's length.
+    pub(super) unsafe fn copy_given(
+        &self,
+        number: u64,
+        child: usize,
+        to: *mut u8,
+        range: Range<usize>,
+        bytes: usize,
+    ) -> Result<(), Failure> {
+        if bytes > self.bytes_max() || range.start > range.end || range.end > bytes {
+            return Err(Failure::TooLong);
+        }
+        let (line, place) = (&self.shared.requests(number)[child], self.shared.operand(number, child));
+        // SAFETY: the caller's buffer is as long as the range.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, range.len()) };
+        match bytes <= INLINE_BYTES {
+            true if range.start == 0 => line.get(to),
+            true => {
+                let mut all = [0; INLINE_BYTES];
+                line.get(&mut all);
+                to.copy_from_slice(&all[range]);
+            }
+            // SAFETY: a place has as many bytes as the longest operand that a node takes. Its member does not write it before this one has
+            // started `credits` more operations (invariant 1 of the module).
+            false => unsafe { to.as_mut_ptr().copy_from_nonoverlapping(place.wrapping_add(range.start), range.len()) },
+        }
+        Ok(())
+    }
+
+    /// Copies a range of the result of an operation of so many bytes, whose outcome has been seen.
+    ///
+    /// # Safety
+    /// `to` can be written for the range's length.
+    #[inline]
+    pub(super) unsafe fn copy_result(
+        &self,
+        number: u64,
+        to: *mut u8,
+        range: Range<usize>,
+        bytes: usize,
+    ) -> Result<(), Failure> {
+        let result = self.replica.result(number, bytes)?.get(range).ok_or(Failure::TooLong)?;
+        // SAFETY: the caller's buffer has so many bytes.
+        unsafe { to.copy_from_nonoverlapping(result.as_ptr(), result.len()) };
+        Ok(())
+    }
+
+    /// Calls `look` until it says something. Fails if the group has ended.
+    #[inline(always)]
+    pub(super) fn wait<T>(
+        &mut self,
+        idle: &mut dyn FnMut(),
+        mut look: impl FnMut(&mut Member) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let spins = if self.has_core { SPINS } else { SPINS_SHARED };
+        for looks in 0..spins {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            lines::between_looks(looks);
+            if looks % IDLE_POLLS == IDLE_POLLS - 1 {
+                idle();
+            }
+        }
+        self.wait_long(idle, &mut look)
+    }
+
+    #[cold]
+    fn wait_long<T>(
+        &mut self,
+        idle: &mut dyn FnMut(),
+        look: &mut dyn FnMut(&mut Member) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        for turn in 1u32.. {
+            if self.has_core || turn % IDLE_EVERY == 0 {
+                idle();
+            }
+            std::thread::yield_now();
+            // A result that is there counts, also if the group has ended since. So this looks before it fails.
+            if let Some(found) = look(self) {
+                return found;
+            }
+            if let Some(failure) = self.failure().filter(|_| self.others_are_out()) {
+                return Err(failure);
+            }
+            if turn % 64 == 0 {
+                self.look_after_members();
+            }
+        }
+        Err(Failure::Lost)
+    }
+
+    /// Checks now and then whether the other members are there. A waiter calls it often; it costs a look at the clock.
+    pub(super) fn look_after_members(&mut self) {
+        if self.checked.elapsed() >= PATIENCE {
+            self.check_members();
+            self.checked = Instant::now();
+        }
+    }
+
+    /// Ends the group if a member has ended or left, and has not sent what this member has.
+    fn check_members(&self) {
+        let places = self.shared.places().iter().enumerate();
+        for (at, place) in places.filter(|(_, place)| place.word.load(Acquire) != 0) {
+            // Looks at the process first: what it sent before it ended is then seen.
+            let failure = match place.has_left.load(Acquire) != 0 {
+                true => Failure::Left,
+                false if Identity::word_is_alive(place.word.load(Acquire)) => continue,
+                false => Failure::Lost,
+            };
+            let last = self.next.checked_sub(1);
+            if last.is_none_or(|last| !self.has_sent(last, at)) {
+                self.fail(failure);
+            }
+        }
+    }
+
+    /// Whether no other member is at work in the members' memory any more. The group has failed, so none begins.
+    pub(super) fn others_are_out(&self) -> bool {
+        let others = self.shared.places().iter().enumerate().filter(|&(at, _)| at != self.rank());
+        others
+            .map(|(_, place)| place)
+            .all(|place| place.is_at_work.load(SeqCst) == 0 || !Identity::word_is_alive(place.word.load(Acquire)))
+    }
+}
+
+impl Drop for Member {
+    /// Leaves the group. A forked process has a copy of the member, but is not the member.
+    fn drop(&mut self) {
+        let is_own = |place: &&MemberPlace| memory::pid_of(place) == std::process::id();
+        if let Some(place) = self.shared.places().get(self.rank as usize).filter(is_own) {
+            place.has_left.store(1, Release);
+        }
+    }
+}
+
+/// What a request asks for, as the word of its line: a tag that members must agree on, and a reduction.
+#[inline(always)]
+pub(super) fn codes_of(tag: u8, reduction: &Reduction) -> u64 {
+    let Reduction { operation, datatype, index, bytes, .. } = *reduction;
+    u64::from_le_bytes([operation, datatype, index, tag, 0, 0, 0, 0]) | u64::from(bytes) << 32
+}
+
+/// The tag and the reduction in such a word.
+#[inline(always)]
+fn request_of(codes: u64) -> (u8, Reduction) {
+    let [operation, datatype, index, tag, ..] = codes.to_le_bytes();
+    (tag, Reduction { operation, datatype, index, bytes: (codes >> 32) as u32, target: None })
+}
+
+/// The bit of an operation among those that may be held: at most 128.
+#[inline(always)]
+fn bit_of(number: u64) -> u128 {
+    1 << (number % 128)
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory of the members of a live group, for long vectors: mapped where it is in memory files, else by cross-memory attach.
+//!
+//! Invariants
+//! 1. A member's memory is touched only between an operation in which it said where it is, and one that it waits for afterwards.
+//! 2. An address that its owner has not mapped is an error, not a fault.
+//!
+//! Costs: mapped, those of the loads and stores; else a system call for each block, and one more copy of what is read.
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::aggregation::reduction::Kernel;
+
+use super::log;
+use super::segment::MemberPlace;
+use selvedge_host::peer_files::{PeerFiles, SharedFile, within};
+use selvedge_os::{cma, copy};
+
+/// Bytes that are reduced at once: they stay in the first-level cache. Where a block takes system calls, more.
+const BLOCK_BYTES: usize = 8 << 10;
+const BLOCK_BYTES_ATTACHED: usize = 64 << 10;
+
+/// Memory of a member, as this process reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// In this process's address space.
+    Mapped(*mut u8),
+    /// By cross-memory attach.
+    Attached { pid: u32, address: u64 },
+}
+
+/// Where so many bytes at an address of a process are in this one. None: they are not.
+pub type FindMapped = Box<dyn Fn(u32, u64, usize) -> Option<*mut u8> + Send + Sync>;
+
+static FIND_MAPPED: OnceLock<FindMapped> = OnceLock::new();
+
+/// Says what the front door has mapped of other processes' memory, besides memory files. What it finds of this process's memory, the others find,
+/// too. Called once, before this process joins a group.
+pub fn know_mapped(find: FindMapped) {
+    let _ = FIND_MAPPED.set(find);
+}
+
+/// What the front door has mapped of a process.
+fn find_mapped(pid: u32, address: u64, bytes: usize) -> Option<*mut u8> {
+    FIND_MAPPED.get().and_then(|find| find(pid, address, bytes))
+}
+
+/// What this process has mapped of the other members' memory.
+pub(super) struct Memories {
+    files: Vec<Arc<PeerFiles>>,
+    /// Whether each member can attach to the memory of each other; can map all its memory files.
+    pub(super) all_attach: bool,
+    pub(super) all_map: bool,
+    /// Two blocks.
+    scratch: Vec<u8>,
+}
+
+impl Memories {
+    pub(super) fn new() -> Memories {
+        Memories { files: Vec::new(), all_attach: false, all_map: false, scratch: Vec::new() }
+    }
+
+    /// All members have joined.
+    pub(super) fn know(&mut self, places: &[MemberPlace]) {
+        self.files = places.iter().map(|place| files_of(place.word.load(Acquire))).collect();
+    }
+
+    /// Whether all memory files of a member can be mapped.
+    pub(super) fn maps(&self, place: &MemberPlace, member: usize) -> bool {
+        place.files.iter().all(|file| {
+            let (base, bytes) = (file.base.load(Relaxed), file.bytes.load(Relaxed));
+            bytes == 0 || self.files[member].find(&place.files, pid_of(place), base, bytes).is_some()
+        })
+    }
+
+    /// How a range of a member's memory is reached.
+    pub(super) fn reach(&self, places: &[MemberPlace], member: usize, own: usize, address: u64, bytes: usize) -> Reach {
+        if member == own {
+            return Reach::Mapped(ptr::with_exposed_provenance_mut(address as usize));
+        }
+        let place = &places[member];
+        let pid = pid_of(place);
+        if let Some(start) = find_mapped(pid, address, bytes) {
+            return Reach::Mapped(start);
+        }
+        match self.files[member].find(&place.files, pid, address, bytes as u64) {
+            Some(start) => Reach::Mapped(start),
+            None => Reach::Attached { pid, address },
+        }
+    }
+
+    /// Reduces a part of the members' operands, in their order, and writes it to each of the results.
+    ///
+    /// # Safety
+    /// What this process has mapped of the operands can be read, and of the results written, in `part`. No other member writes there meanwhile.
+    pub(super) unsafe fn reduce(
+        &mut self,
+        kernel: &Kernel,
+        operands: &[Reach],
+        results: &[Reach],
+        part: Range<usize>,
+    ) -> Result<(), Failure> {
+        let is_mapped = |reach: &Reach| matches!(reach, Reach::Mapped(_));
+        let is_mapped = operands.iter().chain(results).all(is_mapped);
+        let block = if is_mapped { BLOCK_BYTES } else { BLOCK_BYTES_ATTACHED };
+        if self.scratch.len() < 2 * block {
+            self.scratch.resize(2 * block, 0);
+        }
+        let (into, beside) = self.scratch.split_at_mut(block);
+        let mut at = part.start;
+        while at < part.end {
+            let bytes = block.min(part.end - at);
+            let (into, beside) = (&mut into[..bytes], &mut beside[..bytes]);
+            for (index, operand) in operands.iter().enumerate() {
+                // SAFETY: the range is in `part`.
+                unsafe {
+                    match (index, operand) {
+                        (0, _) => operand.read(at, into)?,
+                        (_, Reach::Mapped(start)) => {
+                            kernel.reduce(into, std::slice::from_raw_parts(start.wrapping_add(at), bytes));
+                        }
+                        _ => {
+                            operand.read(at, beside)?;
+                            kernel.reduce(into, beside);
+                        }
+                    }
+                }
+            }
+            for result in results {
+                // SAFETY: the range is in `part`.
+                unsafe { result.write(at, into)? };
+            }
+            at += bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Reach {
+    /// Copies memory from an offset on into a buffer.
+    ///
+    /// # Safety
+    /// If it is mapped, it can be read.
+    unsafe fn read(&self, at: usize, into: &mut [u8]) -> Result<(), Failure> {
+        // SAFETY: `into` is a buffer of this process.
+        unsafe { self.copy_to(at, into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies memory from an offset on.
+    ///
+    /// # Safety
+    /// If it is mapped, it can be read, and `to` can be written. They do not overlap, or are the same.
+    pub(super) unsafe fn copy_to(&self, at: usize, to: *mut u8, bytes: usize) -> Result<(), Failure> {
+        match *self {
+            Reach::Mapped(start) => {
+                let from = start.wrapping_add(at);
+                if !ptr::eq(from, to) {
+                    // SAFETY: by this function's contract.
+                    unsafe { copy::long(from, to, bytes) };
+                }
+                Ok(())
+            }
+            Reach::Attached { pid, address } => {
+                // SAFETY: `to` can be written for `bytes`.
+                unsafe { cma::read(pid, address + at as u64, to, bytes) }.map_err(|error| failed(pid, &error))
+            }
+        }
+    }
+
+    /// Copies a buffer into memory from an offset on.
+    ///
+    /// # Safety
+    /// If it is mapped, it can be written.
+    unsafe fn write(&self, at: usize, from: &[u8]) -> Result<(), Failure> {
+        match *self {
+            Reach::Mapped(start) => {
+                // SAFETY: by this function's contract. `from` is a buffer of this process.
+                unsafe { copy::long(from.as_ptr(), start.wrapping_add(at), from.len()) };
+                Ok(())
+            }
+            Reach::Attached { pid, address } => {
+                // SAFETY: `from` can be read, and the owner has offered the memory.
+                unsafe { cma::write(pid, address + at as u64, from.as_ptr(), from.len()) }
+                    .map_err(|error| failed(pid, &error))
+            }
+        }
+    }
+}
+
+fn failed(pid: u32, error: &cma::CmaError) -> Failure {
+    log::error(|| format!("the memory of process {pid} cannot be reached: {error}"));
+    Failure::Lost
+}
+
+/// Whether the other members can map, or have mapped, a range of this process's memory.
+pub(super) fn is_shared(place: &MemberPlace, address: u64, bytes: usize) -> bool {
+    let file_has = |file: &SharedFile| {
+        within(address.wrapping_sub(file.base.load(Relaxed)), bytes as u64, file.bytes.load(Relaxed))
+    };
+    place.files.iter().any(file_has) || find_mapped(pid_of(place), address, bytes).is_some()
+}
+
+/// What this process has mapped of the process with this word: once for all groups.
+fn files_of(word: u64) -> Arc<PeerFiles> {
+    static KNOWN: Mutex<Vec<(u64, Weak<PeerFiles>)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    known.retain(|(_, files)| files.strong_count() != 0);
+    if let Some(files) = known.iter().find(|(of, _)| *of == word).and_then(|(_, files)| files.upgrade()) {
+        return files;
+    }
+    let files = Arc::<PeerFiles>::default();
+    known.push((word, Arc::downgrade(&files)));
+    files
+}
+
+/// A byte that others read to see whether they can attach to this process.
+static PROBE: u8 = 0;
+
+/// Lets other members attach to this process, and says where they can try.
+pub(super) fn offer(place: &MemberPlace) {
+    cma::admit_peers();
+    place.probe.store((&raw const PROBE).expose_provenance() as u64, Release);
+}
+
+/// Whether this process can attach to the memory of a member.
+pub(super) fn attaches(place: &MemberPlace) -> bool {
+    cma::permitted(pid_of(place), place.probe.load(Acquire))
+}
+
+/// The process that a member is.
+pub(super) fn pid_of(place: &MemberPlace) -> u32 {
+    (place.word.load(Acquire) >> 32) as u32
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the suites share: a manager, nodes and processes of jobs, on the loopback address of one test process or as children of it.
+//!
+//! Each wait has a deadline ([`SOON`]), after which the test fails. A child ends with its parent.
+
+#![allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
+
+pub mod child;
+pub mod oracle;
+pub mod process;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use selvedge_collectives::service::manager::{self, Service};
+use selvedge_collectives::service::node::{self, AggregationNode};
+use selvedge_collectives::service::share;
+use selvedge_net::{Check, Progress};
+use selvedge_process::settings::ManagerAt;
+
+pub use child::Child;
+pub use process::{Job, Process};
+
+/// Longer than anything here takes, also on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+pub const SECRET: &[u8] = b"weft and warp";
+/// After this time of silence a host is lost: longer than a busy machine keeps a process waiting. Only the test of a node that stops waits for it.
+pub const SILENCE: Duration = Duration::from_secs(10);
+/// The NIC with which processes are members.
+pub const NI: u16 = 5;
+
+/// The longest that all tests of a binary may take. Some calls wait as long as the manager does: then nothing else ends the tests.
+const ALL_TESTS: Duration = Duration::from_secs(100);
+
+fn watch() {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(ALL_TESTS);
+            eprintln!("a test hangs");
+            std::process::abort();
+        });
+    });
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A generator of the same numbers for each seed (splitmix64).
+#[derive(Clone)]
+pub struct Choices(pub u64);
+
+impl Choices {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub fn milliseconds(&mut self, end: u64) -> Duration {
+        Duration::from_micros(self.below(end * 1000))
+    }
+}
+
+/// A folder for a state file, which is removed.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("selvedge-aggregator-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A narrow tree, so that few nodes have several levels.
+pub fn settings() -> manager::Settings {
+    watch();
+    manager::Settings {
+        secret: SECRET.to_vec(),
+        silence: SILENCE,
+        hosts: 16,
+        radix: 3,
+        bytes: 4096,
+        ..Default::default()
+    }
+}
+
+/// Starts a manager in this process.
+pub fn serve(settings: manager::Settings) -> ManagerAt {
+    let service = Service::open((Ipv4Addr::LOCALHOST, 0).into(), settings).expect("a port, and trees");
+    let at = service.at().expect("it listens");
+    std::thread::spawn(move || service.run());
+    manager_at(at)
+}
+
+pub fn manager_at(at: SocketAddr) -> ManagerAt {
+    ManagerAt { at, secret: SECRET.to_vec(), silence: SILENCE }
+}
+
+pub fn link_settings() -> selvedge_net::Settings {
+    selvedge_net::Settings {
+        at: Ipv4Addr::LOCALHOST.into(),
+        provider: None,
+        secret: SECRET.to_vec(),
+        nid: None,
+        check: Check::Crc,
+        progress: Progress::Thread,
+        timeout: Duration::from_secs(5),
+        faults: None,
+    }
+}
+
+pub fn node_settings(manager: &ManagerAt, place: u64) -> node::Settings {
+    node::Settings {
+        manager: manager.at,
+        secret: SECRET.to_vec(),
+        silence: SILENCE,
+        place,
+        host: format!("place {place}"),
+        member_ni: NI,
+    }
+}
+
+/// Starts an aggregation node in this process. It ends with the process.
+pub fn node(manager: &ManagerAt, place: u64) -> Arc<AggregationNode> {
+    let node = AggregationNode::open(node_settings(manager, place), link_settings()).expect("links");
+    let node = Arc::new(node);
+    let running = node.clone();
+    std::thread::spawn(move || running.run(|| ()));
+    node
+}
+
+/// Starts nodes at the places from 0, and waits until the manager knows them.
+pub fn nodes(manager: &ManagerAt, count: u64) -> Vec<Arc<AggregationNode>> {
+    let nodes = (0..count).map(|place| node(manager, place)).collect();
+    wait_for_nodes(manager, count);
+    nodes
+}
+
+pub fn wait_for_nodes(manager: &ManagerAt, count: u64) {
+    until("the nodes are at the manager", || {
+        let shown = share::show(manager).unwrap_or_default();
+        shown.matches("aggregation node, from").count() as u64 == count
+    });
+}
+
+/// The lines on jobs that the manager shows.
+pub fn jobs_shown(manager: &ManagerAt) -> Option<Vec<String>> {
+    let shown = share::show(manager).ok()?;
+    let lines = shown.lines().skip_while(|line| *line != "jobs").skip(1).take_while(|line| *line != "use");
+    Some(lines.map(str::to_owned).collect())
+}
+
+/// Waits until the manager has no job, and nodes have neither jobs nor groups.
+pub fn wait_for_nothing(manager: &ManagerAt, nodes: &[Arc<AggregationNode>]) {
+    until("the manager has no jobs", || jobs_shown(manager).is_some_and(|jobs| jobs.is_empty()));
+    until("the nodes have no jobs and no groups", || {
+        nodes.iter().all(|node| node.in_use() == (0, 0) && node.is_empty())
+    });
+}
+
+/// Waits until nodes have no groups, whatever jobs they know.
+pub fn wait_for_no_groups(nodes: &[Arc<AggregationNode>]) {
+    until("the nodes have no groups", || nodes.iter().all(|node| node.is_empty()));
+}

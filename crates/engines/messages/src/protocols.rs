@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The protocol table: which protocol carries a message to a peer (docs/design/transport.md).
+//!
+//! | protocol | messages | the sender is done when |
+//! |---|---|---|
+//! | inline | as long as a slot of the peer's ring | the slot is published, or dequeued |
+//! | ring | up to `SELVEDGE_FI_LANE_MAX` | the slot is published, or dequeued |
+//! | direct | any, if a receive is posted in memory that this process reaches | the call returns |
+//! | rendezvous | longer than those of a ring, and no receive is posted | the receiver has fetched the payload |
+//! | packet | any, if this process cannot run the peer's NIC | the reply has come |
+//! | tiny | up to `SELVEDGE_FI_TINY_MAX`, over VELO and RMA | the message has left, or was taken |
+//! | small | up to `SELVEDGE_FI_VELO_MAX` | the same |
+//! | medium | up to `SELVEDGE_FI_BOUNCE_MAX` | the same |
+//! | long | longer ones, and those whose send is to end with their match | the receiver has fetched the payload |
+//!
+//! The rows of a peer are fixed when the peer is first met. A message then costs a comparison of its length. A protocol
+//! that cannot take the message now (no room in the ring, no receive in mapped memory) leaves it to the next one.
+
+use selvedge_host::rings::{INLINE_BYTES, MESSAGE_BYTES_MAX as RING_MESSAGE_BYTES_MAX};
+
+use crate::message::SendEnd;
+
+/// Longest message.
+pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
+/// Longest message that is copied within the call, so that the program may reuse its buffer.
+pub const INJECT_BYTES: usize = RING_MESSAGE_BYTES_MAX / 2;
+/// The longest unexpected payload that the buffers of a portal table entry take ([`crate::pool`]).
+pub const POOLED_BYTES_MAX: usize = 2 * RING_MESSAGE_BYTES_MAX;
+
+/// Default for the longest message that goes through a ring (`selvedge bench mpi` shows where the curves cross).
+const RING_MAX_DEFAULT: usize = 16 << 10;
+/// Default for the longest message that goes through a ring although a receive may be posted in directly mapped memory.
+const SMALL_MAX_DEFAULT: usize = 2 << 10;
+
+/// Defaults for the longest messages over VELO and RMA: with a heading of 8 bytes 56 are left of a VELO message; from 512 bytes on a
+/// put takes less of the processor than VELO messages; from 4 KiB on it pays to copy nothing (seed 002, sections 8.6 and 9.3).
+const TINY_MAX_DEFAULT: usize = 56;
+const VELO_MAX_DEFAULT: usize = 512;
+const BOUNCE_MAX_DEFAULT: usize = 4 << 10;
+/// What half of a grant of mailbox slots takes, and the longest message of a slot of bounce memory.
+const VELO_MAX_MOST: usize = 992;
+const BOUNCE_MAX_MOST: usize = 64 << 10;
+
+/// The protocol that is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The message is copied into the peer's ring.
+    Ring,
+    /// The message is copied into a posted receive in mapped memory; if there is none, into the ring.
+    DirectElseRing,
+    /// This process runs the peer's NIC. If no receive is posted, the payload goes to an overflow buffer.
+    Direct,
+    /// The same, but if no receive is posted, the payload stays here until the receiver fetches it.
+    Rendezvous,
+    /// One VELO message.
+    Tiny,
+    /// Several VELO messages.
+    Small,
+    /// The message is copied, and put into memory that the peer has for this process.
+    Medium,
+    /// The payload stays here until the receiver gets it from here.
+    Long,
+}
+
+/// The limits between protocols, from the settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest message that goes through a ring.
+    pub ring_max: usize,
+    /// Longest message that goes through a ring although a receive may be posted in directly mapped memory.
+    pub small_max: usize,
+    /// Longest message that is one VELO message, if its heading is short; that is several; and that is put.
+    pub tiny_max: usize,
+    pub velo_max: usize,
+    pub bounce_max: usize,
+}
+
+impl Limits {
+    pub fn from_environment() -> Limits {
+        Limits {
+            ring_max: length("SELVEDGE_FI_LANE_MAX", RING_MAX_DEFAULT).min(RING_MESSAGE_BYTES_MAX),
+            small_max: length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT),
+            tiny_max: length("SELVEDGE_FI_TINY_MAX", TINY_MAX_DEFAULT),
+            velo_max: length("SELVEDGE_FI_VELO_MAX", VELO_MAX_DEFAULT).min(VELO_MAX_MOST),
+            bounce_max: length("SELVEDGE_FI_BOUNCE_MAX", BOUNCE_MAX_DEFAULT).min(BOUNCE_MAX_MOST),
+        }
+    }
+}
+
+/// A length in bytes, which an environment variable may override.
+fn length(variable: &str, default: usize) -> usize {
+    let parse = |text: String| selvedge_process::settings::parse_bytes(&text).or((text == "0").then_some(0));
+    std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
+}
+
+/// The rows of one peer. A bound is the length of the first message that is too long; 0 if the peer has no ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Protocols {
+    /// Shorter messages fit into one slot of the ring, and are visible there at once.
+    pub inline_below: usize,
+    /// As `small_below`, for messages that are visible at once.
+    pub long_below: usize,
+    /// Shorter messages go through the ring, whether or not a receive is posted.
+    small_below: usize,
+    /// Shorter messages go through the ring if no receive is posted in directly mapped memory.
+    ring_below: usize,
+    /// The payload of longer messages stays here until a receive is posted.
+    rendezvous_above: usize,
+    /// The rows of a peer that takes messages over the units.
+    units: Option<UnitRows>,
+}
+
+/// Bounds of the rows over the units.
+#[derive(Clone, Copy, Debug)]
+struct UnitRows {
+    tiny_below: usize,
+    small_below: usize,
+    medium_below: usize,
+}
+
+impl Protocols {
+    /// The rows of a peer that has a ring for this process, or none. `publishes`: messages in the ring are visible at
+    /// once.
+    pub fn new(limits: &Limits, has_ring: bool, publishes: bool) -> Protocols {
+        let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
+        let at_once = |longest: usize| if publishes { below(longest) } else { 0 };
+        Protocols {
+            inline_below: at_once(INLINE_BYTES),
+            long_below: at_once(limits.small_max),
+            small_below: below(limits.small_max),
+            ring_below: below(limits.ring_max),
+            rendezvous_above: limits.ring_max.max(INJECT_BYTES),
+            units: None,
+        }
+    }
+
+    /// The rows of a peer on another host. It has no ring, and a payload that stays here costs two ways more.
+    pub fn elsewhere(limits: &Limits) -> Protocols {
+        Protocols { rendezvous_above: POOLED_BYTES_MAX.max(limits.ring_max), ..Protocols::new(limits, false, false) }
+    }
+
+    /// The rows of a peer that takes messages over the units. It has no ring.
+    pub fn over_units(limits: &Limits) -> Protocols {
+        let below = |longest: usize| longest + 1;
+        let tiny_below = below(limits.tiny_max);
+        let small_below = below(limits.velo_max);
+        let units = UnitRows { tiny_below, small_below, medium_below: below(limits.bounce_max) };
+        Protocols { units: Some(units), ..Protocols::new(limits, false, false) }
+    }
+
+    /// The protocol to try first for a message of this length.
+    #[inline]
+    pub fn of(&self, length: usize, end: SendEnd) -> Protocol {
+        let takes_ring = match end {
+            SendEnd::Sent => true,
+            // Where a message is not visible at once, the peer's reply reports the delivery.
+            SendEnd::Delivered => self.inline_below != 0,
+            SendEnd::Matched => false,
+        };
+        match takes_ring {
+            true if length < self.small_below => Protocol::Ring,
+            true if length < self.ring_below => Protocol::DirectElseRing,
+            _ => self.row(length, end).unwrap_or_else(|| self.without_ring(length, end)),
+        }
+    }
+
+    /// The row over the units for a message of this length, if the peer takes messages over them.
+    fn row(&self, length: usize, end: SendEnd) -> Option<Protocol> {
+        let rows = self.units.as_ref()?;
+        Some(match length {
+            // A payload that was fetched belongs to a message that was matched.
+            _ if end == SendEnd::Matched => Protocol::Long,
+            _ if length < rows.tiny_below => Protocol::Tiny,
+            _ if length < rows.small_below => Protocol::Small,
+            _ if length < rows.medium_below => Protocol::Medium,
+            _ => Protocol::Long,
+        })
+    }
+
+    /// The protocol for a message that the ring does not take.
+    pub fn without_ring(&self, length: usize, end: SendEnd) -> Protocol {
+        // A message that is fetched has been matched.
+        let stays = end == SendEnd::Matched;
+        if length > self.rendezvous_above || stays { Protocol::Rendezvous } else { Protocol::Direct }
+    }
+}
+
+/// Classes of message lengths. Each class has its own code for rings.
+pub mod length_of {
+    use selvedge_host::rings::INLINE_BYTES;
+    use selvedge_os::copy;
+
+    /// Nothing, half a word or a word.
+    pub const A_WORD: u8 = 0;
+    /// As much as fits into one slot.
+    pub const A_SLOT: u8 = 1;
+    /// Longer than a slot.
+    pub const MORE: u8 = 2;
+
+    /// Whether a length belongs to the class `LENGTH`.
+    #[inline(always)]
+    pub fn is<const LENGTH: u8>(bytes: usize) -> bool {
+        match LENGTH {
+            A_WORD => copy::is_word(bytes),
+            A_SLOT => bytes <= INLINE_BYTES,
+            _ => bytes > INLINE_BYTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { ring_max: 16 << 10, small_max: 2 << 10, tiny_max: 56, velo_max: 512, bounce_max: 4 << 10 };
+
+    #[test]
+    fn a_peer_with_a_ring_has_every_row() {
+        let rows = Protocols::new(&LIMITS, true, true);
+        let first = |length| rows.of(length, SendEnd::Sent);
+        assert_eq!(rows.inline_below, INLINE_BYTES + 1);
+        assert_eq!([0, 1, INLINE_BYTES, INLINE_BYTES + 1, 2 << 10].map(first), [Protocol::Ring; 5]);
+        assert_eq!([(2 << 10) + 1, 16 << 10].map(first), [Protocol::DirectElseRing; 2]);
+        assert_eq!([(16 << 10) + 1, 1 << 30].map(first), [Protocol::Rendezvous; 2]);
+    }
+
+    #[test]
+    fn a_peer_without_a_ring_is_reached_directly() {
+        let rows = Protocols::new(&LIMITS, false, true);
+        assert_eq!((rows.inline_below, rows.long_below), (0, 0));
+        assert_eq!([0, 8, 16 << 10].map(|length| rows.of(length, SendEnd::Sent)), [Protocol::Direct; 3]);
+        assert_eq!(rows.of((16 << 10) + 1, SendEnd::Sent), Protocol::Rendezvous);
+    }
+
+    #[test]
+    fn a_send_that_waits_for_its_match_takes_no_ring() {
+        let rows = Protocols::new(&LIMITS, true, true);
+        assert_eq!([0, 8, 1 << 20].map(|length| rows.of(length, SendEnd::Matched)), [Protocol::Rendezvous; 3]);
+    }
+
+    #[test]
+    fn a_send_that_waits_for_its_delivery_takes_a_ring_if_its_message_is_visible_at_once() {
+        let first = |rows: &Protocols, end| {
+            [0, 8, 2 << 10, (2 << 10) + 1, 16 << 10, 1 << 20].map(|length| rows.of(length, end))
+        };
+        let rows = Protocols::new(&LIMITS, true, true);
+        assert_eq!(first(&rows, SendEnd::Delivered), first(&rows, SendEnd::Sent));
+        let later = Protocols::new(&LIMITS, true, false);
+        assert_eq!((later.of(8, SendEnd::Sent), later.inline_below, later.long_below), (Protocol::Ring, 0, 0));
+        let without = Protocols::new(&LIMITS, false, true);
+        assert_eq!(first(&later, SendEnd::Delivered), first(&without, SendEnd::Sent));
+    }
+
+    #[test]
+    fn a_peer_with_units_has_four_rows() {
+        let rows = Protocols::over_units(&LIMITS);
+        assert_eq!((rows.inline_below, rows.long_below), (0, 0));
+        for end in [SendEnd::Sent, SendEnd::Delivered] {
+            let first = |length| rows.of(length, end);
+            assert_eq!([0, 56].map(first), [Protocol::Tiny; 2]);
+            assert_eq!([57, 512].map(first), [Protocol::Small; 2]);
+            assert_eq!([513, 4 << 10].map(first), [Protocol::Medium; 2]);
+            assert_eq!([(4 << 10) + 1, 1 << 30].map(first), [Protocol::Long; 2]);
+        }
+        assert_eq!([0, 8, 1 << 20].map(|length| rows.of(length, SendEnd::Matched)), [Protocol::Long; 3]);
+        // A limit closes its row, and the next one takes the messages.
+        let rows = Protocols::over_units(&Limits { velo_max: 0, bounce_max: 100, ..LIMITS });
+        assert_eq!(
+            [56, 57, 100, 101].map(|length| rows.of(length, SendEnd::Sent)),
+            [Protocol::Tiny, Protocol::Medium, Protocol::Medium, Protocol::Long]
+        );
+    }
+
+    #[test]
+    fn settings_may_close_the_ring_to_all_but_empty_messages() {
+        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0, ..LIMITS }, true, true);
+        assert_eq!(rows.of(0, SendEnd::Sent), Protocol::Ring);
+        assert_eq!(rows.of(1, SendEnd::Sent), Protocol::Direct);
+    }
+}

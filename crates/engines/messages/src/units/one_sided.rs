@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The port for reads and writes of registered memory over the RMA unit (seed 002, section 8.6; docs/design/extoll.md, one-sided MPI):
+//! this process's regions, what it knows of those of others, and the commands under way.
+//!
+//! [`access`](super::access) makes commands of a program's reads and writes.
+//!
+//! Invariants
+//! 1. At most [`COMMANDS_MAX`] commands of accesses, [`LANDINGS`] gets of the library itself and [`MARKS_MAX`] lock requests are under way.
+//!    Each brings at most one notification, to this process. So the notification queue has room for all, and no queue of a target
+//!    gets any.
+//! 2. An address of a target is remembered only while the target knows it ([`super::retired`]).
+//! 3. Regions have one of two VPIDs, in turns from one opening of this process's NIC to the next. So an address of the opening before
+//!    meets no entry. The directory, and the library's own memory, have the VPID of the port in all.
+//! 4. What is known of a target belongs to one process. It is forgotten when another has the id.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex};
+
+use libc::iovec;
+use selvedge_nic::NoMemory;
+use selvedge_nic::atu::Rights;
+use selvedge_nic::rma::{Descriptor, LockRequest, Notification, Operation as Rma, code, options, spec};
+use selvedge_nic::tables::{LOCKS, PAGES};
+use slab::Slab;
+
+use super::accesses::{Accesses, Name, Purpose, Sent};
+use super::directory::{self, BUCKET_BYTES, Directory, Entry};
+use super::memory::{Block, Registered, Registrations};
+use super::retired::Retired;
+use super::translations::{Place, Translations};
+use crate::flags::EACCES;
+use crate::operation::Operation;
+use crate::pieces::RemoteRange;
+use crate::remote::each_common;
+use crate::transfer::Run;
+use selvedge_process::device::connection::{PostError, Posted};
+use selvedge_process::device::staging::{Staging, StagingSlot};
+use selvedge_process::device::{Device, DeviceError};
+
+/// The port for accesses. Commands leave from it, and it has the directory.
+pub(super) const VPID: u16 = 1;
+/// The ports of regions, of which an opening of a NIC uses one. No access to a region reaches memory of messages, or the library's own.
+pub(super) const REGION_VPIDS: [u16; 2] = [2, 3];
+/// Commands of accesses under way.
+pub(super) const COMMANDS_MAX: usize = 256;
+/// Gets of the library itself under way: look-ups, and those behind puts.
+pub(super) const LANDINGS: u64 = 64;
+/// Lock requests under way.
+pub(super) const MARKS_MAX: usize = 16;
+/// The share of the address tables that closed regions may keep before peers are asked to forget them: one in so many.
+const RETIRED_SHARE: u64 = 4;
+/// Bytes of a get behind puts.
+const FLUSH_BYTES: u64 = 8;
+
+/// How often this process has opened a NIC, by its id.
+static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+
+/// The VPID of the regions of the next opening of the NIC with this id.
+fn next_region_vpid(id: u64) -> u16 {
+    let mut openings = OPENINGS.lock().unwrap_or_else(|poison| poison.into_inner());
+    let opening = openings.entry(id).or_default();
+    *opening += 1;
+    REGION_VPIDS[(*opening - 1) % REGION_VPIDS.len()]
+}
+
+/// The accesses to one other process.
+#[derive(Default)]
+pub(super) struct Target {
+    /// The process, by the word that names it in locks. None: no access to it was tried.
+    owner: Option<u64>,
+    pub(super) accesses: Accesses,
+    pub(super) translations: Translations,
+    mark: Mark,
+}
+
+impl Target {
+    /// Forgets its addresses, also those that are on their way.
+    fn clear(&mut self) {
+        self.translations.clear();
+        self.accesses.void_look_ups();
+    }
+
+    /// Its NIC is closed.
+    fn is_gone(&mut self) {
+        self.clear();
+        self.mark = Mark::No;
+    }
+}
+
+/// Whether a target knows that this process remembers its addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mark {
+    #[default]
+    No,
+    Asked,
+    Yes,
+}
+
+/// The port for accesses, with everything that is under way there.
+pub(crate) struct OneSided {
+    pub(super) device: Arc<Device>,
+    notifications_read: u64,
+    /// The port of this opening's regions.
+    region_vpid: u16,
+    directory: Directory,
+    /// Where the library's own gets write.
+    pub(super) landings: Staging,
+    landing: Block,
+    pub(super) registrations: Registrations,
+    /// By the ids of the processes.
+    pub(super) targets: BTreeMap<u64, Target>,
+    pub(super) commands: usize,
+    marks: usize,
+    /// Closed regions of this process.
+    retired: Retired<Registered>,
+    /// The tables had no room for a region.
+    lacks_room: bool,
+    /// Targets that are told when what is under way to them has ended, with the numbers of their rounds.
+    forgetting: BTreeMap<u64, u64>,
+    /// Targets of puts that no get may be behind.
+    pub(super) unflushed: BTreeSet<u64>,
+    /// Accesses that were refused, until it is known why.
+    doubts: Vec<usize>,
+}
+
+/// Why an access is not posted over the units now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Refused {
+    Error(c_int),
+    /// It travels as a packet.
+    Packets,
+    /// There is no room, or a translation is on its way. Nothing has changed.
+    Later,
+}
+
+impl OneSided {
+    /// Opens the port. Nothing else is registered yet.
+    pub(super) fn open(device: &Arc<Device>) -> Result<OneSided, DeviceError> {
+        device.open_port(Some(VPID), 0)?;
+        let region_vpid = next_region_vpid(device.interface().id());
+        device.open_port(Some(region_vpid), 0)?;
+        let block = Block::with_rights(device, VPID, directory::BYTES, Rights::ReadOnly)?;
+        if block.nla() != directory::NLA {
+            return Err(DeviceError::NotMapped { address: block.start(), bytes: directory::BYTES as u64 });
+        }
+        let landing = Block::new(device, VPID, LANDINGS as usize * BUCKET_BYTES)?;
+        Ok(OneSided {
+            device: device.clone(),
+            notifications_read: 0,
+            region_vpid,
+            directory: Directory::new(block),
+            landings: Staging::new(landing.start(), landing.nla(), BUCKET_BYTES as u64, LANDINGS),
+            landing,
+            registrations: Registrations::new(VPID),
+            targets: BTreeMap::new(),
+            commands: 0,
+            marks: 0,
+            retired: Retired::default(),
+            lacks_room: false,
+            forgetting: BTreeMap::new(),
+            unflushed: BTreeSet::new(),
+            doubts: Vec::new(),
+        })
+    }
+
+    // ---- this process's regions ----
+
+    /// Lets peers reach memory under a key. None: they reach it by packets.
+    pub(crate) fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
+        let rights = directory::rights(access).filter(|_| memory.1 != 0 && self.directory.has_room(key))?;
+        let registered = Registered::with_rights(&self.device, self.region_vpid, memory, rights)
+            .inspect_err(|error| {
+                self.lacks_room |= matches!(error, DeviceError::TablesFull { .. });
+                log::info!("peers reach a region by packets: {error}");
+            })
+            .ok()?;
+        let entry = Entry { key, vpid: self.region_vpid, nla: registered.nla_of(memory.0), length: memory.1, access };
+        self.directory.insert(&entry).then_some(registered)
+    }
+
+    /// Takes a region back. Afterwards no peer reaches the memory by it, whatever it remembers of the key. (While the memory is also a
+    /// local buffer of an access, it has entries of the port for accesses, as before. No directory names them.)
+    pub(crate) fn conceal(&mut self, key: u64, registered: Registered) {
+        self.directory.remove(key);
+        registered.revoke();
+        let pages = registered.pages();
+        self.retired.add(registered, pages);
+    }
+
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them, and the number of
+    /// the round.
+    pub(super) fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
+        let tables = u64::from(self.device.interface().limits().address_tables);
+        let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
+        if !self.retired.is_due(pages_max) {
+            return (BTreeSet::new(), 0);
+        }
+        let holders = self.holders();
+        let round = self.retired.begin(&holders);
+        holders.iter().for_each(|id| self.probe(*id));
+        (holders, round)
+    }
+
+    /// The processes that may remember addresses of this one's regions.
+    pub(super) fn holders(&self) -> BTreeSet<u64> {
+        let mut nic = self.device.interface().lock();
+        let mut is_held = |number: u32| {
+            let reading = LockRequest { vpid: VPID, number, compare: i32::MIN, add: 0 };
+            nic.lock_now(&mut NoMemory, &reading).is_ok_and(|lock| lock.value != 0)
+        };
+        (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
+    }
+
+    /// A process remembers no address of a round.
+    pub(super) fn is_forgotten_by(&mut self, id: u64, round: u64) {
+        self.retired.forgotten(id, round);
+    }
+
+    /// A probe of a round has ended. True: the process is to be told again to forget addresses.
+    pub(super) fn probed(&mut self, id: u64, round: u64, is_refused: bool) -> bool {
+        if is_refused {
+            self.retired.forgotten(id, round);
+        }
+        !is_refused && self.retired.probed(id, round)
+    }
+
+    /// A process says that its NIC is closed. Some: it is to be told again to forget the addresses of this round, because it may have
+    /// another one.
+    pub(super) fn is_closed_by(&mut self, id: u64) -> Option<u64> {
+        self.forget_translations(id);
+        let is_holder = self.retired.closed(id);
+        is_holder.then(|| {
+            self.probe(id);
+            self.retired.number()
+        })
+    }
+
+    /// Finds out which of the peers that are to forget addresses are gone.
+    pub(super) fn probe_holders(&mut self) {
+        for id in self.retired.holders() {
+            self.probe(id);
+        }
+    }
+
+    fn probe(&mut self, id: u64) {
+        if let Some(slot) = self.landings.take() {
+            self.get_for_us(id, directory::NLA, slot, FLUSH_BYTES, Purpose::Probe(self.retired.number()));
+        }
+    }
+
+    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] names the target when it can be answered.
+    pub(super) fn forget(&mut self, id: u64, round: u64) {
+        self.target(id).clear();
+        self.forgetting.insert(id, round);
+    }
+
+    /// A target whose addresses are forgotten, when nothing to it is under way, and the number of its round.
+    pub(super) fn next_forgotten(&mut self) -> Option<(u64, u64)> {
+        let id = self.forgetting.keys().copied().find(|id| self.has_ended_to(*id))?;
+        self.forgetting.remove_entry(&id)
+    }
+
+    // ---- peers ----
+
+    /// The targets that may know that this process remembers their addresses.
+    pub(super) fn marked_targets(&self) -> impl Iterator<Item = u64> {
+        self.targets.iter().filter(|(_, target)| target.mark != Mark::No).map(|(id, _)| *id)
+    }
+
+    /// An access to this process begins. Nothing is known of it that belongs to another one with its id.
+    pub(super) fn belongs_to(&mut self, id: u64, owner: u64) {
+        let target = self.target(id);
+        if target.owner.replace(owner).is_some_and(|other| other != owner) {
+            target.is_gone();
+        }
+    }
+
+    /// The program has named the process with this id again: it may have another NIC now.
+    pub(crate) fn is_named_again(&mut self, id: u64) {
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.translations.doubt_all();
+        }
+    }
+
+    /// The process with this id has closed its NIC, or has ended.
+    pub(super) fn forget_translations(&mut self, id: u64) {
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.is_gone();
+        }
+    }
+
+    /// No put to this process is answered any more. Returns those that were under way.
+    pub(super) fn lose_puts(&mut self, id: u64) -> Vec<Sent> {
+        self.forget_translations(id);
+        self.target(id).accesses.lose_puts()
+    }
+
+    /// Whether no access to this process is under way.
+    pub(super) fn is_idle(&self, id: u64) -> bool {
+        self.doubts.is_empty() && self.has_ended_to(id)
+    }
+
+    /// Whether no command to this process is under way.
+    pub(super) fn has_ended_to(&self, id: u64) -> bool {
+        self.targets.get(&id).is_none_or(|target| target.accesses.is_idle())
+    }
+
+    /// An access with this key was refused, and is in doubt.
+    pub(super) fn doubt(&mut self, id: u64, keys: impl Iterator<Item = u64>, number: usize) {
+        let translations = &mut self.target(id).translations;
+        keys.for_each(|key| translations.doubt(key));
+        self.doubts.push(number);
+    }
+
+    /// Accesses in doubt. Those whose doubt stays are given back by [`OneSided::doubt_on`].
+    pub(super) fn take_doubts(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.doubts)
+    }
+
+    pub(super) fn doubt_on(&mut self, number: usize) {
+        self.doubts.push(number);
+    }
+
+    /// Forgets operations that ended with their endpoint.
+    pub(super) fn forget_ended(&mut self, operations: &Slab<Operation>) {
+        let is_over = |number: usize| !matches!(operations.get(number), Some(Operation::Remote(pending)) if pending.over_units.is_some());
+        self.targets.values_mut().for_each(|target| target.accesses.forget(is_over));
+        self.doubts.retain(|number| !is_over(*number));
+    }
+
+    /// The runs of an access: what local and remote memory have in common, with network logical addresses.
+    pub(super) fn runs(
+        &mut self,
+        id: u64,
+        access: u64,
+        pieces: &[iovec],
+        remote: &[RemoteRange],
+    ) -> Result<Vec<Run>, Refused> {
+        if self.forgetting.contains_key(&id) {
+            return Err(Refused::Later);
+        }
+        let (mut runs, mut refused, mut unknown) = (Vec::new(), None, Vec::new());
+        let target = self.targets.entry(id).or_default();
+        each_common(pieces, remote, |start, offset, key, bytes, _| {
+            let found = target.translations.find(key, access, offset, bytes);
+            let why = match found {
+                Place::At { vpid, nla } => {
+                    runs.push(Run { start, vpid, nla, bytes });
+                    return true;
+                }
+                Place::Unknown => {
+                    unknown.push(key);
+                    Refused::Later
+                }
+                Place::Asked => Refused::Later,
+                Place::NotHere => Refused::Packets,
+                Place::NotGranted => Refused::Error(EACCES),
+            };
+            // What is looked up may change the others; a packet finds out about all.
+            refused = refused.max(Some(why));
+            true
+        });
+        if refused != Some(Refused::Later) {
+            remote.iter().for_each(|range| target.translations.used(range.key));
+        }
+        unknown.sort_unstable();
+        unknown.dedup();
+        for key in unknown {
+            self.look_up(id, key);
+        }
+        refused.map_or(Ok(runs), Err)
+    }
+
+    /// Asks for the directory's bucket of a key, if there is room. The target first learns that this process remembers addresses.
+    fn look_up(&mut self, id: u64, key: u64) {
+        match self.target(id).mark {
+            Mark::Yes => {}
+            Mark::Asked => return,
+            Mark::No => return self.mark(id, key),
+        }
+        let Some(slot) = self.landings.take() else { return };
+        let read = directory::NLA + directory::bucket_of(key);
+        if self.get_for_us(id, read, slot, BUCKET_BYTES as u64, Purpose::LookUp(key)) {
+            self.targets.entry(id).or_default().translations.ask(key);
+        }
+    }
+
+    fn mark(&mut self, id: u64, key: u64) {
+        if self.marks >= MARKS_MAX {
+            return;
+        }
+        let number = u32::from(self.device.node());
+        let lock = Rma::Lock { number, compare: i32::MAX - 1, add: 1 };
+        if self.post((id, VPID), code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
+            let name = Name { code: code::LOCK, word0: number.into(), bytes: 1 };
+            let target = self.target(id);
+            target.accesses.sent(Sent { name, purpose: Purpose::Mark(key), local: None });
+            target.translations.ask(key);
+            target.mark = Mark::Asked;
+            self.marks += 1;
+        }
+    }
+
+    /// A lock request has ended.
+    pub(super) fn marked(&mut self, id: u64, key: u64, is_refused: bool) {
+        self.marks -= 1;
+        let target = self.target(id);
+        if is_refused {
+            target.mark = Mark::No;
+            return target.translations.answer(key, None);
+        }
+        target.mark = Mark::Yes;
+        // Its look-up follows. Without room, the next try of the access asks again.
+        target.translations.doubt_asked(key);
+        self.look_up(id, key);
+    }
+
+    /// Sends a get behind the puts to a process, if one is wanted now and there is room.
+    pub(super) fn flush(&mut self, id: u64) {
+        if !self.targets.get(&id).is_some_and(|target| target.accesses.wants_flush()) {
+            return;
+        }
+        if let Some(slot) = self.landings.take() {
+            self.get_for_us(id, directory::NLA, slot, FLUSH_BYTES, Purpose::Flush);
+        }
+    }
+
+    /// Sends gets behind puts that have none.
+    pub(super) fn flush_all(&mut self) {
+        let unflushed: Vec<u64> = self.unflushed.iter().copied().collect();
+        for id in unflushed {
+            self.flush(id);
+            if self.is_idle(id) {
+                self.unflushed.remove(&id);
+            }
+        }
+    }
+
+    /// Posts a get into a landing slot. False: there is no room, and the slot is free again.
+    fn get_for_us(&mut self, id: u64, read: u64, slot: StagingSlot, bytes: u64, purpose: Purpose) -> bool {
+        let write = slot.nla;
+        match self.post((id, VPID), code::BT_GET, spec::COMPLETER, Rma::Get { read, write, bytes: bytes as u32 }) {
+            Ok(Posted::Started) => {
+                let name = Name { code: code::BT_GET, word0: write, bytes };
+                self.target(id).accesses.sent(Sent { name, purpose, local: None });
+                true
+            }
+            Ok(Posted::Refused) | Err(_) => {
+                self.landings.give_back(slot.nla);
+                false
+            }
+        }
+    }
+
+    pub(super) fn target(&mut self, id: u64) -> &mut Target {
+        self.targets.entry(id).or_default()
+    }
+
+    /// Posts a command to a port of a process.
+    pub(super) fn post(&self, to: (u64, u16), code: u8, spec: u8, operation: Rma) -> Result<Posted, PostError> {
+        let (id, vpid) = to;
+        let descriptor = Descriptor { code, node: id as u16, vpid: vpid as u8, spec, modifiers: 0, operation };
+        self.device.post(VPID, options::TE, &descriptor)
+    }
+
+    /// The bucket that a look-up has brought.
+    pub(super) fn bucket(&self, nla: u64) -> [u8; BUCKET_BYTES] {
+        let mut bytes = [0; BUCKET_BYTES];
+        let offset = (nla.saturating_sub(self.landing.nla()) as usize).min((LANDINGS as usize - 1) * BUCKET_BYTES);
+        // SAFETY: the slot is within the block, by the line above, and its get has ended, so nobody writes it.
+        unsafe { std::ptr::copy_nonoverlapping(self.landing.at(offset), bytes.as_mut_ptr(), BUCKET_BYTES) };
+        bytes
+    }
+
+    /// The next notification of the port.
+    pub(super) fn next_notification(&mut self) -> Option<Notification> {
+        let signals = self.device.interface().signals();
+        signals.take_notification(VPID, &mut self.notifications_read).map(Notification::decode)
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this process knows of the regions of one other: the entries of its directory, by their keys.
+//!
+//! Invariants
+//! 1. An entry may be of a region that is closed. Its addresses belong to no other memory then, and the unit refuses them.
+//! 2. An access that an entry does not admit is refused only if the entry was fetched for it.
+//! 3. A key that is not in the directory is looked up again after one, two, four, up to 64 accesses.
+
+use std::collections::HashMap;
+
+use super::directory::Entry;
+use selvedge_host::backoff::Backoff;
+
+/// Keys of one peer that are remembered. Beyond them all are forgotten, and looked up again.
+const KEYS_MAX: usize = 1 << 14;
+/// How often a program may name the peer between the look-up for an access and the access. One that names it so often has given the
+/// access up.
+const NAMINGS_MAX: u8 = 16;
+
+/// What is known of a key.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// It was asked for, and the answer has not come.
+    Asked(Backoff),
+    Here {
+        entry: Entry,
+        /// While no access has used it: how often the program may name the peer again before it counts as used.
+        fresh: u8,
+    },
+    NotHere(Backoff),
+}
+
+/// How an access reaches its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this network logical address, through this port.
+    At { vpid: u16, nla: u64 },
+    /// The key has to be looked up.
+    Unknown,
+    /// The key is being looked up.
+    Asked,
+    /// The directory does not have it: by a packet.
+    NotHere,
+    /// The region does not grant it: its bounds, or its rights.
+    NotGranted,
+}
+
+/// The translations of one peer's keys.
+#[derive(Default)]
+pub struct Translations {
+    known: HashMap<u64, Known>,
+}
+
+impl Translations {
+    /// Where an access goes: this right, so many bytes at an offset. [`Translations::used`] follows for each of its keys.
+    pub fn find(&mut self, key: u64, access: u64, offset: u64, bytes: u64) -> Place {
+        match self.known.get_mut(&key) {
+            None => Place::Unknown,
+            Some(Known::Asked(_)) => Place::Asked,
+            Some(Known::NotHere(backoff)) => match backoff.is_due() {
+                true => Place::Unknown,
+                false => Place::NotHere,
+            },
+            Some(Known::Here { entry, fresh }) => {
+                match entry.at(offset, bytes).filter(|_| entry.access & access == access) {
+                    Some(nla) => Place::At { vpid: entry.vpid, nla },
+                    None if *fresh != 0 => Place::NotGranted,
+                    None => Place::Unknown,
+                }
+            }
+        }
+    }
+
+    /// An access has used a key.
+    pub fn used(&mut self, key: u64) {
+        if let Some(Known::Here { fresh, .. }) = self.known.get_mut(&key) {
+            *fresh = 0;
+        }
+    }
+
+    /// A key is being looked up.
+    pub fn ask(&mut self, key: u64) {
+        if self.known.len() >= KEYS_MAX {
+            self.known.retain(|_, known| matches!(known, Known::Asked(_)));
+        }
+        let backoff = match self.known.get(&key) {
+            Some(Known::NotHere(backoff)) => *backoff,
+            _ => Backoff::default(),
+        };
+        self.known.insert(key, Known::Asked(backoff));
+    }
+
+    /// A key that was asked for is to be asked for again.
+    pub fn doubt_asked(&mut self, key: u64) {
+        if let Some(Known::Asked(_)) = self.known.get(&key) {
+            self.known.remove(&key);
+        }
+    }
+
+    /// A look-up has ended. None: the key is not in the directory, or there is no directory.
+    pub fn answer(&mut self, key: u64, found: Option<Entry>) {
+        let Some(known) = self.known.get_mut(&key) else { return };
+        let Known::Asked(mut backoff) = *known else { return };
+        *known = match found {
+            Some(entry) => Known::Here { entry, fresh: NAMINGS_MAX },
+            None => {
+                backoff.ended(false);
+                Known::NotHere(backoff)
+            }
+        };
+    }
+
+    /// A key may have changed, and is looked up again.
+    pub fn doubt(&mut self, key: u64) {
+        if let Some(Known::Here { .. } | Known::NotHere(_)) = self.known.get(&key) {
+            self.known.remove(&key);
+        }
+    }
+
+    /// The program has named the peer again: its NIC may be another one. What has just been looked up for an access stays, because a
+    /// program may name the peer before each try of it.
+    pub fn doubt_all(&mut self) {
+        self.known.retain(|_, known| match known {
+            Known::Here { fresh: 0, .. } => false,
+            Known::Here { fresh, .. } => {
+                *fresh -= 1;
+                true
+            }
+            _ => true,
+        });
+    }
+
+    /// The peer's NIC is closed.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{REMOTE_READ, REMOTE_WRITE};
+
+    const ENTRY: Entry = Entry { key: 7, vpid: 2, nla: 0x9000, length: 100, access: REMOTE_READ };
+
+    #[test]
+    fn a_key_is_looked_up_once_and_found() {
+        let mut all = Translations::default();
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
+        all.ask(7);
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Asked);
+        all.answer(7, Some(ENTRY));
+        assert_eq!(all.find(7, REMOTE_READ, 8, 92), Place::At { vpid: 2, nla: 0x9008 });
+        all.doubt(7);
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
+        all.answer(7, Some(ENTRY));
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "an answer to no question");
+    }
+
+    #[test]
+    fn an_access_is_refused_by_a_fresh_entry_alone() {
+        for (access, offset) in [(REMOTE_READ, 93), (REMOTE_WRITE, 0), (REMOTE_READ | REMOTE_WRITE, 0)] {
+            let mut all = Translations::default();
+            all.ask(7);
+            all.answer(7, Some(ENTRY));
+            assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At { vpid: 2, nla: 0x9000 });
+            all.used(7);
+            assert_eq!(all.find(7, access, offset, 8), Place::Unknown, "the key may have another region now");
+            all.ask(7);
+            all.answer(7, Some(ENTRY));
+            assert_eq!(all.find(7, access, offset, 8), Place::NotGranted);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_asked_for_less_and_less_often() {
+        let mut all = Translations::default();
+        let mut asked = 0;
+        for _ in 0..1000 {
+            match all.find(7, REMOTE_READ, 0, 8) {
+                Place::Unknown => {
+                    asked += 1;
+                    all.ask(7);
+                    all.answer(7, None);
+                }
+                other => assert_eq!(other, Place::NotHere),
+            }
+        }
+        assert!((10..40).contains(&asked), "{asked}");
+    }
+
+    #[test]
+    fn a_peer_that_is_named_before_each_try_is_reached() {
+        let mut all = Translations::default();
+        all.ask(7);
+        all.doubt_all();
+        all.answer(7, Some(ENTRY));
+        all.doubt_all();
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At { vpid: 2, nla: 0x9000 });
+        all.used(7);
+        all.doubt_all();
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
+        all.ask(7);
+        all.answer(7, Some(ENTRY));
+        (0..NAMINGS_MAX).for_each(|_| all.doubt_all());
+        assert_eq!(all.find(7, REMOTE_WRITE, 0, 8), Place::Unknown, "the access that it was fetched for was given up");
+        all.doubt_all();
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "the peer may have another NIC");
+    }
+
+    #[test]
+    fn forgetting_keeps_questions() {
+        let mut all = Translations::default();
+        (0..KEYS_MAX as u64).for_each(|key| all.ask(key));
+        all.answer(0, Some(Entry { key: 0, ..ENTRY }));
+        all.ask(KEYS_MAX as u64);
+        assert_eq!(all.find(0, REMOTE_READ, 0, 8), Place::Unknown, "it was forgotten");
+        assert_eq!(all.find(1, REMOTE_READ, 0, 8), Place::Asked);
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Commands and messages from one port of this node to ports of other nodes.
+//!
+//! Invariants
+//! 1. A command whose local memory is not contiguous is cut where it breaks, and one that is longer than a descriptor can say is cut
+//!    at that length. The last piece alone writes the notifications that the command asks for, unless it asks for one of each piece.
+//!    The target checks each piece for itself.
+//! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
+//!    refused before its first piece is sent.
+//! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
+//!    ring was closed with its port. So they keep their order ([`super::messages`]).
+
+use std::collections::BTreeSet;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use selvedge_host::direct::ForPort;
+use selvedge_host::rings::{Envelope, Sender};
+use selvedge_host::{Interface, StartError};
+use selvedge_nic::NoMemory;
+use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::portals::ack;
+use selvedge_nic::rma::descriptor::BYTES_MAX;
+use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier, options};
+use selvedge_nic::velo::{Endpoint, Label, Outgoing};
+use selvedge_os::copy;
+
+use super::Device;
+use selvedge_host::backoff::Backoff;
+
+/// Why a command was not posted, or a message not sent. Nothing has changed, except that earlier pieces of a command that was cut are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    #[error("the port is not open")]
+    NotOpen,
+    #[error("there is no room for the command now")]
+    Full,
+    #[error("the memory is not mapped")]
+    Memory,
+    #[error("the node has not opened its units")]
+    NoNode,
+    #[error("the message is empty, or longer than the longest")]
+    Length,
+}
+
+/// What became of a command that was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    Started,
+    /// The requester has refused it. Its port has the error notification.
+    Refused,
+}
+
+/// A ring or a table of the NIC that is full has room again when its owner has worked it off.
+const ROOM_PAUSE: Duration = Duration::from_micros(20);
+
+impl Device {
+    /// Tries until the NIC has room, for callers whose mailboxes have: so this waits for rings and tables of NICs alone, and works its
+    /// own off meanwhile.
+    pub fn until_room<T>(&self, mut attempt: impl FnMut() -> Result<T, PostError>) -> Result<T, PostError> {
+        loop {
+            match attempt() {
+                Err(PostError::Full) => {
+                    self.interface().poll();
+                    std::thread::sleep(ROOM_PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn requester(&self, vpid: u16, options: u32, node: u16) -> Requester {
+        Requester { node: self.node(), vpid, options, prototype: false, target: self.target_of(node), uid: 0 }
+    }
+
+    /// Posts a command of a port. `options` are those of the connection.
+    pub fn post(&self, vpid: u16, options: u32, descriptor: &Descriptor) -> Result<Posted, PostError> {
+        let from = self.requester(vpid, options, descriptor.node);
+        if matches!(descriptor.operation, Operation::Lock { .. }) && self.interface().limits().lock_waiters != 0 {
+            self.asked().insert((vpid, (descriptor.node, descriptor.vpid)));
+        }
+        let mut rest = *descriptor;
+        loop {
+            let made = if is_too_long(&rest) {
+                Err(RequestError::Cut(BYTES_MAX))
+            } else {
+                // The guard ends here: what follows locks the NIC again.
+                self.interface().lock_to_post().rma_request(&mut NoMemory, &from, &rest)
+            };
+            let command = match made {
+                Ok(command) => command,
+                Err(RequestError::Refused) => return Ok(Posted::Refused),
+                Err(RequestError::Closed) => return Err(PostError::NotOpen),
+                Err(RequestError::Cut(bytes)) => {
+                    let (first, second) = cut(&rest, bytes);
+                    if self.post(vpid, options, &first)? == Posted::Refused {
+                        return Ok(Posted::Refused);
+                    }
+                    rest = second;
+                    continue;
+                }
+            };
+            return self.interface().start(&command).map(|()| Posted::Started).map_err(|error| match error {
+                StartError::NoSpace => PostError::Full,
+                StartError::Memory => PostError::Memory,
+            });
+        }
+    }
+
+    /// Takes back what an open port has asked of locks and has no answer to. The answers that come then go to no port.
+    pub(super) fn withdraw_lock_requests(&self, vpid: u16) {
+        let of_port = (vpid, (0, 0))..=(vpid, (u16::MAX, u8::MAX));
+        let asked: Vec<(u16, (u16, u8))> = self.asked().range(of_port).copied().collect();
+        for (_, (node, there)) in asked {
+            self.asked().remove(&(vpid, (node, there)));
+            let from = self.requester(vpid, options::TE, node);
+            let made = self.interface().lock_to_post().rma_withdrawal(&mut NoMemory, &from, (node, there));
+            // A NIC without room waits; one that is gone keeps nothing.
+            if let Ok(command) = made {
+                let _ = self.until_room(|| self.interface().start(&command).map_err(|_| PostError::Full));
+            }
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeSet<(u16, (u16, u8))>> {
+        self.asked.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// The way of messages from one port to another: a ring that the other has for us, or, without one, its mailbox.
+pub struct Outlet {
+    source: Endpoint,
+    destination: Endpoint,
+    /// The home's address of the destination.
+    target: u64,
+    /// What the labels of all its messages have.
+    label: u64,
+    ring: Option<Sender>,
+    /// Messages until we ask for a ring again.
+    asking: Backoff,
+    /// Messages to another host without an answer, at most.
+    unanswered: u32,
+}
+
+/// A message without its way. The type has 2 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter {
+    pub mtt: u8,
+    pub tag: u8,
+    pub start: *const u8,
+    pub bytes: u32,
+}
+
+impl Outlet {
+    pub fn new(device: &Device, source: Endpoint, destination: Endpoint) -> Outlet {
+        let target = device.target_of(destination.node);
+        let label = Label::base(source);
+        Outlet { source, destination, target, label, ring: None, asking: Backoff::default(), unanswered: 0 }
+    }
+
+    /// Where it leads.
+    pub fn destination(&self) -> Endpoint {
+        self.destination
+    }
+
+    /// Gives its ring up. A later message asks for one again.
+    pub fn close(&mut self) {
+        self.ring = None;
+    }
+
+    /// Sends a message. The payload has been read when it returns. [`PostError::Full`]: the ring or the mailbox has no room.
+    /// Messages of one `turn` are a burst: their port has received nothing in between.
+    ///
+    /// # Safety
+    /// The message is readable.
+    #[inline]
+    pub unsafe fn send(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+        let interface = device.interface();
+        let length = letter.bytes as usize;
+        if length.wrapping_sub(1) >= VELO_BYTES_MAX as usize {
+            return Err(PostError::Length);
+        }
+        let match_bits = Label::word(self.label, letter.mtt, letter.tag, letter.bytes);
+        let envelope = Envelope { match_bits, ..Envelope::default() };
+        let Some(ring) = &mut self.ring else {
+            // SAFETY: the caller's.
+            return unsafe { self.send_otherwise(device, letter, turn) };
+        };
+        // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
+        let fill = |to: *mut u8| unsafe { copy::few(letter.start, to, length) };
+        match interface.enqueue_for_port(self.target, ring, &envelope, length, turn, fill) {
+            ForPort::Enqueued => {}
+            ForPort::Full => return Err(PostError::Full),
+            ForPort::Closed => {
+                self.close();
+                // SAFETY: the caller's.
+                return unsafe { self.send_otherwise(device, letter, turn) };
+            }
+        }
+        self.count(interface);
+        Ok(())
+    }
+
+    fn message(&self, letter: &Letter) -> Outgoing {
+        let Outlet { source, destination, target, .. } = *self;
+        let Letter { mtt, tag, start, bytes } = *letter;
+        Outgoing { source, destination, target, mtt, tag, start: start as u64, bytes }
+    }
+
+    fn count(&self, interface: &Interface) {
+        if let Some(port) = interface.signals().port_pointers.get(usize::from(self.source.vpid)) {
+            port.count_sent();
+        }
+    }
+
+    /// Sends a message where we have no ring: asks for one, else gives the message to the NIC.
+    ///
+    /// # Safety
+    /// As [`Outlet::send`].
+    #[cold]
+    unsafe fn send_otherwise(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+        let interface = device.interface();
+        if self.asking.is_due() {
+            self.ring = interface.claim_for_port(self.target, self.destination.vpid);
+            self.asking.ended(self.ring.is_some());
+            if self.ring.is_some() {
+                // SAFETY: the caller's. It comes back here only if the ring has been closed already.
+                return unsafe { self.send(device, letter, turn) };
+            }
+        }
+        if !interface.has_peer(self.target) {
+            // It may have opened its units since.
+            self.target = device.target_of(self.destination.node);
+            if !interface.has_peer(self.target) {
+                return Err(PostError::NoNode);
+            }
+        }
+        let mut command = self.message(letter).command().ok_or(PostError::Length)?;
+        if interface.is_elsewhere(self.target) {
+            let ports = (self.source.vpid, self.destination.vpid);
+            if !interface.may_send_elsewhere(self.target, ports, &mut self.unanswered) {
+                return Err(PostError::Full);
+            }
+            // The answer says that it is in its mailbox.
+            command.request.ack = ack::FULL;
+        }
+        interface.start_now(&command).map_err(|error| match error {
+            StartError::NoSpace => PostError::Full,
+            StartError::Memory => PostError::Memory,
+        })?;
+        self.unanswered += u32::from(command.ack != ack::NONE);
+        self.count(interface);
+        Ok(())
+    }
+}
+
+/// Whether a put or get is longer than one descriptor can say.
+fn is_too_long(descriptor: &Descriptor) -> bool {
+    match descriptor.operation {
+        Operation::Put { bytes, .. } | Operation::Get { bytes, .. } => bytes > BYTES_MAX,
+        _ => false,
+    }
+}
+
+/// A put or get in two pieces, of which the first has so many bytes.
+fn cut(whole: &Descriptor, bytes_first: u32) -> (Descriptor, Descriptor) {
+    let quiet = whole.modifiers & modifier::NTR == 0;
+    let (mut first, mut second) = (*whole, *whole);
+    if quiet {
+        first.spec = 0;
+    }
+    let split = |read: u64, write: u64, bytes: u32| {
+        let by = u64::from(bytes_first);
+        ((read, write, bytes_first), (read.wrapping_add(by), write.wrapping_add(by), bytes.saturating_sub(bytes_first)))
+    };
+    match whole.operation {
+        Operation::Put { read, write, bytes } => {
+            let (a, b) = split(read, write, bytes);
+            first.operation = Operation::Put { read: a.0, write: a.1, bytes: a.2 };
+            second.operation = Operation::Put { read: b.0, write: b.1, bytes: b.2 };
+        }
+        Operation::Get { read, write, bytes } => {
+            let (a, b) = split(read, write, bytes);
+            first.operation = Operation::Get { read: a.0, write: a.1, bytes: a.2 };
+            second.operation = Operation::Get { read: b.0, write: b.1, bytes: b.2 };
+        }
+        // Other commands have no local memory.
+        _ => {}
+    }
+    (first, second)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process in its job: its NICs, its memory, its settings, and processes of other hosts.
+//!
+//! A process finds its job, reads its settings, claims a Portals process id and opens NICs; and it has one arena of
+//! memory that peers reach in place. Engines and front doors begin here.
+//!
+//! | file | subject |
+//! |---|---|
+//! | [`settings`] | every environment variable that the library reads, in one table |
+//! | [`process`] | this process in its job, or among the processes of its user: ids, arena |
+//! | [`rendezvous_directory`] | the folder in which processes of one user without a job find each other |
+//! | [`hosts`], [`place`] | processes of other hosts: links to them; the number of this host |
+//! | [`launched`] | rank, size and start-up exchange as C programs call them |
+//! | [`device`] | VELO and RMA of this process (seed 002) |
+
+pub mod device;
+pub mod hosts;
+pub mod launched;
+pub mod place;
+pub mod process;
+pub mod rendezvous_directory;
+pub mod settings;
+
+pub use process::{Opened, Process};
+pub use selvedge_host::StartError;
+pub use selvedge_host::WaitEnd;
+pub use selvedge_host::grants::{Counts, GrantedRoute, Piece};
+pub use selvedge_host::memory::ListBus;
+pub use selvedge_host::plain_put::{LockedRoute, PutOutcome};
+pub use selvedge_host::symmetric::Symmetric;
+pub use selvedge_host::wait::{Subject, abort_reset, abort_waits};
+pub use selvedge_host::window::Window;
+pub use selvedge_host::{Interface, OpenError};
+pub use selvedge_net::services::Service;
+pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
+pub use selvedge_nic as nic;
+pub use selvedge_os::address_space::reserve_bytes_max;
+pub use selvedge_os::extents::Extents;
+pub use selvedge_os::lines;
+pub use selvedge_os::program::{StaticData, static_data};
+pub use selvedge_os::thread::{forks, word as thread_word};
+
+/// The library's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether a range of this process's memory can be read now. Pages of it may be brought in.
+pub fn memory_is_readable(address: u64, bytes: u64) -> bool {
+    selvedge_os::memory::readable(address, bytes)
+}

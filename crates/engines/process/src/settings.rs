@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All environment variables that the library reads, in one table. `selvedge info` and docs/environment.md show it.
+//!
+//! A malformed value is reported on standard error and replaced by the default.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use selvedge_host::{Mode, Path};
+use selvedge_net::{Check, Faults, FaultsError, Progress};
+use selvedge_nic::Limits;
+use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
+
+/// An environment variable.
+pub struct Variable {
+    pub name: &'static str,
+    /// The valid values.
+    pub values: &'static str,
+    pub default: &'static str,
+    pub text: &'static str,
+}
+
+/// All environment variables.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "SELVEDGE_MODE",
+        values: "nic | host",
+        default: "nic",
+        text: "Who runs a NIC: nic: the sender of a message; host: only the NIC's owner, when its program calls the library.",
+    },
+    Variable {
+        name: "SELVEDGE_PATH",
+        values: "auto | shared | cma | bounce",
+        default: "auto",
+        text: "How the memory of other processes is accessed. auto: mapped where it is shared, else by cross-memory attach or, where the \
+               kernel forbids that, copied by the owner; the others: only one of these (shared refuses memory that is not shared).",
+    },
+    Variable {
+        name: "SELVEDGE_SPIN_US",
+        values: "microseconds",
+        default: "2000, or 2 with more processes than cores",
+        text: "How long a wait spins before it sleeps.",
+    },
+    Variable {
+        name: "SELVEDGE_CORES",
+        values: "a number",
+        default: "given by the launcher; without one, all cores of the machine",
+        text: "The number of cores that the job's processes share. With more processes than cores, waits sleep sooner.",
+    },
+    Variable {
+        name: "SELVEDGE_HEAP_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16G",
+        text: "The most memory that selvedge_alloc gives one process. This reserves address space; memory is used only as it is touched.",
+    },
+    Variable {
+        name: "SELVEDGE_ADDRESS_TABLES",
+        values: "a number from 1 to 512",
+        default: "4",
+        text: "EXTOLL: the global address tables of a process. Each takes 2M and lets the process register 1G of memory.",
+    },
+    Variable {
+        name: "SELVEDGE_FULL_MAILBOX",
+        values: "wait | discard",
+        default: "wait",
+        text: "EXTOLL: what becomes of a message whose mailbox is full. wait: its sender waits for room. discard: the mailbox's NIC discards \
+               and counts it, as the hardware does. Simulated machines discard.",
+    },
+    Variable {
+        name: "SELVEDGE_LOCK_WAITERS",
+        values: "a number from 0 to 1024",
+        default: "0",
+        text: "EXTOLL: how many lock requests that fail the NIC of a process keeps, and answers when they succeed. All others are answered \
+               at once. The same for all processes of a job. Simulated machines have limits.lock_waiters.",
+    },
+    Variable {
+        name: "SELVEDGE_AGGREGATION_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16 requests of an aggregation node",
+        text: "MPI with aggregation nodes in switches or on other hosts: the longest operation that they carry out. Longer ones are the MPI's. \
+               The same for all processes of a job.",
+    },
+    Variable {
+        name: "SELVEDGE_MANAGER",
+        values: "host:port",
+        default: "given by selvedge run --aggregation",
+        text: "MPI on several hosts: the aggregation manager (selvedge manager) whose nodes reduce for communicators of several hosts. Without \
+               one the operations of these are the MPI's.",
+    },
+    Variable {
+        name: "SELVEDGE_MANAGER_SECRET",
+        values: "pairs of hexadecimal digits",
+        default: "SELVEDGE_SECRET",
+        text: "What aggregation manager, nodes and processes have in common and nobody else knows. It is shown nowhere.",
+    },
+    Variable {
+        name: "GASNET_MAX_SEGSIZE",
+        values: "bytes, with K, M, G or T",
+        default: "256M",
+        text: "GASNet: the longest segment that gasnet_attach gives. The address tables and SELVEDGE_HEAP_BYTES limit it, too.",
+    },
+    Variable {
+        name: "SELVEDGE_SHMEM_COUNTERS",
+        values: "a number",
+        default: "4096",
+        text: "OpenSHMEM: the most counters of counting puts at once, the same at every PE.",
+    },
+    Variable {
+        name: "SELVEDGE_SHMEM_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "OpenSHMEM: collective operations of teams go through aggregation nodes where these are faster. 0 at one PE of a \
+               team: none of its do. SELVEDGE_LOG=info says why.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_LANE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "16K",
+        text: "libfabric: the longest message that is copied into a ring of its target, at most 32K; longer ones are copied once, from the \
+               sender's buffer into the receiver's. 0: all messages are.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_SMALL_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "2K",
+        text: "libfabric: longer messages are copied directly into a posted receive if its buffer is memory that the sender has mapped, and \
+               into a ring otherwise.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_TINY_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "56",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as one VELO message, at most 56.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_VELO_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "512",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as several VELO messages, at most 992.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_BOUNCE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "4K",
+        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is put into memory that its target has for \
+               this sender, at most 64K. The target gets longer ones from the sender's buffer.",
+    },
+    Variable {
+        name: "SELVEDGE_SHARED_MALLOC",
+        values: "0 | 1",
+        default: "1",
+        text: "libselvedge_mpi_preload.so, which mpirun and env load before the C library: blocks of 4K and more and the program's static \
+               data are shared memory that the job's other processes map.",
+    },
+    Variable {
+        name: "SELVEDGE_YIELD_EVERY",
+        values: "a number",
+        default: "32, or 1 with more ranks than cores",
+        text: "libselvedge_mpi_preload.so: one in this many calls of sched_yield enters the kernel.",
+    },
+    Variable {
+        name: "SELVEDGE_MPI_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "libselvedge_mpi_collectives.so, which mpirun and env load before the MPI: collective operations of processes of one host go \
+               through aggregation nodes. 0 at one process of a communicator: none of its do. SELVEDGE_LOG=info says why.",
+    },
+    Variable {
+        name: "SHMEM_SYMMETRIC_SIZE",
+        values: "bytes or a fraction, with K, M, G or T",
+        default: "4G, or a sixteenth of ulimit -v",
+        text: "OpenSHMEM: the size of each PE's symmetric heap. This reserves address space; memory is used up to the last \
+               allocation. Also SMA_SYMMETRIC_SIZE.",
+    },
+    Variable {
+        name: "SHMEM_DEBUG",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: report every refused call, with its PE and argument; otherwise only the first of each process.",
+    },
+    Variable {
+        name: "SHMEM_INFO",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints OpenSHMEM's variables at start-up.",
+    },
+    Variable {
+        name: "SHMEM_VERSION",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints the library's version at start-up.",
+    },
+    Variable {
+        name: "SELVEDGE_LOG",
+        values: "off | error | warn | info | debug | trace",
+        default: "warn",
+        text: "The least severe messages that are printed on standard error. The libfabric provider writes to libfabric's log instead (FI_LOG_LEVEL).",
+    },
+    Variable {
+        name: "SELVEDGE_DIR",
+        values: "a directory",
+        default: "/dev/shm, else $TMPDIR or /tmp",
+        text: "The parent of the job directories. With several hosts, each has its own directory of this path; they cannot share one.",
+    },
+    Variable {
+        name: "SELVEDGE_JOB",
+        values: "a name",
+        default: "given by the launcher; solo without one",
+        text: "The job of this process: the name of its directory.",
+    },
+    Variable {
+        name: "SELVEDGE_RANK",
+        values: "a number",
+        default: "given by the launcher; 0 without one",
+        text: "This process's rank.",
+    },
+    Variable {
+        name: "SELVEDGE_SIZE",
+        values: "a number",
+        default: "given by the launcher; 1 without one",
+        text: "The number of processes of the job.",
+    },
+    Variable {
+        name: "SELVEDGE_HOST",
+        values: "a number",
+        default: "given by selvedge run; 0 on one host, else a number that other hosts do not have",
+        text: "The number of this process's host in its job: the node id of Portals.",
+    },
+    Variable {
+        name: "SELVEDGE_HOSTS",
+        values: "a number",
+        default: "given by the launcher; 1 without one",
+        text: "The number of hosts of the job. With more than one, processes open links to those of other hosts.",
+    },
+    Variable {
+        name: "SELVEDGE_SECRET",
+        values: "64 hexadecimal digits",
+        default: "given by the launcher, different for each job; empty without one",
+        text: "Several hosts: the secret of the job. Links are made only between processes that have the same.",
+    },
+    Variable {
+        name: "SELVEDGE_NET",
+        values: "auto | on | off",
+        default: "auto",
+        text: "libfabric: whether endpoints reach processes of other hosts. auto: unless the launcher says that all of the job's processes \
+               are on this host.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_ADDRESS",
+        values: "a name or an address",
+        default: "given by the launcher",
+        text: "Several hosts: how the launcher reaches this host. Links use the interface with this address, unless it is a loopback address.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_INTERFACE",
+        values: "an interface or an address",
+        default: "SELVEDGE_NET_ADDRESS, else the first interface that is up",
+        text: "Several hosts: the interface of this host that links use, by its name (eth0) or one of its addresses.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_PROVIDER",
+        values: "a provider of libfabric",
+        default: "libfabric's first with reliable datagrams",
+        text: "Several hosts: the provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, sockets, ...), the same on all hosts.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_PROGRESS",
+        values: "thread | calls",
+        default: "thread",
+        text: "Several hosts: who makes progress on links. thread: a thread, while the program does not call the library; calls: the \
+               program's calls only.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_CHECK",
+        values: "none | crc | mac",
+        default: "none",
+        text: "Several hosts: how frames are checked, the same on all hosts. crc: by a CRC-32C of each; mac: by a tag of each that only the \
+               job's processes can make (keyed BLAKE3). With a check, frames that are damaged, lost, doubled or out of order are repeated.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_FAULTS",
+        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these",
+        default: "none",
+        text: "Several hosts, for tests: what happens to frames before a process takes them: shares from 0 to 1, a delay up to this one, and \
+               the seed of the random numbers. Any other value is an error.",
+    },
+    Variable {
+        name: "SELVEDGE_NET_TIMEOUT",
+        values: "seconds",
+        default: "5",
+        text: "Several hosts: a host that is silent for so long is lost, and requests to it fail. A process that ends is found at once.",
+    },
+    Variable {
+        name: "SELVEDGE_RSH",
+        values: "a command",
+        default: "ssh",
+        text: "selvedge run: the program that runs a command on another host, perhaps with options. It gets the host and the command, as ssh does.",
+    },
+    Variable {
+        name: "SELVEDGE_AGENT",
+        values: "a file on the hosts",
+        default: "the path of this selvedge command",
+        text: "selvedge run: the selvedge command on the hosts, of the same version as this one.",
+    },
+    Variable {
+        name: "SELVEDGE_PMIX_LIB",
+        values: "a file",
+        default: "found by the loader, or beside the launcher",
+        text: "The PMIx client library to use under a PMIx launcher.",
+    },
+    Variable {
+        name: "SELVEDGE_RECORD",
+        values: "a directory",
+        default: "not set",
+        text: "Each NIC writes what it does to a file in this directory, for selvedge rtl replay. The same for all processes of a job. NICs are \
+               slower then: no puts go past their locks.",
+    },
+    Variable {
+        name: "SELVEDGE_RECORD_RANK",
+        values: "a number",
+        default: "not set: all",
+        text: "With SELVEDGE_RECORD: the only rank whose NICs are recorded.",
+    },
+    Variable {
+        name: "SELVEDGE_PREFIX",
+        values: "a directory",
+        default: "where the selvedge command is installed",
+        text: "The directory tree in which the selvedge command finds its libraries and benchmark programs.",
+    },
+];
+
+/// The values of the variables.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub mode: Mode,
+    pub path: Path,
+    /// How long a wait spins. None: it depends on the numbers of processes and cores.
+    pub spin_ns: Option<u64>,
+    pub heap_bytes: u64,
+    /// Global address tables of the EXTOLL units.
+    pub address_tables: u32,
+    /// A full mailbox discards messages.
+    pub mailboxes_discard: bool,
+    /// Lock requests that fail and are kept.
+    pub lock_waiters: u32,
+    /// Bytes of the longest operation that aggregation nodes elsewhere carry out; None: by their requests.
+    pub aggregation_bytes: Option<u64>,
+    /// The longest segment of GASNet.
+    pub gasnet_segment_bytes: u64,
+    /// Cores that the job's processes share.
+    pub cores: usize,
+}
+
+/// The values of the variables for several hosts.
+#[derive(Clone)]
+pub struct HostSettings {
+    /// The number of this host; None: the launcher gives none.
+    pub host: Option<u32>,
+    /// Whether processes without a job of ours reach other hosts; None: it depends on the launcher.
+    pub reach: Option<bool>,
+    /// None: it is malformed. Its value is printed nowhere.
+    pub secret: Option<Vec<u8>>,
+    pub address: Option<String>,
+    pub interface: Option<String>,
+    pub provider: Option<String>,
+    pub progress: Progress,
+    pub check: Check,
+    pub timeout: Duration,
+    /// `Err`: they are malformed, and why.
+    pub faults: Result<Option<Faults>, FaultsError>,
+}
+
+impl HostSettings {
+    /// Reads the environment.
+    pub fn from_environment() -> HostSettings {
+        let text = |name: &str| read(name, None, |text| Some(Some(text.to_owned()).filter(|text| !text.is_empty())));
+        HostSettings {
+            host: read("SELVEDGE_HOST", None, |text| text.parse().ok().map(Some)),
+            reach: read("SELVEDGE_NET", None, |text| match text {
+                "auto" => Some(None),
+                "on" => Some(Some(true)),
+                "off" => Some(Some(false)),
+                _ => None,
+            }),
+            secret: parse_hexadecimal(std::env::var("SELVEDGE_SECRET").unwrap_or_default().trim()),
+            address: text("SELVEDGE_NET_ADDRESS"),
+            interface: text("SELVEDGE_NET_INTERFACE"),
+            provider: text("SELVEDGE_NET_PROVIDER"),
+            progress: read("SELVEDGE_NET_PROGRESS", Progress::Thread, |text| match text {
+                "thread" => Some(Progress::Thread),
+                "calls" => Some(Progress::Calls),
+                _ => None,
+            }),
+            check: read("SELVEDGE_NET_CHECK", Check::None, |text| match text {
+                "none" => Some(Check::None),
+                "crc" => Some(Check::Crc),
+                "mac" => Some(Check::Mac),
+                _ => None,
+            }),
+            timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
+                text.parse().ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
+            }),
+            faults: match std::env::var("SELVEDGE_NET_FAULTS") {
+                Ok(text) if !text.trim().is_empty() => text.parse().map(Some),
+                _ => Ok(None),
+            },
+        }
+    }
+}
+
+/// Where the manager is.
+#[derive(Clone, Debug)]
+pub struct ManagerAt {
+    pub at: SocketAddr,
+    pub secret: Vec<u8>,
+    pub silence: Duration,
+}
+
+/// Where the aggregation manager of this process's job is, and its secret; `Ok(None)`: the user has named none.
+pub fn manager(silence: Duration) -> Result<Option<ManagerAt>, String> {
+    let Some(name) = manager_name() else { return Ok(None) };
+    let found = name.to_socket_addrs().map_err(|error| format!("SELVEDGE_MANAGER={name}: {error}; it is host:port"))?;
+    let at = found.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| format!("SELVEDGE_MANAGER={name} has no address"))?;
+    Ok(Some(ManagerAt { at, secret: manager_secret()?, silence }))
+}
+
+/// What the user calls the aggregation manager, if there is one.
+pub fn manager_name() -> Option<String> {
+    std::env::var("SELVEDGE_MANAGER").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// The secret of the aggregation manager.
+pub fn manager_secret() -> Result<Vec<u8>, String> {
+    let (name, text) = ["SELVEDGE_MANAGER_SECRET", "SELVEDGE_SECRET"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().map(|text| (name, text)))
+        .unwrap_or_default();
+    parse_hexadecimal(text.trim()).ok_or_else(|| format!("{name} is not made of pairs of hexadecimal digits"))
+}
+
+impl HostSettings {
+    /// The settings of links to aggregation nodes, whose secret is that of their manager.
+    pub fn of_aggregation(self, secret: Vec<u8>) -> HostSettings {
+        // Programs and nodes may have several libfabrics. Some have another first provider, but all of them this.
+        let provider = self.provider.unwrap_or_else(|| "tcp;ofi_rxm".to_owned());
+        HostSettings { secret: Some(secret), provider: Some(provider), ..self }
+    }
+}
+
+fn parse_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;
+    (digits.len() % 2 == 0).then(|| digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect())
+}
+
+impl Settings {
+    /// Reads the environment.
+    pub fn from_environment() -> Settings {
+        Settings {
+            mode: read("SELVEDGE_MODE", Mode::Nic, |text| match text {
+                "nic" => Some(Mode::Nic),
+                "host" => Some(Mode::Host),
+                _ => None,
+            }),
+            path: read("SELVEDGE_PATH", Path::Auto, |text| match text {
+                "auto" => Some(Path::Auto),
+                "shared" => Some(Path::Shared),
+                "cma" => Some(Path::Cma),
+                "bounce" => Some(Path::Bounce),
+                _ => None,
+            }),
+            spin_ns: read("SELVEDGE_SPIN_US", None, |text| Some(Some(text.parse::<u64>().ok()?.checked_mul(1000)?))),
+            cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
+            address_tables: read("SELVEDGE_ADDRESS_TABLES", Limits::EXTOLL.address_tables, |text| {
+                text.parse().ok().filter(|tables| (1..=ADDRESS_TABLES_MAX).contains(tables))
+            }),
+            mailboxes_discard: read("SELVEDGE_FULL_MAILBOX", false, |text| match text {
+                "wait" => Some(false),
+                "discard" => Some(true),
+                _ => None,
+            }),
+            lock_waiters: read("SELVEDGE_LOCK_WAITERS", 0, |text| {
+                text.parse().ok().filter(|count| (0..=LOCK_WAITERS_MAX).contains(count))
+            }),
+            aggregation_bytes: read("SELVEDGE_AGGREGATION_BYTES", None, |text| parse_bytes(text).map(Some)),
+            gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
+            heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_host::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
+        }
+    }
+}
+
+/// The number of cores of the machine. The cores of this process alone do not count, because its launcher may have pinned it to one
+/// and its peers to others.
+fn cores_of_machine() -> usize {
+    // SAFETY: `sysconf` takes a number and has no preconditions.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
+}
+
+fn read<T>(name: &str, default: T, parse: impl FnOnce(&str) -> Option<T>) -> T {
+    let Some(text) = std::env::var_os(name) else { return default };
+    let text = text.to_string_lossy();
+    let known = VARIABLES.iter().find(|variable| variable.name == name);
+    parse(text.trim()).unwrap_or_else(|| {
+        let values = known.map_or("?", |variable| variable.values);
+        eprintln!("selvedge: {name}={text} is not a valid value; the default is used; valid: {values}");
+        default
+    })
+}
+
+/// Parses a number of bytes, with K, M, G or T for powers of 1024.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
+        b'T' | b't' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+}
+
+/// Parses a size as in OpenSHMEM 1.6, "Environment Variables": an integer or a decimal fraction, and a suffix. Only the suffix's first
+/// character counts.
+pub fn parse_symmetric_size(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let shift = match rest.chars().next().map(|c| c.to_ascii_lowercase()) {
+        None => 0,
+        Some('k') => 10,
+        Some('m') => 20,
+        Some('g') => 30,
+        Some('t') => 40,
+        Some(_) => return None,
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift);
+    }
+    let bytes = (number.parse::<f64>().ok()? * (1u64 << shift) as f64).ceil();
+    (bytes.is_finite() && bytes < 1e18).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_parsed_as_openshmem_requires() {
+        for (text, bytes) in [
+            ("20m", 20_971_520),
+            ("3.1M", 3_250_586),
+            (".5m", 524_288),
+            ("0.5m", 524_288),
+            ("20kk", 20_480),
+            ("0", 0),
+            ("1T", 1 << 40),
+            ("4096", 4096),
+        ] {
+            assert_eq!(parse_symmetric_size(text), Some(bytes), "{text}");
+        }
+        for wrong in ["", "m", "-1", "1.2.3", "12X", "1e9", "nonsense", "99999999999999999999T"] {
+            assert_eq!(parse_symmetric_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_pairs_of_digits() {
+        assert_eq!(parse_hexadecimal("00fF7a"), Some(vec![0, 255, 0x7a]));
+        assert_eq!(parse_hexadecimal(""), Some(Vec::new()));
+        assert_eq!((parse_hexadecimal("abc"), parse_hexadecimal("xy")), (None, None));
+    }
+
+    #[test]
+    fn sizes_take_binary_suffixes() {
+        assert_eq!(parse_bytes("4096"), Some(4096));
+        assert_eq!(parse_bytes("2k"), Some(2048));
+        assert_eq!(parse_bytes("3G"), Some(3 << 30));
+        for wrong in ["", "0", "K", "-1", "1.5G", "99999999999999T", "12X"] {
+            assert_eq!(parse_bytes(wrong), None, "{wrong}");
+        }
+    }
+}
