@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use selvedge_host::interface::ArenaRange;
-use selvedge_host::{Config, Interface, Mode, Path};
+use selvedge_host::{Config, Interface, Mode, Path, SharedMemory};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place, RESPONSE};
@@ -119,9 +119,8 @@ fn open(directory: &TempDir) -> Arc<Interface> {
         directory: directory.path().to_path_buf(),
         nid: 0,
         token: 0,
-        carrier: None,
     };
-    Interface::open(config, 0, 1, 0, &LIMITS, ArenaRange::default()).expect("an interface")
+    Interface::open(Box::new(SharedMemory), config, 0, 1, 0, &LIMITS, ArenaRange::default()).expect("an interface")
 }
 
 fn decode(source: &mut Source, packet: &Packet) -> [u8; HEADER_BYTES] {

@@ -18,7 +18,7 @@ use crate::constants::*;
 use crate::objects::address::Address;
 use crate::warn_line;
 use selvedge_messages::Transport;
-use selvedge_process::hosts::Hosts;
+use selvedge_process::hosts;
 
 /// The name from a program's strings; null: this machine, and any number.
 ///
@@ -43,7 +43,7 @@ pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) 
         return Ok(Address::of_service(service, own.is_loopback()));
     }
     match addresses.first() {
-        Some(&elsewhere) if Hosts::wanted_by_transports() => Ok(Address::of_service_at(elsewhere, service)),
+        Some(&elsewhere) if hosts::wanted_by_transports() => Ok(Address::of_service_at(elsewhere, service)),
         Some(_) => Err(format!("node {node} is another host, and this process keeps to its own: set SELVEDGE_NET=on")),
         None => Err(format!("node {node} has no address")),
     }
@@ -95,7 +95,7 @@ pub fn find(address: Address) -> Result<Address, String> {
     if service == 0 {
         return Err("it names no service".into());
     }
-    let hosts = Hosts::of_transports().ok_or("this process has no links to other hosts")?;
+    let hosts = hosts::of_transports().ok_or("this process has no links to other hosts")?;
     let bytes = hosts.ask(node, service).map_err(|error| format!("service {service} of {node}: {error}"))?;
     Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is not an endpoint's"))
 }

@@ -15,6 +15,7 @@
 
 use std::ffi::c_void;
 
+use selvedge_host::plain_put::{count_put, put_plain};
 use selvedge_process::nic::arithmetic::{Datatype, Operation};
 use selvedge_process::nic::handle::NONE;
 use selvedge_process::nic::portals::operation::{Family, allowed};
@@ -234,7 +235,7 @@ extern "C" fn put_uncached(
         length,
     };
     let key = target.route_key(ni, md, tag.ack);
-    match interface.put_plain(physical, &put, source.start, &counts) {
+    match put_plain(interface, physical, &put, source.start, &counts) {
         PutOutcome::Done => {
             if ni.routes.replaces(&key) {
                 let Put { portal, uid, initiator, .. } = put;
@@ -245,7 +246,7 @@ extern "C" fn put_uncached(
         PutOutcome::NotDone => {
             let code = put_by_command(&part, physical, length, target, tag);
             if counts != Counts::NOTHING {
-                interface.count_put(physical, &put, &counts);
+                count_put(interface, physical, &put, &counts);
             }
             return code;
         }

@@ -83,7 +83,7 @@ struct Entry {
 struct CachedRoute {
     key: RouteKey,
     origin: Origin,
-    /// Puts below this length take the shortest path of a grant ([`Interface::put_straight`]); 0: none do.
+    /// Puts below this length take the shortest path of a grant ([`GrantedRoute::put_straight`]); 0: none do.
     straight_below: u64,
     put_route: PutRoute,
 }
@@ -128,8 +128,8 @@ impl CachedRoute {
         match put_route {
             // SAFETY: `interface` gave this route to this thread (`PtlPut` caches it on the thread that asked), and an entry is used
             // by its own thread only.
-            PutRoute::Granted(route) => unsafe { interface.put_by(route, &piece) },
-            PutRoute::Locked(route) => interface.put_on_route(route, &piece),
+            PutRoute::Granted(route) => unsafe { route.put(interface, &piece) },
+            PutRoute::Locked(route) => route.put(interface, &piece),
         }
     }
 }
@@ -174,7 +174,7 @@ impl RouteCache {
             let source = origin.start.wrapping_add(offset) as *const u8;
             // SAFETY: `interface` gave this route to this thread. `straight_below` is above zero only where the route is straight and
             // the descriptor in shared memory; the length is below it, and the range within the descriptor.
-            if unsafe { interface.put_straight(route, source, length, match_bits, remote_offset) } {
+            if unsafe { route.put_straight(interface, source, length, match_bits, remote_offset) } {
                 return true;
             }
         }

@@ -180,7 +180,7 @@ impl Ni {
             true => self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)?,
         };
         // A triggered operation may be carried out by a thread that must not ask the launcher.
-        self.interface().find_elsewhere(id);
+        self.interface().resolve_remote(id);
         Ok(id)
     }
 

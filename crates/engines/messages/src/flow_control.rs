@@ -271,7 +271,7 @@ impl Transport {
             // delivered at once by packet, so it is waited for.
             let is_under_way = outgoing.stage != Stage::Waits || outgoing.token != 0;
             // Another host may still read the payload from the program's memory.
-            let is_lent = outgoing.stage == Stage::UnderWay && interface.is_elsewhere(outgoing.target.0);
+            let is_lent = outgoing.stage == Stage::UnderWay && interface.is_remote(outgoing.target.0);
             let is_its = outgoing.ticket.bindings == bindings && (outgoing.is_injected && is_under_way || is_lent);
             // Messages to this process are not counted: they may wait for this very thread.
             let is_own = peers.get(outgoing.peer).is_none_or(|peer| peer.owner == interface.word());

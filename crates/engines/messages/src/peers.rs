@@ -88,7 +88,7 @@ impl Peer {
         let has_ring = matches!(self.ring, PeerRing::Open(_));
         self.protocols = match self.link {
             Link::Open(_) => Protocols::over_units(limits),
-            _ if interface.is_elsewhere(self.id) => Protocols::elsewhere(limits),
+            _ if interface.is_remote(self.id) => Protocols::elsewhere(limits),
             _ => Protocols::new(limits, has_ring, interface.publishes_here()),
         };
     }

@@ -29,7 +29,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use selvedge_host::elsewhere::{Carrier, ELSEWHERE};
+use selvedge_host::config::REMOTE;
+use selvedge_host::home;
 use selvedge_host::interface::{ArenaRange, Watch};
 use selvedge_host::segment::owner_of;
 use selvedge_host::{Config, Interface, Path};
@@ -58,7 +59,8 @@ use crate::ticket::{
 use crate::transfer::Note;
 use crate::units::{self, Units};
 use crate::work::{self, Works};
-use selvedge_process::hosts::Hosts;
+use selvedge_net::remote_hosts::RemoteHosts;
+use selvedge_process::hosts;
 use selvedge_process::place::own_place;
 use selvedge_process::rendezvous_directory::{self, Rendezvous};
 use selvedge_process::settings::Settings;
@@ -130,7 +132,7 @@ pub struct Transport {
     /// The VELO and RMA units, if messages go over them in this home.
     pub(crate) units: Option<Box<Units>>,
     /// Links to processes of other hosts, if there are any.
-    pub(crate) hosts: Option<Arc<Hosts>>,
+    pub(crate) hosts: Option<Arc<RemoteHosts>>,
     address: LinkAddress,
 }
 
@@ -168,7 +170,7 @@ impl Transport {
             return Err(OpenError::Path);
         }
         let Rendezvous { directory, claim } = rendezvous_directory::join()?;
-        let hosts = Hosts::of_transports();
+        let hosts = hosts::of_transports();
         let address = match &hosts {
             Some(hosts) => hosts.address(),
             None => LinkAddress::nowhere(random()),
@@ -181,7 +183,6 @@ impl Transport {
             directory: directory.path().to_path_buf(),
             nid: 0,
             token: mask(address.token()),
-            carrier: hosts.clone().map(|hosts| hosts as Arc<dyn Carrier>),
         };
         let nic_limits = NicLimits {
             entries: ENTRIES,
@@ -200,13 +201,14 @@ impl Transport {
             ..NicLimits::NONE
         };
         let limits = Limits::from_environment();
-        let peers = if selvedge_host::home::has_units() { units::peers_wanted() } else { 0 };
+        let peers = if home::has_units() { units::peers_wanted() } else { 0 };
         let nic_limits = match peers {
             0 => nic_limits,
             _ => units::limits(&nic_limits, peers, settings.address_tables, OUTSTANDING),
         };
         let pid = claim.pid();
-        let interface = Interface::open(config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
+        let home = hosts.as_ref().map_or_else(home::of_process, |hosts| hosts.home());
+        let interface = Interface::open(home, config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
             let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
@@ -269,7 +271,7 @@ impl Transport {
     }
 
     /// The processes of other hosts; None: this process has no links to them.
-    pub fn hosts(&self) -> Option<&Hosts> {
+    pub fn hosts(&self) -> Option<&RemoteHosts> {
         self.hosts.as_deref()
     }
 
@@ -285,7 +287,7 @@ impl Transport {
         match &self.hosts {
             _ if address.is_nowhere() => Err(NotReached::HasNoLinks),
             None => Err(NotReached::NoLinks),
-            Some(hosts) => Ok((hosts.meet(address, nic.into()), ELSEWHERE)),
+            Some(hosts) => Ok((hosts.meet(address, nic.into()), REMOTE)),
         }
     }
 

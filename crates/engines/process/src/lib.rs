@@ -28,7 +28,7 @@ pub use selvedge_host::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_host::memory::ListBus;
 pub use selvedge_host::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_host::symmetric::Symmetric;
-pub use selvedge_host::wait::{Subject, abort_reset, abort_waits};
+pub use selvedge_host::wait_list::{Subject, abort_reset, abort_waits};
 pub use selvedge_host::window::Window;
 pub use selvedge_host::{Interface, OpenError};
 pub use selvedge_net::services::Service;

@@ -13,17 +13,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use selvedge_host::arena::Arena;
-use selvedge_host::elsewhere::Carrier;
+use selvedge_host::home;
 use selvedge_host::interface::{ArenaRange, open_interfaces};
 use selvedge_host::wait::TICK;
 use selvedge_host::{Config, Interface, Mode, OpenError, Path};
 pub use selvedge_job::ClaimError;
 use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
 use selvedge_net::Progress;
+use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_nic::Limits;
 use selvedge_os::ranks;
 
-use crate::hosts::{Hosts, HostsError};
+use crate::hosts::{self, HostsError};
 use crate::place::{job_spans_hosts, own_place};
 use crate::settings::{HostSettings, Settings};
 
@@ -65,7 +66,7 @@ pub struct Process {
     arena: OnceLock<Option<Arena>>,
     hosts: HostSettings,
     /// Links to other hosts, opened with the first NIC.
-    links: OnceLock<Arc<Hosts>>,
+    links: OnceLock<Arc<RemoteHosts>>,
     opening: Mutex<()>,
 }
 
@@ -184,9 +185,9 @@ impl Process {
             directory: self.directory().path().to_path_buf(),
             nid,
             token: 0,
-            carrier: hosts.map(|hosts| hosts as Arc<dyn Carrier>),
         };
-        let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
+        let home = hosts.map_or_else(home::of_process, |hosts| hosts.home());
+        let interface = Interface::open(home, config, ni, claim.pid(), self.rank, limits, memory)?;
         Ok(Opened { interface, claim })
     }
 
@@ -196,7 +197,7 @@ impl Process {
     }
 
     /// The links to other hosts; None: the job is on one host. A process alone, without a launcher, may be one of many that Slurm has started.
-    fn hosts(&self) -> Result<Option<Arc<Hosts>>, ProcessError> {
+    fn hosts(&self) -> Result<Option<Arc<RemoteHosts>>, ProcessError> {
         if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_host::simulated::is_simulated() {
             return Ok(None);
         }
@@ -212,7 +213,7 @@ impl Process {
                 None
             })
         };
-        let opened = Hosts::of_job(&self.hosts, self.nid(), Box::new(look_up))?;
+        let opened = hosts::of_job(&self.hosts, self.nid(), Box::new(look_up))?;
         Ok(Some(self.links.get_or_init(|| opened).clone()))
     }
 

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a home offers to a NIC of this process: the trait [`Backend`].
+//! The trait [`Backend`]: how a home carries the operations of a NIC of this process, and how its threads wait.
 //!
-//! A home carries operations to other NICs, and knows how a thread waits for messages. There are two:
-//! [`crate::shared_memory::SharedMemory`], where processes run each other's NICs, and [`crate::simulated::Simulated`],
-//! where a simulator carries the operations in virtual time. An [`Interface`] has one backend, chosen when it is opened,
-//! and asks only this trait.
+//! | home | where | targets |
+//! |---|---|---|
+//! | [`crate::SharedMemory`] | here | processes of this host run each other's NICs |
+//! | `RemoteHosts` | `selvedge_net` | this host as above; NICs of other hosts by packets over links |
+//! | [`crate::simulated::Simulated`] | here | a simulator carries all operations in virtual time |
 //!
-//! To add a home, implement [`Backend`] and let [`crate::home::of_process`] choose it. The methods may use the code for
-//! shared memory, for example for targets on the same host: [`Interface::start_here`], [`Interface::settle_here`],
+//! An [`Interface`] has one backend, which is given when it is opened. To add a home, implement [`Backend`] and let the process choose it
+//! (`selvedge_process`). The methods may use the code for shared memory: [`Interface::start_here`], [`Interface::settle_here`],
 //! [`Interface::poll_here`], [`Interface::tick_here`] and [`Interface::wait_here`].
 //!
 //! Invariants
 //! 1. The caller of a method holds no NIC's lock. So a method may take a lock, and may block.
 //! 2. [`Backend::configure`], [`Backend::size`], [`Backend::offers`] and [`Backend::announce`] are called once each, in
 //!    this order, before all others. Several threads may call the others at once.
-//! 3. In shared memory a hot path calls no method. It loads a field of [`Offers`] and branches.
+//! 3. In shared memory a hot path calls no method. It loads a field of [`Offers`] and branches. The same holds for operations within
+//!    a host in a job of several hosts.
 
 use std::time::Instant;
 
 use selvedge_nic::Limits;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::packet::Packet;
 use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::config::Config;
-use crate::errors::{OpenError, StartError, WaitEnd};
+use crate::errors::{OpenError, PostError, StartError, WaitEnd};
 use crate::interface::Interface;
 
-/// What a home offers to one NIC of this process. The backend lives as long as the NIC's [`Interface`], so it may hold
-/// state of this NIC.
-pub(crate) trait Backend: Send + Sync {
+/// The home of one NIC of this process. The backend lives as long as the NIC's [`Interface`], so it may hold state of this NIC.
+pub trait Backend: Send + Sync {
     // ---- a NIC is opened and closed ----
 
     /// Returns the settings with which the NIC runs: the user's, and the home's own where the user has no choice.
@@ -53,16 +56,49 @@ pub(crate) trait Backend: Send + Sync {
     /// Starts an operation of this process. The payload is read before the call returns. The NIC gets the command's
     /// events then or later: SEND, and ACK or REPLY if the command asks for it. The target handles the operations of
     /// this process in the order of the calls. `full` says what to do when there is no room. After an error nothing has
-    /// changed.
-    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError>;
+    /// changed. `fired` is the slot of the triggered operation that this is, or NONE. With [`Offers::executes_here`] only
+    /// operations to other hosts are started here.
+    fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError>;
 
     /// As `start`, for an operation whose reply the caller waits for next. The call may return when the reply is there.
     fn start_awaited(&self, interface: &Interface, command: &Command) -> Result<(), StartError> {
-        self.start(interface, command, WhenFull::Wait)
+        self.start(interface, command, NONE, WhenFull::Wait)
     }
 
     /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
     fn settle(&self, interface: &Interface);
+
+    // ---- NICs of other hosts: homes with [`Offers::reaches_hosts`] ----
+
+    /// Whether the process behind an id of another host may still answer.
+    fn answers(&self, _id: u64) -> bool {
+        false
+    }
+
+    /// Sends a packet that is no new request to the NIC behind an id of another host: a response, or a packet that was set aside. Packets
+    /// to one process keep their order. A response may wait for the next packet that goes there, or for the next poll. The payload may be
+    /// taken, but not after an error.
+    fn post(
+        &self,
+        _interface: &Interface,
+        _target: u64,
+        _packet: &Packet,
+        _payload: &mut Vec<u8>,
+    ) -> Result<(), PostError> {
+        Err(PostError::Gone)
+    }
+
+    /// Lets packets of other hosts come in. Cheap when none has come.
+    fn receive(&self) {}
+
+    /// The program goes to sleep until something comes.
+    fn prepare_sleep(&self) {}
+
+    /// The NIC is about to close: lets the packets leave that were taken. Waits for that, but not for long.
+    fn drain(&self) {}
+
+    /// Stops fetching payloads to this NIC's memory. When it returns, nothing is written there any more.
+    fn stop_fetching(&self, _interface: &Interface) {}
 
     // ---- rings ----
 
@@ -79,11 +115,11 @@ pub(crate) trait Backend: Send + Sync {
     /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
     fn charge_call(&self);
 
-    /// Charges the program for so many accesses to memory, by a call that works on its own NIC's tables where the program itself
+    /// Charges the program for `count` accesses to memory, by a call that works on its own NIC's tables where the program itself
     /// matches, if accesses have a price in this home.
     fn charge_accesses(&self, count: u64);
 
-    /// Charges the program for a copy of so many bytes in memory, if copies have a price in this home.
+    /// Charges the program for a copy of `bytes` bytes in memory, if copies have a price in this home.
     fn charge_copy(&self, bytes: u64);
 
     /// Makes progress for a program that polls and never waits. Such a program must get all its messages.
@@ -117,7 +153,7 @@ pub(crate) trait Backend: Send + Sync {
 
 /// What to do when a ring is full, or when too many requests are pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
+pub enum WhenFull {
     /// Wait, and handle the packets of this process meanwhile.
     Wait,
     /// Keep the packet in the outbox, and send it later.
@@ -129,8 +165,9 @@ pub(crate) enum WhenFull {
 /// What hot paths may do without a call to the backend. The backend computes it once, from the settings. False is
 /// always safe, except for the last two: the code then calls the backend, or takes a longer way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offers {
-    /// This process executes its commands itself: [`Backend::start`] would only call [`Interface::start_here`].
+pub struct Offers {
+    /// This process executes its commands itself: for targets on this host [`Backend::start`] would only call
+    /// [`Interface::start_here`].
     pub executes_here: bool,
     /// Polls of the NIC's own memory find every message: [`Backend::poll`] would only call [`Interface::poll_here`], a
     /// wait may begin with such polls, and the backend need not know what a poll found.
@@ -147,8 +184,8 @@ pub(crate) struct Offers {
     pub charges_calls: bool,
     /// Time is virtual. Only front doors ask this ([`Interface::is_simulated`]).
     pub is_simulated: bool,
-    /// Packets of other hosts come in by [`crate::elsewhere::Carrier::poll`]. Requires `executes_here`.
-    pub has_carrier: bool,
+    /// NICs of other hosts are reached, and their packets come in by [`Backend::receive`]. Requires `executes_here`.
+    pub reaches_hosts: bool,
     /// A full mailbox of another process refuses messages; otherwise it loses them.
     pub mailboxes_refuse: bool,
 }

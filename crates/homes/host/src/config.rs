@@ -2,15 +2,18 @@
 //! How a process runs its NICs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-
-use crate::elsewhere::Carrier;
 
 /// The number of the NIC with which a process is a member of groups of aggregation.
 pub const MEMBER_NI: u32 = 10;
 
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
+
+/// Stands for the process of another host where this host's processes have their words. No process here has it.
+pub const REMOTE: u64 = u64::MAX;
+
+/// VELO messages from one port to a port of another host that may be unanswered: each is answered when it is in its mailbox.
+pub const UNANSWERED_MAX: u32 = 64;
 
 /// Which processes run a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,4 @@ pub struct Config {
     pub nid: u32,
     /// By which others recognise this process's NIC, masked with the host; 0: they need not.
     pub token: u64,
-    /// Carries packets to NICs of other hosts; None: all are on this host.
-    pub carrier: Option<Arc<dyn Carrier>>,
 }

@@ -13,6 +13,7 @@ use crate::config::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
+use crate::packets;
 use crate::rings::{Envelope, Fault as RingFault, Rings, Sender};
 
 /// The outcome of an operation.
@@ -30,7 +31,7 @@ pub enum DirectOutcome {
     Memory,
 }
 
-/// What became of a message to a port.
+/// The outcome of a message to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForPort {
     Enqueued,
@@ -45,15 +46,15 @@ impl Interface {
     pub fn is_answered_by(&self, id: u64, word: u64) -> bool {
         match self.endpoint(id) {
             Some(endpoint) => endpoint.owner() == word,
-            None => self.answers_elsewhere(id),
+            None => self.answers_remotely(id),
         }
     }
 
     /// Asks the kernel whether the process behind an id is alive. About 3 us.
     pub fn look_alive(&self, id: u64, word: u64) -> bool {
         match self.endpoint(id) {
-            Some(endpoint) => endpoint.owner() == word && endpoint.look_alive(),
-            None => self.answers_elsewhere(id),
+            Some(endpoint) => endpoint.owner() == word && endpoint.check_alive(),
+            None => self.answers_remotely(id),
         }
     }
 
@@ -142,7 +143,7 @@ impl Interface {
         Rings::open(&self.config.directory, id, self.ni(), owner)?.claim_for(port, self.word, self.id())
     }
 
-    /// Charges the program for so many accesses to memory, if they have a price.
+    /// Charges the program for `count` accesses to memory, if they have a price.
     #[inline(always)]
     pub fn charge_accesses(&self, count: u64) {
         if self.offers.charges_calls {
@@ -150,7 +151,7 @@ impl Interface {
         }
     }
 
-    /// Charges the program for a copy of so many bytes in memory, if copies have a price.
+    /// Charges the program for a copy of `bytes` bytes in memory, if copies have a price.
     #[inline(always)]
     pub fn charge_copy(&self, bytes: u64) {
         if self.offers.charges_calls {
@@ -224,8 +225,8 @@ impl Interface {
         condition: impl Fn(&mut Nic<'_>, &Endpoint) -> bool,
     ) -> Option<DirectOutcome> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
-            let is_there = self.way_elsewhere(command.target).is_some();
-            return Some(if is_there { DirectOutcome::OutOfReach } else { DirectOutcome::Gone });
+            let is_remote = self.answers_remotely(command.target);
+            return Some(if is_remote { DirectOutcome::OutOfReach } else { DirectOutcome::Gone });
         };
         if !self.offers.executes_here || !self.runs(target) {
             return Some(DirectOutcome::OutOfReach);
@@ -233,7 +234,7 @@ impl Interface {
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);
         let (outcome, fired) = {
             let mut guard = target.segment.lock(self.word);
-            if !target.own && self.has_packets_at(target, self.id(), &guard) {
+            if !target.own && packets::wait_for(target, self.id(), self.id(), &guard) {
                 return Some(DirectOutcome::OutOfReach);
             }
             if !condition(&mut guard, target) {
@@ -250,7 +251,7 @@ impl Interface {
         };
         self.settle_at(target, fired);
         if outcome == Some(DirectOutcome::Gone) {
-            target.look_alive();
+            target.check_alive();
         }
         outcome
     }

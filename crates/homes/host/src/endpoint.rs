@@ -105,7 +105,7 @@ impl Endpoint {
     }
 
     /// Asks the kernel whether the owner is alive. If not, marks the segment dead for all processes. About 3 us.
-    pub fn look_alive(&self) -> bool {
+    pub fn check_alive(&self) -> bool {
         if self.is_ready() && !self.identity.is_alive() {
             self.mark_dead();
         }

@@ -20,7 +20,6 @@
 //! 4. An operation that finds its ring full waits, and handles the packets of all NICs of this process meanwhile.
 //!    Packets that progress itself sends go to the `outbox` instead, so that two full rings never wait for each other.
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use selvedge_nic::handle::NONE;
@@ -32,18 +31,16 @@ use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
-use crate::elsewhere::Way;
+use crate::config::REMOTE;
+use crate::deferred_replies;
 use crate::endpoint::Endpoint;
 use crate::errors::{PostError, StartError};
 use crate::interface::Interface;
-use crate::memory::{LiveBus, Payload, Reply, gather, side_is_reachable};
+use crate::memory::{LiveBus, gather, side_is_reachable};
+use crate::outbox::{Answered, Outgoing, RequestPayload};
 use crate::owner::wire_token;
-use crate::packet_queue::{Answered, Outgoing, Sender};
 use crate::packets;
 use selvedge_os::process::Identity;
-
-/// Number of operations between checks whether a target is alive.
-const LOOK_EVERY: u32 = 4096;
 
 /// Polls between reads of the clock.
 pub(crate) const POLLS_PER_TICK: u32 = 1024;
@@ -93,7 +90,7 @@ impl Interface {
     pub fn start_awaited(&self, command: &Command) -> Result<(), StartError> {
         match self.offers.executes_here {
             true => self.start_here(command, WhenFull::Wait),
-            false => self.start_elsewhere_awaited(command),
+            false => self.start_in_home_awaited(command),
         }
     }
 
@@ -106,19 +103,19 @@ impl Interface {
     fn start_when(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         match self.offers.executes_here {
             true => self.start_here(command, full),
-            false => self.start_elsewhere(command, full),
+            false => self.start_in_home(command, full),
         }
     }
 
     /// Not inlined in `start`, which runs often where this is not called.
     #[cold]
-    fn start_elsewhere(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
+    fn start_in_home(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.record_issue(command);
-        self.backend.start(self, command, full)
+        self.backend.start(self, command, NONE, full)
     }
 
     #[cold]
-    fn start_elsewhere_awaited(&self, command: &Command) -> Result<(), StartError> {
+    fn start_in_home_awaited(&self, command: &Command) -> Result<(), StartError> {
         self.record_issue(command);
         self.backend.start_awaited(self, command)
     }
@@ -177,8 +174,9 @@ impl Interface {
         due: &mut Due<'a>,
     ) -> Result<bool, StartError> {
         let Some(target) = self.endpoint(command.target) else {
-            if let Some(way) = self.way_elsewhere(command.target) {
-                return if from.own { self.send(from, way, command, full, due).map(|()| true) } else { Ok(false) };
+            if self.answers_remotely(command.target) {
+                let start = || self.backend.start(self, command, from.fired, full).map(|()| true);
+                return if from.own { start() } else { Ok(false) };
             }
             return self.check_source(from, command).map(|()| self.undeliverable(from, command, due)).map(|()| true);
         };
@@ -193,7 +191,7 @@ impl Interface {
         if !from.own {
             return Ok(false);
         }
-        self.send(from, Way::Ring(target), command, full, due).map(|()| true)
+        self.send(from, target, command, full, due).map(|()| true)
     }
 
     /// Runs the target's NIC. None: this process cannot run it, or the request must queue behind packets.
@@ -205,13 +203,13 @@ impl Interface {
         command: &Command,
         due: &mut Due<'a>,
     ) -> Option<Result<(), StartError>> {
-        let pending = self.pend_lock(from.endpoint, target, command);
+        let pending = deferred_replies::pend_lock(self.word, from.endpoint, target, command);
         let mut bus = LiveBus::of(command, from.endpoint, target, self.config.path);
-        bus.asker = pending.map(|token| Interface::asker(from.endpoint, token));
+        bus.asker = pending.map(|token| deferred_replies::asker(from.endpoint, token));
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
             // Packets before it wait.
-            if !target.own && self.has_packets_at(target, from.id, &guard) {
+            if !target.own && packets::wait_for(target, from.id, self.own.id, &guard) {
                 (Verdict::Unreachable, false)
             } else {
                 let verdict = guard.deliver(&mut bus, &command.request);
@@ -235,7 +233,7 @@ impl Interface {
             Verdict::Unreachable => None,
             Verdict::Full => Some(Err(StartError::NoSpace)),
             Verdict::Initiator(Fault::Gone) => {
-                target.look_alive();
+                target.check_alive();
                 self.undeliverable(from, command, due);
                 Some(Ok(()))
             }
@@ -294,39 +292,79 @@ impl Interface {
         Ok(())
     }
 
-    /// Sends the request as a packet.
+    /// Sends the request as a packet into a ring of the target.
     fn send<'a>(
         &'a self,
         from: Origin<'a>,
-        way: Way<'a>,
+        target: &'a Endpoint,
         command: &Command,
         full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
         // Check for room before the payload is copied.
-        if let (Way::Ring(target), WhenFull::Refuse) = (way, full) {
-            if packets::is_full(target, &self.sender()) {
-                target.look_alive();
-                return Err(StartError::NoSpace);
-            }
+        if full == WhenFull::Refuse && packets::is_full(target, &self.sender()) {
+            target.check_alive();
+            return Err(StartError::NoSpace);
         }
-        let mut payload = self.outbound(&from, way, command).map_err(|_| StartError::Memory)?;
-        let token = self.pend(from, way.responder(), command, full)?;
+        let payload = match command.has_payload() {
+            true => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
+            false => Vec::new(),
+        };
+        let payload = RequestPayload::Copied(payload);
+        self.send_by(from, target.owner(), command, full, payload, due, |packet, payload| {
+            let RequestPayload::Copied(bytes) = payload else { return Err(PostError::NoSpace) };
+            let result = packets::enqueue(target, &self.sender(), packet, bytes);
+            match result {
+                Ok(()) => target.routes.note_packet(),
+                Err(PostError::Full) if full == WhenFull::Wait => _ = target.check_alive(),
+                Err(_) => {}
+            }
+            result
+        })
+    }
+
+    /// Sends a request to a NIC of another host as a packet, for the home that carries it: `post` gives the packet to its link. `fired` and
+    /// `full` are those of [`crate::backend::Backend::start`].
+    pub fn send_request(
+        &self,
+        command: &Command,
+        fired: u32,
+        full: WhenFull,
+        payload: RequestPayload,
+        post: impl FnMut(&Packet, &mut RequestPayload) -> Result<(), PostError>,
+    ) -> Result<(), StartError> {
+        let mut due = Due::new();
+        let from = Origin { endpoint: &self.own, fired };
+        let result = self.send_by(from, REMOTE, command, full, payload, &mut due, post);
+        // Within a drain of this NIC this returns at once: the drain goes on with the operations that fired.
+        if !due.is_empty() {
+            self.drain_all(due);
+        }
+        result
+    }
+
+    /// Sends the request as a packet by `post`, which may take the payload, but not after an error.
+    fn send_by<'a>(
+        &'a self,
+        from: Origin<'a>,
+        responder: u64,
+        command: &Command,
+        full: WhenFull,
+        mut payload: RequestPayload,
+        due: &mut Due<'a>,
+        mut post: impl FnMut(&Packet, &mut RequestPayload) -> Result<(), PostError>,
+    ) -> Result<(), StartError> {
+        let token = self.pend(from, responder, command, full)?;
         let wire_token = wire_token(token, from.owner());
         let packet = Packet { origin: from.id, token: wire_token, ..Packet::from(&command.request) };
         loop {
-            match self.post_request(way, &packet, &mut payload) {
-                Ok(()) => {
-                    if let Way::Ring(target) = way {
-                        target.routes.note_packet();
-                    }
-                    break;
-                }
+            match post(&packet, &mut payload) {
+                Ok(()) => break,
                 Err(PostError::Full) => match full {
-                    WhenFull::Wait => self.make_room(way),
+                    WhenFull::Wait => self.make_room(),
                     WhenFull::SetAside => {
                         let payload = payload.into_bytes();
-                        self.set_aside(Outgoing { target: way.id(), packet, payload, answered: None });
+                        self.outbox.push(Outgoing { target: command.target, packet, payload, answered: None });
                         break;
                     }
                     WhenFull::Refuse => {
@@ -371,21 +409,9 @@ impl Interface {
     }
 
     /// Sleeps briefly while a ring or a link is full, and handles the packets of this process.
-    fn make_room(&self, way: Way<'_>) {
+    fn make_room(&self) {
         self.progress_all();
-        way.look_alive();
         std::thread::sleep(Duration::from_micros(20));
-    }
-
-    pub(crate) fn sender(&self) -> Sender<'_> {
-        let pid = self.own.id as u32 as usize;
-        Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
-    }
-
-    pub(crate) fn set_aside(&self, packet: Outgoing) {
-        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
-        outbox.push_back(packet);
-        self.outbox_waits.store(true, SeqCst);
     }
 
     // ---- Triggered operations ------------------------------------------------------------------------------------
@@ -415,13 +441,7 @@ impl Interface {
                     None => {}
                 }
                 guard.tables.control.drainer = self.word;
-                let mut bus = LiveBus {
-                    target: endpoint,
-                    payload: Payload::Nothing,
-                    reply: Reply::Nothing,
-                    path: self.config.path,
-                    asker: None,
-                };
+                let mut bus = LiveBus::without_payload(endpoint, self.config.path);
                 let fired = guard.with_revocation(|nic| nic.next_fired(&mut bus, self.word)).unwrap_or(None);
                 let fired = match fired {
                     Some(fired) if !self.can_run(endpoint, &fired.command) => {
@@ -441,7 +461,9 @@ impl Interface {
                 None => return,
                 Some(Work::Run(fired)) => fired,
                 Some(Work::Answer(answer)) => {
-                    finished = Some(self.answer_late(endpoint, &answer).map_or(Finished::SetAside, Finished::Answer));
+                    finished = Some(
+                        deferred_replies::send(self, endpoint, &answer).map_or(Finished::SetAside, Finished::Answer),
+                    );
                     continue;
                 }
             };
@@ -475,11 +497,5 @@ impl Interface {
         from.own
             || ((!command.has_payload() || side_is_reachable(from, &command.source, command.length, path))
                 && (!command.has_reply() || side_is_reachable(from, &command.sink, command.length, path)))
-    }
-
-    /// Counts the operations to a target. True when it is time to check whether the target is alive.
-    #[inline(always)]
-    pub(crate) fn due_for_look(&self, uses: u32) -> bool {
-        uses % LOOK_EVERY == LOOK_EVERY - 1
     }
 }

@@ -33,6 +33,7 @@ use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::lock::Guard;
 use crate::memory::{copy_direct, readable_here};
+use crate::packets;
 use crate::routes::{Destination, OwnLane, ROUTES, Route};
 use selvedge_os::process::Identity;
 use selvedge_os::{asymmetric, cma, lines};
@@ -99,17 +100,17 @@ pub struct Piece {
 
 // ---- Putting -----------------------------------------------------------------------------------------------------
 
-impl Interface {
-    /// Puts with a pass. False: nothing has changed.
+impl GrantedRoute {
+    /// Puts by this route. False: nothing has changed.
     ///
     /// # Safety
-    /// This interface gave the pass to this thread.
+    /// The interface gave the route to this thread.
     #[inline(always)]
-    pub unsafe fn put_by(&self, pass: &GrantedRoute, piece: &Piece) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+    pub unsafe fn put(&self, interface: &Interface, piece: &Piece) -> bool {
+        // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        let target = unsafe { pass.endpoint.as_ref() };
-        let (held, entry, &Piece { length, match_bits, remote_offset, .. }) = (&pass.held, &pass.to, piece);
+        let target = unsafe { self.endpoint.as_ref() };
+        let (held, entry, &Piece { length, match_bits, remote_offset, .. }) = (&self.held, &self.to, piece);
         let puts = held.grant().puts.load(Relaxed);
         if length > GRANTED_BYTES_MAX
             || remote_offset > entry.length
@@ -117,16 +118,16 @@ impl Interface {
             || (entry.match_bits ^ match_bits) & entry.care_bits != 0
             || target.routes.packets_wait.load(Acquire)
             || !target.is_ready()
-            || (puts % PUTS_PER_PROGRESS == 0 && !self.progress_and_check(target, puts))
+            || (puts % PUTS_PER_PROGRESS == 0 && !progress_and_check(interface, target, puts))
         {
             return false;
         }
         let start = entry.start.wrapping_add(remote_offset);
         let to = if entry.memory.is_null() {
-            match target.in_place(start, length, self.config.path) {
+            match target.in_place(start, length, interface.config.path) {
                 Some(to) => to.as_ptr(),
                 None if held.lane.is_null() => return false,
-                None => return self.put_attached(pass, piece, start),
+                None => return self.put_attached(interface, piece, start),
             }
         } else {
             entry.memory.wrapping_add(remote_offset as usize)
@@ -134,28 +135,29 @@ impl Interface {
         let from = if piece.in_shared || length == 0 {
             piece.source as *const u8
         } else {
-            match readable_here(&self.own, piece.source, length, self.config.path) {
+            match readable_here(&interface.own, piece.source, length, interface.config.path) {
                 Some(from) => from,
                 None => return false,
             }
         };
         if held.lane.is_null() {
-            return self.put_posting(pass, (from, to, length), match_bits, remote_offset, piece.header_data);
+            return self.put_posting(interface, (from, to, length), match_bits, remote_offset, piece.header_data);
         }
-        self.put_counting(pass, from, to, length)
+        self.put_counting(interface, from, to, length)
     }
 
     /// Puts to memory that is not mapped here, and counts without a lock.
     #[inline(never)]
-    fn put_attached(&self, pass: &GrantedRoute, piece: &Piece, address: u64) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+    fn put_attached(&self, interface: &Interface, piece: &Piece, address: u64) -> bool {
+        // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        let target = unsafe { pass.endpoint.as_ref() };
-        let Place::Remote { pid, .. } = target.resolve(address, piece.length, Access::Write, self.config.path) else {
+        let target = unsafe { self.endpoint.as_ref() };
+        let Place::Remote { pid, .. } = target.resolve(address, piece.length, Access::Write, interface.config.path)
+        else {
             return false;
         };
         let (from, bytes) = (piece.source as *const u8, piece.length as usize);
-        if !pass.enter() {
+        if !self.enter() {
             return false;
         }
         // If memory is not mapped on either side, the kernel finds that. The put then goes through `start`, which
@@ -164,90 +166,90 @@ impl Interface {
         // puts.
         let moved = unsafe { cma::write(pid, address, from, bytes) }.is_ok();
         if moved {
-            self.count_at_both(pass, piece.length);
+            self.count_at_both(interface, piece.length);
         } else {
-            pass.leave();
+            self.leave();
         }
         moved
     }
 
     /// Puts, and counts without a lock.
     #[inline(always)]
-    fn put_counting(&self, pass: &GrantedRoute, from: *const u8, to: *mut u8, length: u64) -> bool {
-        if !pass.enter() {
+    fn put_counting(&self, interface: &Interface, from: *const u8, to: *mut u8, length: u64) -> bool {
+        if !self.enter() {
             return false;
         }
         if length != 0 {
             copy_direct(from, to, length as usize);
         }
-        self.count_at_both(pass, length);
+        self.count_at_both(interface, length);
         true
     }
 
     /// Ends a put whose bytes have been stored.
     #[inline(always)]
-    fn count_at_both(&self, pass: &GrantedRoute, length: u64) {
-        let held = &pass.held;
-        held.count(if pass.to.in_bytes { length } else { 1 });
+    fn count_at_both(&self, interface: &Interface, length: u64) {
+        let held = &self.held;
+        held.count(if self.to.in_bytes { length } else { 1 });
         held.note(length);
         held.leave();
-        if let Some(own) = &pass.own {
+        if let Some(own) = &self.own {
             own.held.count(own.times * if own.in_bytes { length } else { 1 });
             own.held.leave();
-            self.own.segment.ring();
+            interface.own.segment.ring();
         }
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        unsafe { pass.endpoint.as_ref() }.segment.ring();
+        unsafe { self.endpoint.as_ref() }.segment.ring();
     }
 
-    /// As [`Interface::put_by`], for a straight pass and a put that is no longer than the pass allows.
+    /// As [`GrantedRoute::put`], for a straight route and a put that is no longer than the route allows.
     ///
     /// # Safety
-    /// This interface gave the pass to this thread. The `length` bytes at `source` are shared memory of this process.
+    /// The interface gave the route to this thread. The `length` bytes at `source` are shared memory of this process.
     #[inline(always)]
     pub unsafe fn put_straight(
         &self,
-        pass: &GrantedRoute,
+        interface: &Interface,
         source: *const u8,
         length: u64,
         match_bits: u64,
         remote_offset: u64,
     ) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        let target = unsafe { pass.endpoint.as_ref() };
-        let entry = &pass.to;
+        let target = unsafe { self.endpoint.as_ref() };
+        let entry = &self.to;
         if remote_offset > entry.length - length
             || (entry.match_bits ^ match_bits) & entry.care_bits != 0
             || target.routes.packets_wait.load(Acquire)
-            || pass.held.grant().puts.load(Relaxed) % PUTS_PER_PROGRESS == 0
+            || self.held.grant().puts.load(Relaxed) % PUTS_PER_PROGRESS == 0
         {
             return false;
         }
-        self.put_counting(pass, source, entry.memory.wrapping_add(remote_offset as usize), length)
+        self.put_counting(interface, source, entry.memory.wrapping_add(remote_offset as usize), length)
     }
 
     /// Puts, and posts the event, under the target's lock.
     #[inline(never)]
     fn put_posting(
         &self,
-        pass: &GrantedRoute,
+        interface: &Interface,
         (from, to, length): (*const u8, *mut u8, u64),
         match_bits: u64,
         remote_offset: u64,
         header_data: u64,
     ) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        let (target, held) = (unsafe { pass.endpoint.as_ref() }, &pass.held);
-        let Some(Kept { of: route, .. }) = pass.route().kept() else { return false };
+        let (target, held) = (unsafe { self.endpoint.as_ref() }, &self.held);
+        let Some(Kept { of: route, .. }) = self.route().kept() else { return false };
         let Some(stamp) = &route.stamp else { return false };
         lines::about_to_write(route.next_event.cast());
-        let mut guard = target.segment.lock(self.word);
+        let mut guard = target.segment.lock(interface.word);
         if held.grant().word.load(Relaxed) != held.number {
             drop(guard);
-            return pass.route().lose(held.number);
+            return self.route().lose(held.number);
         }
         if length != 0 {
             copy_direct(from, to, length as usize);
@@ -261,14 +263,14 @@ impl Interface {
             header_data,
             length,
         };
-        let next = guard.post_granted(route.queue, stamp, &put, pass.to.start.wrapping_add(remote_offset));
+        let next = guard.post_granted(route.queue, stamp, &put, self.to.start.wrapping_add(remote_offset));
         route.next_event = next.map_or(ptr::null(), ptr::from_ref);
         held.note(length);
         true
     }
 
-    /// The pass for puts like this one, if this thread has the grants for it.
-    pub(crate) fn granted_route(&self, target: &Endpoint, put: &Put, counts: &Counts) -> Option<GrantedRoute> {
+    /// The route for puts like this one, if this thread has the grants for it.
+    pub(crate) fn find(interface: &Interface, target: &Endpoint, put: &Put, counts: &Counts) -> Option<GrantedRoute> {
         let owned = target.routes.at(put.portal);
         let &mut Kept { held, of: ref route, .. } = owned.kept()?;
         if held.number == 0 || route.portal != put.portal || route.initiator != put.initiator {
@@ -279,7 +281,7 @@ impl Interface {
             0 => None,
             _ if held.lane.is_null() => return None,
             _ => {
-                let lane = self.own_lane(counts.counter);
+                let lane = own_lane(interface, counts.counter);
                 let held = lane.kept().filter(|lane| lane.is_of(counts.counter))?.held;
                 Some(OwnCount { lane: NonNull::from(lane), held, times, in_bytes: counts.in_bytes })
             }
@@ -330,100 +332,93 @@ impl GrantedRoute {
     }
 }
 
-impl Interface {
-    /// Handles work that waits for this process, and now and then checks whether the target's owner is alive.
-    #[cold]
-    fn progress_and_check(&self, target: &Endpoint, puts: u64) -> bool {
-        self.progress();
-        puts % PUTS_PER_CHECK != 0 || target.look_alive()
-    }
-
-    /// Whether all of a range is this process's own shared memory.
-    pub fn is_own_shared(&self, start: u64, bytes: u64) -> bool {
-        self.own.in_place(start, bytes, self.config.path).is_some()
-    }
+/// Handles work that waits for this process, and now and then checks whether the target's owner is alive.
+#[cold]
+fn progress_and_check(interface: &Interface, target: &Endpoint, puts: u64) -> bool {
+    interface.progress();
+    puts % PUTS_PER_CHECK != 0 || target.check_alive()
 }
 
 // ---- Asking for a grant ------------------------------------------------------------------------------------------
 
-impl Interface {
-    /// Records a put that went through `start`. After many similar ones, this requests the grants for them.
-    #[inline(always)]
-    pub(crate) fn request_grant(&self, target: &Endpoint, put: &Put, counts: &Counts) {
-        if target.routes.is_due(put.portal) {
-            self.ask(target, put, counts);
-        }
+/// Records a put that went through `start`. After many similar ones, this requests the grants for them.
+#[inline(always)]
+pub(crate) fn request_grant(interface: &Interface, target: &Endpoint, put: &Put, counts: &Counts) {
+    if target.routes.is_due(put.portal) {
+        ask(interface, target, put, counts);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn ask(&self, target: &Endpoint, put: &Put, counts: &Counts) {
-        if !asymmetric::register() || target.own {
-            return;
-        }
-        target.routes.at(put.portal).take(|kept| self.ask_for_route(target, put, kept));
-        let Some(silent) = target.routes.at(put.portal).kept().map(|kept| kept.of.silent) else { return };
-        let has_lane = || self.own_lane(counts.counter).kept().is_some_and(|lane| lane.is_of(counts.counter));
-        if counts.times(silent) != 0 && !has_lane() {
-            self.own_lane(counts.counter).take(|kept| self.ask_for_lane(counts.counter, kept));
-        }
+#[cold]
+#[inline(never)]
+fn ask(interface: &Interface, target: &Endpoint, put: &Put, counts: &Counts) {
+    if !asymmetric::register() || target.own {
+        return;
     }
-
-    /// Requests a grant from a target's NIC. If none is given, the earlier grant in this place stays.
-    fn ask_for_route(&self, target: &Endpoint, put: &Put, kept: &mut Kept<Route>) {
-        let mut guard = target.segment.lock(self.word);
-        // A NIC that closes sets its state before it revokes all grants.
-        if !target.is_ready() {
-            return;
-        }
-        if !self.has_packets_at(target, self.id(), &guard) {
-            target.routes.clear_packets();
-        }
-        let terms = match guard.grant_put(put, self.word, kept.before(), Identity::word_is_alive) {
-            Ok(terms) => terms,
-            Err(error) => return refused(&mut guard, &error),
-        };
-        (kept.slot, kept.held) = (terms.handle.slot, HeldGrant::NOTHING);
-        let address = terms.start.wrapping_add(put.remote_offset);
-        let is_mapped = target.in_place(address, put.length, self.config.path).is_some();
-        let attached = terms.handle.counter != NONE && target.reaches_all(self.config.path);
-        if !is_mapped && !attached {
-            // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
-            // grant yet.
-            return guard.end_grant(kept.slot);
-        }
-        drop(guard);
-        let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.handle) else { return };
-        kept.held = held;
-        kept.of = Route::new(target, put, &terms, self.config.path);
+    target.routes.at(put.portal).take(|kept| ask_for_route(interface, target, put, kept));
+    let Some(silent) = target.routes.at(put.portal).kept().map(|kept| kept.of.silent) else { return };
+    let has_lane = || own_lane(interface, counts.counter).kept().is_some_and(|lane| lane.is_of(counts.counter));
+    if counts.times(silent) != 0 && !has_lane() {
+        own_lane(interface, counts.counter).take(|kept| ask_for_lane(interface, counts.counter, kept));
     }
+}
 
-    /// Requests a lane of a counter from this process's own NIC.
-    fn ask_for_lane(&self, counter: u32, kept: &mut Kept<OwnLane>) {
-        let mut guard = self.own.segment.lock(self.word);
-        let given = match guard.grant_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
-            Ok(given) => given,
-            Err(error) => return refused(&mut guard, &error),
-        };
-        drop(guard);
-        (kept.slot, kept.held) = (given.slot, HeldGrant::NOTHING);
-        let Some(held) = HeldGrant::new(&self.signals(), &given) else { return };
-        kept.held = held;
-        kept.of = OwnLane { counter };
+/// Requests a grant from a target's NIC. If none is given, the earlier grant in this place stays.
+fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut Kept<Route>) {
+    let mut guard = target.segment.lock(interface.word);
+    // A NIC that closes sets its state before it revokes all grants.
+    if !target.is_ready() {
+        return;
     }
-
-    fn own_lane(&self, counter: u32) -> &ThreadOwned<OwnLane> {
-        &self.own_lanes[counter as usize % ROUTES]
+    if !packets::wait_for(target, interface.id(), interface.id(), &guard) {
+        target.routes.clear_packets();
     }
+    let terms = match guard.grant_put(put, interface.word, kept.before(), Identity::word_is_alive) {
+        Ok(terms) => terms,
+        Err(error) => return refused(&mut guard, &error),
+    };
+    (kept.slot, kept.held) = (terms.handle.slot, HeldGrant::NOTHING);
+    let address = terms.start.wrapping_add(put.remote_offset);
+    let is_mapped = target.in_place(address, put.length, interface.config.path).is_some();
+    let attached = terms.handle.counter != NONE && target.reaches_all(interface.config.path);
+    if !is_mapped && !attached {
+        // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
+        // grant yet.
+        return guard.end_grant(kept.slot);
+    }
+    drop(guard);
+    let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.handle) else { return };
+    kept.held = held;
+    kept.of = Route::new(target, put, &terms, interface.config.path);
+}
 
-    /// Gives up all grants at a peer, because this process will put there no more.
-    pub(crate) fn give_up_grants(&self, target: &Endpoint) {
-        for owned in &target.routes.routes {
+/// Requests a lane of a counter from this process's own NIC.
+fn ask_for_lane(interface: &Interface, counter: u32, kept: &mut Kept<OwnLane>) {
+    let mut guard = interface.own.segment.lock(interface.word);
+    let given = match guard.grant_lane(counter, interface.word, kept.before(), Identity::word_is_alive) {
+        Ok(given) => given,
+        Err(error) => return refused(&mut guard, &error),
+    };
+    drop(guard);
+    (kept.slot, kept.held) = (given.slot, HeldGrant::NOTHING);
+    let Some(held) = HeldGrant::new(&interface.signals(), &given) else { return };
+    kept.held = held;
+    kept.of = OwnLane { counter };
+}
+
+fn own_lane(interface: &Interface, counter: u32) -> &ThreadOwned<OwnLane> {
+    &interface.own_lanes[counter as usize % ROUTES]
+}
+
+impl Endpoint {
+    /// Gives up all grants at this peer, because the process whose lock word is `word` will put there no more.
+    pub(crate) fn give_up_grants(&self, word: u64) {
+        for owned in &self.routes.routes {
             // SAFETY: the interface is being dropped, so no other thread is in a call of it.
             let slot = unsafe { owned.slot() };
-            if slot != NONE && target.is_ready() {
+            if slot != NONE && self.is_ready() {
                 // No thread is in the middle of a put, so there is nothing to wait for.
-                target.segment.lock(self.word).free_grant_slot(slot);
+                self.segment.lock(word).free_grant_slot(slot);
             }
         }
     }

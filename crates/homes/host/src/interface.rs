@@ -1,40 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process's NIC: opened, used by all of its threads, closed.
 //!
-//! A peer is found by its Portals process id: its segment is the file `<pid>.<ni>.nic` in the job's directory. A peer
-//! is attached at the first message to it, and stays attached. A peer that has closed or died is looked up again at the
-//! next message.
+//! An [`Interface`] is made of parts, and its methods are in five files, by subject:
 //!
-//! Cost per peer: one pointer, and an [`Endpoint`] for each peer that was attached.
+//! | part | subject |
+//! |---|---|
+//! | `own`, `rings` | the NIC's memory, and the rings into it |
+//! | `peers` | the NICs of other processes of this host |
+//! | `outbox`, `refused`, `deferred` | packets that wait for room at their target, messages that wait for room here, replies that are due later |
+//! | `waits` | threads that wait for something |
+//! | `backend`, `offers` | its home |
+//!
+//! | file | methods |
+//! |---|---|
+//! | here | open, close, access to the parts |
+//! | [`crate::engine`] | an operation of this process, from command to completion |
+//! | [`crate::owner`] | progress of the owner: packets, dead processes |
+//! | [`crate::direct`] | operations that complete in the call |
+//! | [`crate::wait`] | waits |
 
 use std::path::PathBuf;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
-};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use std::collections::VecDeque;
-
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
+use selvedge_os::process::Identity;
+use selvedge_os::{asymmetric, cma, thread};
 
 use crate::backend::{Backend, Offers};
-use crate::config::{Config, Mode, PID_LIMIT};
-use crate::elsewhere::ELSEWHERE;
+use crate::config::{Config, Mode, REMOTE};
+use crate::deferred_replies::DeferredReplies;
 use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
 use crate::lock::Guard;
-use crate::packet_queue::{Held, Outgoing, Turn};
+use crate::outbox::Outbox;
+use crate::packet_queue::{Sender, Turn};
+use crate::packets;
 use crate::peer_files;
+use crate::peers::Peers;
 use crate::record;
+use crate::refused_messages::RefusedMessages;
 use crate::rings::Rings;
 use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
-use crate::wait::Waits;
-use selvedge_os::cma;
-use selvedge_os::process::Identity;
-use selvedge_os::{asymmetric, thread};
+use crate::wait_list::Waits;
+
+/// The longest wait for payloads that are being fetched to memory that the program wants back.
+const LAST_PAYLOADS: Duration = Duration::from_secs(1);
+
+/// The longest wait for the last answers of other hosts.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// The shared arena of this process, as its NICs publish it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,39 +107,28 @@ pub struct Interface {
     pub(crate) os_pid: u32,
     pub(crate) path: PathBuf,
     ni: u32,
-    /// The upper half of the ids of this host.
-    pub(crate) host: u64,
-    peers: Box<[AtomicPtr<Endpoint>]>,
-    uses: Box<[AtomicU32]>,
-    /// Every endpoint that was attached. The drop of the interface frees them.
-    attached: Mutex<Vec<*mut Endpoint>>,
+    pub(crate) peers: Peers,
     pub(crate) waits: Mutex<Waits>,
     pub(crate) closing: AtomicBool,
     /// Held by the thread that handles packets: the ring that is next.
     pub(crate) turn: Mutex<Turn>,
-    pub(crate) held: Mutex<Held>,
-    /// Messages are held. It changes under the NIC's lock.
-    pub(crate) held_waits: AtomicBool,
-    pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
-    pub(crate) outbox_waits: AtomicBool,
+    pub(crate) refused: RefusedMessages,
+    pub(crate) outbox: Outbox,
+    pub(crate) deferred: DeferredReplies,
     pub(crate) last_tick: Mutex<Option<Instant>>,
     /// The next tick is due at once: a process was lost.
     pub(crate) must_tick: AtomicBool,
     /// Counts the packets of other hosts.
-    pub(crate) taken_in: AtomicU32,
-    /// Index for [`Interface::look_around`]: the peers that were checked so far.
-    looked: AtomicU32,
-    /// Index for [`Interface::forget_dead_askers`].
-    pub(crate) lock_looks: AtomicU32,
+    pub(crate) packets_received: AtomicU32,
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
-    /// Operations that were started, for [`crate::elsewhere`].
+    /// Operations that were started where other hosts are reached.
     pub(crate) starts: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
     /// What hot paths may do without a call to the backend.
     pub(crate) offers: Offers,
-    /// As `own`, for packets of other hosts ([`crate::elsewhere`]). None: memory is not reached that way here.
+    /// As `own`, for packets of other hosts ([`crate::remote_hosts`]). None: memory is not reached that way here.
     pub(crate) seen_from_outside: OnceLock<Option<Box<Endpoint>>>,
     /// The home that this NIC is in.
     pub(crate) backend: Box<dyn Backend>,
@@ -135,8 +141,8 @@ unsafe impl Send for Interface {}
 unsafe impl Sync for Interface {}
 
 impl Interface {
-    /// Opens the NIC number `ni` of this process under the Portals process id `pid`, in a given home.
-    pub(crate) fn open_in(
+    /// Opens the NIC number `ni` of this process under the Portals process id `pid`, in a home ([`crate::home`]).
+    pub fn open(
         backend: Box<dyn Backend>,
         config: Config,
         ni: u32,
@@ -173,7 +179,7 @@ impl Interface {
         let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
         let segment = Segment::create(&path, &limits, &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
-        let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
+        let peers = Peers::new(config.nid, config.directory.clone(), ni, identity.to_word());
         let interface = Arc::new(Interface {
             own,
             rings,
@@ -181,22 +187,16 @@ impl Interface {
             os_pid: identity.pid,
             path,
             ni,
-            host: u64::from(config.nid) << 32,
             peers,
-            uses: (0..PID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
-            attached: Mutex::new(Vec::new()),
             waits: Mutex::default(),
             closing: AtomicBool::new(false),
             turn: Mutex::new(Turn::default()),
-            held: Mutex::default(),
-            held_waits: AtomicBool::new(false),
-            outbox: Mutex::new(VecDeque::new()),
-            outbox_waits: AtomicBool::new(false),
+            refused: RefusedMessages::default(),
+            outbox: Outbox::default(),
+            deferred: DeferredReplies::default(),
             last_tick: Mutex::new(None),
             must_tick: AtomicBool::new(false),
-            taken_in: AtomicU32::new(0),
-            looked: AtomicU32::new(0),
-            lock_looks: AtomicU32::new(0),
+            packets_received: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             starts: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
@@ -319,98 +319,128 @@ impl Interface {
         }
     }
 
-    /// The endpoint of a process. None if the process has no open NIC.
+    /// The endpoint of a process of this host. None if the process has no open NIC.
     #[inline(always)]
     pub(crate) fn endpoint(&self, id: u64) -> Option<&Endpoint> {
-        if id == self.own.id {
-            return Some(&self.own);
-        }
-        let place = self.place(id) as usize;
-        let slot = self.peers.get(place)?;
-        let uses = &self.uses[place];
-        let count = uses.load(Relaxed);
-        uses.store(count.wrapping_add(1), Relaxed);
-        // SAFETY: the table points to endpoints that live until the interface is dropped.
-        match unsafe { slot.load(Acquire).as_ref() } {
-            Some(peer) if peer.is_ready() && !self.due_for_look(count) => Some(peer),
-            known => self.attach(id, known),
-        }
+        if id == self.own.id { Some(&self.own) } else { self.peers.get(id) }
     }
 
-    /// Whether this NIC has links to other hosts.
-    pub fn has_carrier(&self) -> bool {
-        self.offers.has_carrier
+    /// The names of this process as a sender of packets.
+    pub(crate) fn sender(&self) -> Sender<'_> {
+        let pid = self.own.id as u32 as usize;
+        Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
+    }
+
+    // ---- other hosts ----
+
+    /// Whether this NIC reaches NICs of other hosts.
+    pub fn reaches_hosts(&self) -> bool {
+        self.offers.reaches_hosts
+    }
+
+    /// Whether an id is that of another host, and packets get there.
+    #[inline(always)]
+    pub fn is_remote(&self, id: u64) -> bool {
+        self.offers.reaches_hosts && self.peers.is_remote(id)
+    }
+
+    /// Whether a process of another host may still answer. Where the launcher has to be asked for its address, this asks.
+    #[cold]
+    pub fn answers_remotely(&self, id: u64) -> bool {
+        self.is_remote(id) && self.backend.answers(id)
+    }
+
+    /// Finds the address of a process of another host, before something is to be sent there by a thread that must not ask the launcher.
+    #[inline(always)]
+    pub fn resolve_remote(&self, id: u64) {
+        if self.is_remote(id) {
+            self.answers_remotely(id);
+        }
     }
 
     /// Whether an operation to this id finds a NIC. True if only the home, or another host, knows.
     pub fn has_peer(&self, id: u64) -> bool {
-        !self.offers.executes_here || self.way_to(id).is_some()
-    }
-
-    #[cold]
-    fn attach(&self, id: u64, known: Option<&Endpoint>) -> Option<&Endpoint> {
-        if let Some(peer) = known {
-            if peer.look_alive() {
-                // SAFETY: the table points to endpoints that live until the interface is dropped.
-                return unsafe { self.peers[self.place(id) as usize].load(Acquire).as_ref() };
-            }
-        }
-        let path = self.config.directory.join(format!("{}.{}.nic", id as u32, self.ni));
-        let segment = match Segment::open(&path) {
-            Ok(segment) => segment,
-            Err(error) => {
-                log::debug!("process {id} cannot be reached: {error}");
-                return None;
-            }
-        };
-        let header = segment.header();
-        if header.id != id || header.ni != self.ni || header.hot.state.load(SeqCst) != state::READY {
-            return None;
-        }
-        let peer = Box::new(Endpoint::new(segment, false, &self.config.directory));
-        if !peer.look_alive() {
-            return None;
-        }
-        let mut attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
-        // Another thread may have attached the peer meanwhile. A process has one endpoint for a peer, because it has one
-        // ring for packets there.
-        // SAFETY: the table points to endpoints that live until the interface is dropped.
-        let other = unsafe { self.peers[self.place(id) as usize].load(Acquire).as_ref() };
-        let is_new = |other: &&Endpoint| known.is_none_or(|known| !std::ptr::eq(known, *other));
-        if let Some(other) = other.filter(is_new).filter(|other| other.owner() == peer.owner()) {
-            return Some(other);
-        }
-        let pointer = Box::into_raw(peer);
-        attached.push(pointer);
-        self.peers[self.place(id) as usize].store(pointer, SeqCst);
-        // SAFETY: `Box::into_raw` made the pointer above, and only the drop of the interface frees it.
-        Some(unsafe { &*pointer })
+        !self.offers.executes_here || self.endpoint(id).is_some() || self.answers_remotely(id)
     }
 
     /// Whether the process `responder` still owns the id.
     pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
-        if responder == ELSEWHERE {
-            return self.answers_elsewhere(id);
-        }
-        let slot = self.peers.get(self.place(id) as usize);
-        // SAFETY: the table points to endpoints that live until the interface is dropped.
-        match slot.and_then(|slot| unsafe { slot.load(Acquire).as_ref() }) {
-            Some(peer) if peer.owner() == responder => peer.look_alive(),
-            // Another process has the id by now, or another process sent the request.
-            _ => Identity::word_is_alive(responder),
+        match responder {
+            REMOTE => self.answers_remotely(id),
+            responder if id == self.own.id => Identity::word_is_alive(responder),
+            responder => self.peers.answers(id, responder),
         }
     }
 
-    /// Checks whether a tenth of the peers are alive; the next call checks the next tenth. So a death is found even if
-    /// few operations go to that peer.
-    pub(crate) fn look_around(&self) {
-        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
-        let (count, share) = (attached.len(), attached.len().div_ceil(10));
-        let first = self.looked.fetch_add(share as u32, Relaxed) as usize;
-        for step in 0..share {
-            // SAFETY: the list points to endpoints that live until the interface is dropped.
-            unsafe { &*attached[first.wrapping_add(step) % count] }.look_alive();
+    /// Whether other processes send packets to this NIC. Only its own program handles packets.
+    pub fn gets_packets(&self) -> bool {
+        self.rings.get_packets()
+    }
+
+    /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False: there is no room.
+    pub fn enqueue_bytes(&self, bytes: &[u8]) -> bool {
+        packets::enqueue_bytes(&self.own, &self.sender(), bytes)
+    }
+
+    /// Repeats `is_done` while payloads of other hosts are being fetched to memory of this NIC's program. Waits for them, but not for
+    /// long; then they are given up.
+    pub fn retry_while_fetching(&self, is_done: impl Fn() -> bool) {
+        let give_up = Instant::now() + LAST_PAYLOADS;
+        while !is_done() {
+            if !self.offers.reaches_hosts {
+                return;
+            }
+            if Instant::now() >= give_up {
+                self.backend.stop_fetching(self);
+                is_done();
+                return;
+            }
+            self.progress();
+            std::thread::yield_now();
         }
+    }
+
+    /// Waits until processes of other hosts have answered the requests of this NIC, but not for long: a process that ends before may take
+    /// requests with it that are still in the kernel's buffers.
+    fn await_answers(&self) {
+        let give_up = Instant::now() + LAST_ANSWERS;
+        let waits = || {
+            let guard = self.own.segment.lock(self.word);
+            let mut waits = false;
+            guard.find_pending(|target, responder| {
+                waits |= responder == REMOTE && self.peers.is_remote(target);
+                false
+            });
+            waits
+        };
+        while waits() && Instant::now() < give_up {
+            self.progress();
+            self.tick();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    // ---- the home ----
+
+    /// Whether a full mailbox of another node holds up its senders, so that no message is lost.
+    pub fn mailboxes_refuse(&self) -> bool {
+        self.offers.mailboxes_refuse
+    }
+
+    /// Whether time is virtual.
+    #[inline(always)]
+    pub fn is_simulated(&self) -> bool {
+        self.offers.is_simulated
+    }
+
+    /// Whether all of this job's processes may store directly to each other's memory. Those of several hosts may not.
+    pub fn stores_in_place(&self) -> bool {
+        self.offers.maps_peers && !self.offers.reaches_hosts
+    }
+
+    /// Whether all of a range is this process's own shared memory.
+    pub fn is_own_shared(&self, start: u64, bytes: u64) -> bool {
+        self.own.in_place(start, bytes, self.config.path).is_some()
     }
 
     /// Makes the waiters of this process poll again.
@@ -418,30 +448,20 @@ impl Interface {
         self.backend.wake_threads(self);
     }
 
-    /// Gives up this process's rings at other NICs, because another NIC may take its id afterwards.
-    fn give_up_rings(&self) {
-        self.own.packets.give_up();
-        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
-        for &peer in attached.iter() {
-            // SAFETY: as in `endpoint`.
-            unsafe { &*peer }.packets.give_up();
-        }
-    }
-
     /// Closes the NIC: peers see it closed, waits end, and its file is removed. No operation may be started afterwards.
     pub fn shut(&self) {
         let give_up = Instant::now() + Duration::from_secs(1);
-        while self.outbox_waits.load(SeqCst) && Instant::now() < give_up {
+        while self.outbox.any() && Instant::now() < give_up {
             self.progress();
             std::thread::sleep(Duration::from_micros(100));
         }
-        if let Some(carrier) = &self.config.carrier {
+        if self.offers.reaches_hosts {
             self.await_answers();
-            carrier.flush();
+            self.backend.drain();
         }
         self.closing.store(true, SeqCst);
-        if let Some(carrier) = &self.config.carrier {
-            carrier.let_go(self.id() as u32, self.ni());
+        if self.offers.reaches_hosts {
+            self.backend.stop_fetching(self);
         }
         let _ = std::fs::remove_file(&self.path);
         {
@@ -451,7 +471,8 @@ impl Interface {
             let _ = guard.with_revocation(|nic| nic.revoke_all());
         }
         self.rings.shut();
-        self.give_up_rings();
+        self.own.packets.give_up();
+        self.peers.give_up_rings();
         self.backend.withdraw(self);
         self.see_off(|waits| waits.count != 0);
     }
@@ -459,12 +480,6 @@ impl Interface {
 
 impl Drop for Interface {
     fn drop(&mut self) {
-        let attached = std::mem::take(self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner()));
-        for pointer in attached {
-            // SAFETY: `Box::into_raw` made the pointer in `attach`. Each pointer is taken from the list once, here.
-            let peer = unsafe { Box::from_raw(pointer) };
-            self.give_up_grants(&peer);
-        }
         crate::endpoint::forget_own_memory();
     }
 }

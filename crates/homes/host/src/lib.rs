@@ -40,11 +40,11 @@
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
 pub mod arena;
-mod backend;
+pub mod backend;
 pub mod backoff;
 pub mod config;
+mod deferred_replies;
 pub mod direct;
-pub mod elsewhere;
 pub mod endpoint;
 pub mod engine;
 pub mod errors;
@@ -52,15 +52,18 @@ pub mod grants;
 pub mod home;
 pub mod inspect;
 pub mod interface;
-mod late_answers;
 pub mod lock;
 pub mod memory;
+pub mod outbox;
 mod owner;
 mod packet_queue;
 pub mod packets;
 pub mod peer_files;
+mod peers;
 pub mod plain_put;
 pub mod record;
+mod refused_messages;
+pub mod remote_hosts;
 pub mod rings;
 mod routes;
 pub mod segment;
@@ -68,8 +71,10 @@ mod shared_memory;
 pub mod simulated;
 pub mod symmetric;
 pub mod wait;
+pub mod wait_list;
 pub mod window;
 
 pub use config::{Config, Mode, Path};
 pub use errors::{OpenError, StartError, WaitEnd};
 pub use interface::Interface;
+pub use shared_memory::SharedMemory;

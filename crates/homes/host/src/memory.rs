@@ -83,6 +83,11 @@ impl<'a> LiveBus<'a> {
         };
         LiveBus { target, payload, reply, path, asker: None }
     }
+
+    /// For a request whose bytes do not pass through the bus.
+    pub fn without_payload(target: &'a Endpoint, path: Path) -> LiveBus<'a> {
+        LiveBus { target, payload: Payload::Nothing, reply: Reply::Nothing, path, asker: None }
+    }
 }
 
 impl LiveBus<'_> {

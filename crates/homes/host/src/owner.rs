@@ -8,11 +8,9 @@
 //!
 //! Invariants
 //! 1. One thread at a time handles packets of rings (`Interface::turn`), those of one process in their order.
-//! 2. What progress itself sends never waits: it goes to the `outbox` where there is no room.
+//! 2. Packets that progress itself sends never wait: they go to the outbox where there is no room.
 
-use std::collections::VecDeque;
 use std::ptr;
-use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -22,18 +20,22 @@ use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{NoMemory, Register};
 
-use crate::elsewhere::ELSEWHERE;
+use crate::config::REMOTE;
+use crate::deferred_replies;
 use crate::endpoint::Endpoint;
 use crate::engine::{Due, POLLS_PER_TICK};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::lock::Guard;
 use crate::memory::{LiveBus, Payload, Reply, scatter};
-use crate::packet_queue::{Held, Outgoing};
+use crate::outbox::Outgoing;
 use crate::packets;
 use selvedge_os::process::Identity;
 
-/// What became of a packet.
+/// Operations that are started between polls for packets of other hosts, if the program does not poll itself.
+const STARTS_PER_RECEIVE: u32 = 16;
+
+/// The outcome of handling a packet.
 pub(crate) enum Handled {
     /// It was handled; `fired`: the NIC has work to do now.
     Done { fired: bool },
@@ -45,21 +47,35 @@ impl Interface {
     /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
     #[inline(always)]
     pub fn progress(&self) {
-        self.poll_carrier();
+        if self.offers.reaches_hosts {
+            self.receive_remote();
+        }
         self.progress_here();
     }
 
-    /// The same, as an operation starts: packets of other hosts have their turn now and then.
+    /// The same, as an operation starts. Packets of other hosts have their turn now and then: a poll for them costs a call to the kernel,
+    /// and programs start many operations in a row.
     #[inline(always)]
     pub(crate) fn progress_at_start(&self) {
-        self.poll_carrier_at_start();
+        if self.offers.reaches_hosts {
+            let starts = self.starts.load(Relaxed).wrapping_add(1);
+            self.starts.store(starts, Relaxed);
+            if starts % STARTS_PER_RECEIVE == 0 {
+                self.receive_remote();
+            }
+        }
         self.progress_here();
+    }
+
+    #[cold]
+    fn receive_remote(&self) {
+        self.backend.receive();
     }
 
     #[inline(always)]
     fn progress_here(&self) {
         let bell = self.bell();
-        let waits = self.outbox_waits.load(Relaxed) || self.held_waits.load(Relaxed);
+        let waits = self.outbox.any() || self.refused.any();
         if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || waits {
             self.progress_slow();
         }
@@ -82,7 +98,7 @@ impl Interface {
         let Ok(mut turn) = self.turn.try_lock() else { return };
         self.flush_outbox();
         let mut due = Due::new();
-        self.offer_held();
+        self.offer_refused();
         // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
         let mut stalled = None;
         loop {
@@ -110,7 +126,7 @@ impl Interface {
                 }
             }
         }
-        if self.held_waits.load(Relaxed) && self.held().has_of_this_host() {
+        if self.refused.any() && self.refused.any_of_this_host() {
             // As long as a packet in a ring, it comes before what a reader finds elsewhere.
             self.bell().packets.store(1, SeqCst);
         }
@@ -149,11 +165,11 @@ impl Interface {
             reply: Reply::Bytes(&mut reply),
             path: self.config.path,
             // Whether a process of another host lives is not known when its lock is free, so its request is answered at once.
-            asker: packets::asker(packet).filter(|_| !self.is_elsewhere(packet.origin)),
+            asker: packets::asker(packet).filter(|_| !self.is_remote(packet.origin)),
         };
         let request = Request::from(packet);
         let is_message = request.kind == kind::VELO_SEND;
-        let verdict = match is_message && self.held_waits.load(Relaxed) && self.held().holds_up(packet) {
+        let verdict = match is_message && self.refused.holds_up(packet) {
             true => Verdict::Full,
             false => guard.deliver(&mut bus, &request),
         };
@@ -161,13 +177,11 @@ impl Interface {
             Verdict::Done(delivery) => Some(delivery),
             Verdict::Kept => None,
             Verdict::Full => {
-                let (mut held, is_elsewhere) = (self.held(), self.is_elsewhere(packet.origin));
-                if held.is_full(is_elsewhere) {
+                // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
+                let payload = || unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) };
+                if !self.refused.push(packet, self.is_remote(packet.origin), payload) {
                     return Handled::Stays;
                 }
-                // SAFETY: `bytes` and `length` are the packet's payload, which stays until the packet is dequeued.
-                held.push(packet, unsafe { payload_of(bytes, length.min(VELO_BYTES_MAX.into())) }, is_elsewhere);
-                self.held_waits.store(true, SeqCst);
                 None
             }
             Verdict::Unreachable | Verdict::Initiator(_) => Some(Delivery::failed(fail::DROPPED)),
@@ -187,22 +201,16 @@ impl Interface {
         wire_token(response.token & TOKEN_MASK, self.word) == response.token
     }
 
-    /// Messages that found a full mailbox. Under this lock nothing is waited for; it is taken after that of the NIC.
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
     /// Offers messages again that found a full mailbox, and answers those that are in it now.
-    fn offer_held(&self) {
-        if !self.held_waits.load(Relaxed) {
+    fn offer_refused(&self) {
+        if !self.refused.any() {
             return;
         }
         let answered = {
             let mut guard = self.own.segment.lock(self.word);
-            let mut held = self.held();
-            let answered = held.offer(|packet, payload| {
+            self.refused.offer(|packet, payload| {
                 let payload = Payload::Bytes(payload.as_ptr(), payload.len() as u64);
-                let mut bus = LiveBus { payload, ..self.bus_of(&self.own) };
+                let mut bus = LiveBus { payload, ..LiveBus::without_payload(&self.own, self.config.path) };
                 match guard.deliver(&mut bus, &Request::from(packet)) {
                     Verdict::Full => None,
                     Verdict::Done(delivery) => Some(delivery),
@@ -210,10 +218,7 @@ impl Interface {
                         Some(Delivery::failed(fail::DROPPED))
                     }
                 }
-            });
-            // Every call offers them again.
-            self.held_waits.store(!held.is_empty(), SeqCst);
-            answered
+            })
         };
         for (packet, delivery) in answered {
             self.answer(&packet, &delivery, Vec::new());
@@ -245,44 +250,33 @@ impl Interface {
     /// Sends the response to a request that arrived as a packet.
     pub(crate) fn answer(&self, request: &Packet, delivery: &Delivery, mut reply: Vec<u8>) {
         reply.truncate(delivery.mlength as usize);
-        let packet = request.response(delivery);
-        let Some(origin) = self.way_to(request.origin) else { return };
-        match self.post(origin, &packet, &mut reply) {
+        let (target, packet) = (request.origin, request.response(delivery));
+        match self.post(target, &packet, &mut reply) {
             Ok(()) | Err(PostError::Gone) => {}
             Err(PostError::Full) => {
-                self.set_aside(Outgoing { target: origin.id(), packet, payload: reply, answered: None })
+                self.outbox.push(Outgoing { target, packet, payload: reply, answered: None });
             }
             Err(PostError::NoSpace) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
-                if self.post(origin, &packet, &mut Vec::new()).is_err() {
-                    self.set_aside(Outgoing { target: origin.id(), packet, payload: Vec::new(), answered: None });
+                if self.post(target, &packet, &mut Vec::new()).is_err() {
+                    self.outbox.push(Outgoing { target, packet, payload: Vec::new(), answered: None });
                 }
             }
         }
     }
 
+    /// Sends a packet that is no new request. The payload may be taken, but not after an error.
+    pub(crate) fn post(&self, target: u64, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
+        match self.endpoint(target) {
+            Some(endpoint) => packets::enqueue(endpoint, &self.sender(), packet, payload),
+            None if self.answers_remotely(target) => self.backend.post(self, target, packet, payload),
+            None => Err(PostError::Gone),
+        }
+    }
+
     fn flush_outbox(&self) {
-        if !self.outbox_waits.load(Relaxed) {
-            return;
-        }
-        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
-        let (mut blocked, mut answered) = (VecDeque::new(), Vec::new());
-        while let Some(mut item) = outbox.pop_front() {
-            let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
-            let mut post = || match self.way_to(item.target) {
-                Some(way) => self.post(way, &item.packet, &mut item.payload),
-                None => Err(PostError::Gone),
-            };
-            if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
-                blocked.push_back(item);
-            } else {
-                answered.extend(item.answered);
-            }
-        }
-        *outbox = blocked;
-        self.outbox_waits.store(!outbox.is_empty(), SeqCst);
-        drop(outbox);
-        answered.iter().for_each(|answered| self.finish_answered(answered));
+        let answered = self.outbox.flush(|waiting| self.post(waiting.target, &waiting.packet, &mut waiting.payload));
+        answered.iter().for_each(|answered| deferred_replies::sent(self, answered));
     }
 
     /// Progress for a program that polls and never waits.
@@ -320,9 +314,9 @@ impl Interface {
             return;
         }
         *last = Some(Instant::now());
-        self.look_around();
+        self.peers.check_some();
         self.fail_lost();
-        self.forget_dead_askers();
+        self.deferred.forget_dead(&self.own, self.word);
         let bell = self.bell();
         // A sender may have died after it enqueued a packet and before it rang the doorbell.
         if packets::any(&self.rings) {
@@ -362,7 +356,7 @@ impl Interface {
             let Some(token) = lost else { return };
             // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
-            if last.1 != ELSEWHERE && packets::any_of(&self.rings, last.0) {
+            if last.1 != REMOTE && packets::any_of(&self.rings, last.0) {
                 self.bell().packets.swap(1, SeqCst);
                 return;
             }
@@ -384,7 +378,7 @@ impl Interface {
 /// A copy of a packet's payload.
 ///
 /// # Safety
-/// There are so many readable bytes, in a ring or in memory of ours.
+/// `count` bytes are readable there, in a ring or in memory of ours.
 unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
     let mut copy = Vec::with_capacity(count as usize);
     // SAFETY: the caller's. A peer may store to its ring meanwhile; the bytes are copied once and are plain data.

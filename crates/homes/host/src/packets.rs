@@ -26,7 +26,6 @@ use selvedge_nic::signals::Doorbell;
 
 use crate::endpoint::Endpoint;
 use crate::errors::PostError;
-use crate::interface::Interface;
 use crate::lock::Guard;
 use crate::packet_queue::{Sender, Turn};
 use crate::rings::{Lines, PACKET_WORDS, Ring, Rings};
@@ -53,7 +52,7 @@ fn with_ring<R>(
 ) -> Result<R, PostError> {
     let Some(rings) = rings_of(target, sender.directory) else {
         // The rings of a process that has ended are gone, or belong to its successor.
-        return Err(if target.look_alive() { PostError::NoSpace } else { PostError::Gone });
+        return Err(if target.check_alive() { PostError::NoSpace } else { PostError::Gone });
     };
     target.packets.with(rings, sender, run)
 }
@@ -117,9 +116,15 @@ pub fn open(target: &Endpoint, directory: &FilePath) {
     rings_of(target, directory);
 }
 
+/// Whether packets of the process `from` wait at a NIC, which is locked. `own`: the id of this process.
+#[inline(always)]
+pub(crate) fn wait_for(target: &Endpoint, from: u64, own: u64, guard: &Guard<'_>) -> bool {
+    guard.signals.doorbell.has_packets() && wait_at(target, from, from == own)
+}
+
 /// Whether packets of the process `from` wait at a NIC. `own`: that is this process. The answer is final for the holder
 /// of the NIC's lock, unless that process is enqueuing now.
-pub fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
+fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
     // If this process has not mapped the rings, it has enqueued nothing there. Of other processes this is not known.
     let Some(rings) = target.packets.mapped() else { return !own };
     let ring = rings.packet_ring(pid_of(from));
@@ -152,35 +157,22 @@ fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
 
 // ---- the owner ----
 
-impl Interface {
-    /// Whether packets of the process `from` wait at a NIC, which is locked.
-    #[inline(always)]
-    pub(crate) fn has_packets_at(&self, target: &Endpoint, from: u64, guard: &Guard<'_>) -> bool {
-        guard.signals.doorbell.has_packets() && wait_at(target, from, from == self.own.id)
-    }
-
-    /// Whether other processes send packets to this NIC. Only its own program handles packets.
-    pub fn gets_packets(&self) -> bool {
-        (0..PACKET_WORDS).any(|word| self.rings.packets_claimed(word) != 0)
-    }
-
-    /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False: there is no room.
-    pub fn enqueue_bytes(&self, bytes: &[u8]) -> bool {
-        let enqueued = with_ring(&self.own, &self.sender(), |ring, producer| {
-            let Some(reserved) = ring.reserve(producer, bytes.len()) else { return false };
-            let to = ptr::from_ref(ring).cast::<u8>().cast_mut().wrapping_add(reserved.offset);
-            // SAFETY: see `enqueue_at`.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-            ring.publish_reserved::<Lines>(producer, &Envelope::default(), bytes.len(), 0, reserved);
-            true
-        });
-        self.bell().packets.swap(1, SeqCst);
-        enqueued == Ok(true)
-    }
+/// Enqueues any bytes for a NIC as a packet, for a test that plays a hostile peer. False: there is no room.
+pub(crate) fn enqueue_bytes(target: &Endpoint, sender: &Sender<'_>, bytes: &[u8]) -> bool {
+    let enqueued = with_ring(target, sender, |ring, producer| {
+        let Some(reserved) = ring.reserve(producer, bytes.len()) else { return false };
+        let to = ptr::from_ref(ring).cast::<u8>().cast_mut().wrapping_add(reserved.offset);
+        // SAFETY: see `enqueue_at`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        ring.publish_reserved::<Lines>(producer, &Envelope::default(), bytes.len(), 0, reserved);
+        true
+    });
+    target.segment.doorbell().packets.swap(1, SeqCst);
+    enqueued == Ok(true)
 }
 
 /// A packet that waits in a ring of the own NIC.
-pub struct Found<'a> {
+pub struct WaitingPacket<'a> {
     ring: &'a Ring,
     consumer: Consumer,
     message: Message,
@@ -218,9 +210,9 @@ impl Taken {
     }
 }
 
-/// The next packet of the own NIC, whose lock is held. It stays until [`Found::dequeue`]. If there is none, the
+/// The next packet of the own NIC, whose lock is held. It stays until [`WaitingPacket::dequeue`]. If there is none, the
 /// doorbell's `packets` is 0 afterwards.
-pub fn find<'a>(rings: &'a Rings, turn: &mut Turn, bell: &Doorbell) -> Option<Found<'a>> {
+pub fn find<'a>(rings: &'a Rings, turn: &mut Turn, bell: &Doorbell) -> Option<WaitingPacket<'a>> {
     if let Some(found) = find_once(rings, turn) {
         return Some(found);
     }
@@ -243,7 +235,7 @@ pub fn any_of(rings: &Rings, id: u64) -> bool {
     ring.is_some_and(|ring| ring.poll().is_some())
 }
 
-fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<Found<'a>> {
+fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<WaitingPacket<'a>> {
     loop {
         let stays = turn.left != 0 && rings.packet_ring(turn.pid).is_some_and(|ring| ring.poll().is_some());
         if !stays {
@@ -253,7 +245,7 @@ fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<Found<'a>> {
         let ring = rings.packet_ring(turn.pid)?;
         let consumer = ring.consumer();
         match ring.next::<Lines>(&consumer) {
-            Ok(Some(message)) => return Some(Found { ring, consumer, message }),
+            Ok(Some(message)) => return Some(WaitingPacket { ring, consumer, message }),
             Ok(None) => turn.left = 0,
             Err(_) => {
                 log::error!("the ring of process {} contains data that is not a packet; the ring is closed", turn.pid);
@@ -285,7 +277,7 @@ fn next_ring(rings: &Rings, from: usize) -> Option<usize> {
     })
 }
 
-impl Found<'_> {
+impl WaitingPacket<'_> {
     /// Reads the packet's header, and its spill file if it has one.
     pub fn read(&self, directory: &FilePath) -> Result<Taken, String> {
         let Message { offset, length, .. } = self.message;

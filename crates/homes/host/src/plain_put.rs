@@ -14,9 +14,10 @@ use selvedge_nic::portals::Put;
 use selvedge_nic::tables::Side;
 
 use crate::endpoint::Endpoint;
-use crate::grants::{Counts, GrantedRoute, Piece};
+use crate::grants::{Counts, GrantedRoute, Piece, request_grant};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
+use crate::packets;
 
 /// Number of puts to a target that skip the short path after one that could not use it.
 const RETRY_AFTER: u32 = 64;
@@ -41,87 +42,87 @@ pub struct LockedRoute {
     pub initiator: u64,
 }
 
-impl Interface {
+impl LockedRoute {
     /// A put without a response, with the parameters of an earlier one ([`PutOutcome::Done`]). False: nothing has changed.
     #[inline(always)]
-    pub fn put_on_route(&self, route: &LockedRoute, piece: &Piece) -> bool {
-        self.progress();
-        let Some(target) = self.endpoint(route.target) else { return false };
+    pub fn put(&self, interface: &Interface, piece: &Piece) -> bool {
+        interface.progress();
+        let Some(target) = interface.endpoint(self.target) else { return false };
         // When a grant is due, `put_plain` requests it.
-        if target.routes.is_due(route.portal) {
+        if target.routes.is_due(self.portal) {
             return false;
         }
         let put = Put {
-            portal: route.portal,
-            uid: route.uid,
-            initiator: route.initiator,
+            portal: self.portal,
+            uid: self.uid,
+            initiator: self.initiator,
             match_bits: piece.match_bits,
             remote_offset: piece.remote_offset,
             header_data: piece.header_data,
             length: piece.length,
         };
-        self.put_locked(target, &put, piece.source)
+        put_locked(interface, target, &put, piece.source)
     }
+}
 
-    /// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
-    #[inline]
-    pub fn put_plain(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> PutOutcome {
-        if !self.offers.maps_peers {
-            return PutOutcome::NotDone;
-        }
-        self.progress();
-        let Some(target) = self.endpoint(target) else { return PutOutcome::NotDone };
-        if let Some(route) = self.granted_route(target, put, counts) {
-            let piece = Piece {
-                source,
-                in_shared: false,
-                length: put.length,
-                match_bits: put.match_bits,
-                remote_offset: put.remote_offset,
-                header_data: put.header_data,
-            };
-            // SAFETY: `granted_route` of this interface returned the route to this thread just now.
-            if unsafe { self.put_by(&route, &piece) } {
-                return PutOutcome::Granted(route);
-            }
-        }
-        if *counts == Counts::NOTHING && self.put_locked(target, put, source) {
-            self.request_grant(target, put, counts);
-            return PutOutcome::Done;
-        }
-        PutOutcome::NotDone
+/// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
+#[inline]
+pub fn put_plain(interface: &Interface, target: u64, put: &Put, source: u64, counts: &Counts) -> PutOutcome {
+    if !interface.offers.maps_peers {
+        return PutOutcome::NotDone;
     }
-
-    /// Records a counted put that went through `start`. After many of them, later puts may use a grant.
-    pub fn count_put(&self, target: u64, put: &Put, counts: &Counts) {
-        if let Some(target) = self.endpoint(target).filter(|_| self.offers.maps_peers) {
-            self.request_grant(target, put, counts);
+    interface.progress();
+    let Some(target) = interface.endpoint(target) else { return PutOutcome::NotDone };
+    if let Some(route) = GrantedRoute::find(interface, target, put, counts) {
+        let piece = Piece {
+            source,
+            in_shared: false,
+            length: put.length,
+            match_bits: put.match_bits,
+            remote_offset: put.remote_offset,
+            header_data: put.header_data,
+        };
+        // SAFETY: `GrantedRoute::find` returned the route to this thread just now.
+        if unsafe { route.put(interface, &piece) } {
+            return PutOutcome::Granted(route);
         }
     }
+    if *counts == Counts::NOTHING && put_locked(interface, target, put, source) {
+        request_grant(interface, target, put, counts);
+        return PutOutcome::Done;
+    }
+    PutOutcome::NotDone
+}
 
-    /// As `put_plain`, under the target's lock; the initiator counts nothing.
-    fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
-        let retry_after = target.retry_after.load(Relaxed);
-        if target.own || retry_after != 0 {
-            // Other threads may lose decrements. That only makes the retry_after longer.
-            target.retry_after.store(retry_after.saturating_sub(1), Relaxed);
+/// Records a counted put that went through `start`. After many of them, later puts may use a grant.
+pub fn count_put(interface: &Interface, target: u64, put: &Put, counts: &Counts) {
+    if let Some(target) = interface.endpoint(target).filter(|_| interface.offers.maps_peers) {
+        request_grant(interface, target, put, counts);
+    }
+}
+
+/// As `put_plain`, under the target's lock; the initiator counts nothing.
+fn put_locked(interface: &Interface, target: &Endpoint, put: &Put, source: u64) -> bool {
+    let retry_after = target.retry_after.load(Relaxed);
+    if target.own || retry_after != 0 {
+        // Other threads may lose decrements. That only makes the pause longer.
+        target.retry_after.store(retry_after.saturating_sub(1), Relaxed);
+        return false;
+    }
+    let fired = {
+        let mut guard = target.segment.lock(interface.word);
+        let waits = packets::wait_for(target, interface.id(), interface.id(), &guard);
+        let source = Side { start: source, ..Side::NOWHERE };
+        let payload = Payload::Memory(&interface.own, &source);
+        let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: interface.config.path, asker: None };
+        let done = !waits && guard.plain_put(&mut bus, put);
+        if !done {
+            target.retry_after.store(RETRY_AFTER, Relaxed);
             return false;
         }
-        let fired = {
-            let mut guard = target.segment.lock(self.word);
-            let waits = self.has_packets_at(target, self.id(), &guard);
-            let source = Side { start: source, ..Side::NOWHERE };
-            let payload = Payload::Memory(&self.own, &source);
-            let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path, asker: None };
-            let done = !waits && guard.plain_put(&mut bus, put);
-            if !done {
-                target.retry_after.store(RETRY_AFTER, Relaxed);
-                return false;
-            }
-            target.routes.clear_packets();
-            guard.has_fired()
-        };
-        self.settle_at(target, fired);
-        true
-    }
+        target.routes.clear_packets();
+        guard.has_fired()
+    };
+    interface.settle_at(target, fired);
+    true
 }

@@ -363,6 +363,11 @@ impl Rings {
 
     // ---- rings for packets ----
 
+    /// Whether any process has a ring for packets here.
+    pub(crate) fn get_packets(&self) -> bool {
+        (0..PACKET_WORDS).any(|word| self.packets_claimed(word) != 0)
+    }
+
     /// The claimed rings for packets: 64 of them, a bit for each.
     pub(crate) fn packets_claimed(&self, word: usize) -> u64 {
         self.header().packets_claimed[word].load(Acquire)

@@ -16,7 +16,7 @@ use crate::errors::{OpenError, StartError, WaitEnd};
 use crate::interface::Interface;
 
 /// The backend in shared memory. Its state is in the segments and in [`Interface`].
-pub(crate) struct SharedMemory;
+pub struct SharedMemory;
 
 impl Backend for SharedMemory {
     fn configure(&self, config: Config) -> Config {
@@ -38,7 +38,7 @@ impl Backend for SharedMemory {
             publishes_here: true,
             charges_calls: false,
             is_simulated: false,
-            has_carrier: config.carrier.is_some(),
+            reaches_hosts: false,
             mailboxes_refuse: true,
         }
     }
@@ -52,7 +52,7 @@ impl Backend for SharedMemory {
     /// The NIC's file is gone already, and its header says that it is closed.
     fn withdraw(&self, _: &Interface) {}
 
-    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError> {
+    fn start(&self, interface: &Interface, command: &Command, _: u32, full: WhenFull) -> Result<(), StartError> {
         interface.start_here(command, full)
     }
 

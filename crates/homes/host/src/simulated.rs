@@ -33,7 +33,7 @@ use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_usable};
 use crate::rings::Rings;
 use crate::segment::{Segment, SegmentError};
-use crate::wait::ABORTED;
+use crate::wait_list::ABORTED;
 use selvedge_os::process::Identity;
 
 /// Bytes of a command, as it travels to the simulator.
@@ -48,25 +48,12 @@ pub fn is_simulated() -> bool {
 }
 
 /// Whether the simulated machine has VELO and RMA units.
-pub(crate) fn has_units() -> bool {
+pub fn has_units() -> bool {
     RankEnd::of_process().is_some_and(RankEnd::has_units)
 }
 
-impl Interface {
-    /// Whether a full mailbox of another node holds up its senders, so that no message is lost.
-    pub fn mailboxes_refuse(&self) -> bool {
-        self.offers.mailboxes_refuse
-    }
-
-    /// Whether time is virtual.
-    #[inline(always)]
-    pub fn is_simulated(&self) -> bool {
-        self.offers.is_simulated
-    }
-}
-
 /// The backend where time is virtual.
-pub(crate) struct Simulated {
+pub struct Simulated {
     /// This process's end of the protocol with the simulator.
     rank: &'static RankEnd,
 }
@@ -101,7 +88,7 @@ impl Simulated {
     }
 
     /// The backend of this process, if it is a simulated rank.
-    pub(crate) fn of_process() -> Option<Simulated> {
+    pub fn of_process() -> Option<Simulated> {
         RankEnd::of_process().map(Simulated::new)
     }
 }
@@ -109,7 +96,7 @@ impl Simulated {
 impl Backend for Simulated {
     /// The machine decides how NICs run, and the user's settings do not count.
     fn configure(&self, config: Config) -> Config {
-        Config { mode: Mode::Nic, path: Path::Auto, carrier: None, ..config }
+        Config { mode: Mode::Nic, path: Path::Auto, ..config }
     }
 
     /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's, and how
@@ -134,7 +121,7 @@ impl Backend for Simulated {
             publishes_here: false,
             charges_calls: true,
             is_simulated: true,
-            has_carrier: false,
+            reaches_hosts: false,
             mailboxes_refuse: self.rank.mailboxes_refuse(),
         }
     }
@@ -156,7 +143,7 @@ impl Backend for Simulated {
 
     /// Hands the operation to the simulator, which has room for it.
     /// A host interface may refuse it: its library offers it again, unless its caller wants to be told.
-    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError> {
+    fn start(&self, interface: &Interface, command: &Command, _: u32, full: WhenFull) -> Result<(), StartError> {
         self.hand_over(
             interface,
             command,

@@ -15,11 +15,12 @@
 //! without being listed, and sees it at a later poll.
 
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::errors::WaitEnd;
 use crate::interface::Interface;
+use crate::wait_list::{ABORTED, Subject, Waits};
 use selvedge_os::{asymmetric, futex, lines};
 
 /// Time between a waiter's checks for dead processes. Also the longest sleep, unless the configuration sets another.
@@ -37,50 +38,6 @@ const STREAM: u32 = 4;
 
 /// Time between looks at the waiters that are to leave.
 const SEE_OFF_PAUSE: Duration = Duration::from_micros(100);
-
-/// `PtlAbort` was called.
-pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
-
-/// Ends all waits of this process, present and future, until [`abort_reset`].
-pub fn abort_waits() {
-    ABORTED.store(true, SeqCst);
-}
-
-/// Allows waits again.
-pub fn abort_reset() {
-    ABORTED.store(false, SeqCst);
-}
-
-/// An object of the NIC that a thread waits for, by its reference. Another thread may free it meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    Counter(u32),
-    Queue(u32),
-}
-
-/// The waits of this process at one NIC that are longer than the first polls.
-#[derive(Default)]
-pub(crate) struct Waits {
-    pub(crate) count: u32,
-    /// Each subject of each wait.
-    subjects: Vec<Subject>,
-}
-
-impl Waits {
-    fn enter(&mut self, subjects: impl Iterator<Item = Subject>) {
-        self.count += 1;
-        self.subjects.extend(subjects);
-    }
-
-    fn leave(&mut self, subjects: impl Iterator<Item = Subject>) {
-        self.count -= 1;
-        for subject in subjects {
-            if let Some(at) = self.subjects.iter().position(|other| *other == subject) {
-                self.subjects.swap_remove(at);
-            }
-        }
-    }
-}
 
 impl Interface {
     /// Waits until `look` returns something. Without a `deadline` the wait has no time limit. `look` runs first of all.
@@ -218,7 +175,7 @@ impl Interface {
     /// Polls, for some time after the last packet of another host. False: nothing was found.
     fn spin(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
-        let mut taken_in = self.taken_in.load(Relaxed);
+        let mut taken_in = self.packets_received.load(Relaxed);
         loop {
             for _ in 0..LOOKS {
                 self.progress();
@@ -239,7 +196,7 @@ impl Interface {
                 self.tick();
                 return Err(WaitEnd::TimedOut);
             }
-            let before = std::mem::replace(&mut taken_in, self.taken_in.load(Relaxed));
+            let before = std::mem::replace(&mut taken_in, self.packets_received.load(Relaxed));
             let since = *spinning_since.get_or_insert(now);
             if before != taken_in {
                 spinning_since = Some(now);
@@ -280,11 +237,11 @@ impl Interface {
                 }
                 sleep = sleep.min(left);
             }
-            let before = self.taken_in.load(Relaxed);
-            self.rest_carrier();
+            let before = self.packets_received.load(Relaxed);
+            self.backend.prepare_sleep();
             futex::wait(&hot.wake, seen, Some(sleep.as_nanos() as u64));
             self.tick();
-            if self.taken_in.load(Relaxed).wrapping_sub(before) >= STREAM {
+            if self.packets_received.load(Relaxed).wrapping_sub(before) >= STREAM {
                 break Ok(false);
             }
         };

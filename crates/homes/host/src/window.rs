@@ -35,15 +35,10 @@ unsafe impl Send for Window<'_> {}
 // access.
 unsafe impl Sync for Window<'_> {}
 
-impl Interface {
-    /// Whether all of this job's processes may store directly to each other's memory. Those of several hosts may not.
-    pub fn stores_in_place(&self) -> bool {
-        self.offers.maps_peers && !self.offers.has_carrier
-    }
-
-    /// The window on a process, own or peer. None: the process does not exist, or has no shared memory.
-    pub fn window(&self, id: u64) -> Option<Window<'_>> {
-        let endpoint = self.endpoint(id)?;
+impl<'a> Window<'a> {
+    /// The window on a process of this host, own or peer. None: the process does not exist, or has no shared memory.
+    pub fn open(interface: &'a Interface, id: u64) -> Option<Window<'a>> {
+        let endpoint = interface.endpoint(id)?;
         let hot = &endpoint.segment.header().hot;
         if endpoint.own {
             let base = hot.arena_base.load(Acquire) as *mut u8;
@@ -54,23 +49,11 @@ impl Interface {
         Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
     }
 
-    /// The lane through which this process, as the given sender number, adds to a peer's counter without the lock.
-    pub fn lane(&self, window: &Window<'_>, counter: u32, sender: u32) -> Option<Lane> {
-        window.endpoint.segment.lock(self.word).lane(counter, sender)
+    /// The lane through which this process, as the given sender number, adds to a counter of the owner without the lock.
+    pub fn lane(&self, interface: &Interface, counter: u32, sender: u32) -> Option<Lane> {
+        self.endpoint.segment.lock(interface.word).lane(counter, sender)
     }
 
-    /// Adds to a peer's counter under its NIC's lock, and runs the triggered operations that fire.
-    pub fn count_at(&self, window: &Window<'_>, counter: u32, success: u64) {
-        let fired = {
-            let mut guard = window.endpoint.segment.lock(self.word);
-            guard.count(counter, success, 0);
-            guard.has_fired()
-        };
-        self.settle_at(window.endpoint, fired);
-    }
-}
-
-impl<'a> Window<'a> {
     /// Where the owner's memory begins in this process.
     #[inline(always)]
     pub fn memory(&self) -> *mut u8 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links between processes of different hosts. They carry packets of NICs ([`selvedge_nic::packet`]), in order, from one process to
-//! another, and know nothing of what the packets mean.
+//! Links between processes of different hosts, and the home over them. Links carry packets of NICs ([`selvedge_nic::packet`]), in order,
+//! from one process to another, and know nothing of their meaning; the home ([`remote_hosts`]) joins them to NICs.
 //!
 //! | file | what |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! | [`services`], `talk` | numbers under which programs of other hosts find something; how one asks |
 //! | [`session`] | two processes that talk after one has asked |
 //! | [`faults`] | a faulty network, for tests |
+//! | [`remote_hosts`] | the home of NICs whose job has several hosts, over links |
 //! | `progress` | the thread that makes progress while the program computes |
 //!
 //! The design is in `docs/design/hosts.md`.
@@ -33,6 +34,7 @@ mod outgoing;
 pub mod payload;
 mod progress;
 mod reads;
+pub mod remote_hosts;
 mod repeat;
 pub mod services;
 pub mod session;

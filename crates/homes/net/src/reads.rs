@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
+pub use selvedge_host::remote_hosts::Placement;
+
 use crate::endpoint::Readable;
 use crate::frame::{FrameError, NicName};
 use crate::payload::ReadBuffer;
@@ -38,21 +40,6 @@ const ANNOUNCED_MAX: usize = 64;
 /// How long a payload is put off. A sender often answers a message with the next one in the same frame: then the program must hear that its own
 /// message was taken before it posts the receive. Packets behind wait meanwhile.
 const PUT_OFF_MAX: Duration = Duration::from_micros(20);
-
-/// What the sink wants with a payload that is still in the sender's memory.
-#[derive(Clone, Copy, Debug)]
-pub enum Placement {
-    /// The packet with all of it.
-    Whole,
-    /// None of it: the sink has taken the packet without it.
-    Nothing,
-    /// That is not known yet: the program may say so before the next step.
-    NotYet,
-    /// So many of its first bytes at this address, and then the number.
-    ///
-    /// The memory may be written to until the packet is finished. `in_order`: and not before all earlier packets of the link are.
-    At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
-}
 
 /// A packet that waits for its payload or its turn.
 struct Waiting {

@@ -14,7 +14,6 @@ use crate::service::share::{Granting, ask};
 use crate::service::wire::{HostPlace, JobName, PROCESSES_MAX};
 use selvedge_fabric::NodeId;
 use selvedge_host::config::MEMBER_NI;
-use selvedge_host::elsewhere::Carrier;
 use selvedge_host::interface::ArenaRange;
 use selvedge_host::{Config, Interface};
 use selvedge_manager::Granted;
@@ -25,7 +24,8 @@ use selvedge_nic::aggregation::message::{Message, Sender};
 use selvedge_nic::tables::{Command, Side};
 
 use super::number::Number;
-use selvedge_process::hosts::Hosts;
+use selvedge_net::remote_hosts::RemoteHosts;
+use selvedge_process::hosts;
 use selvedge_process::process::{Opened, Process};
 use selvedge_process::rendezvous_directory::{self, Rendezvous};
 use selvedge_process::settings::{self, HostSettings, Settings};
@@ -61,7 +61,7 @@ enum Reach {
     },
     Links {
         _rendezvous: Rendezvous,
-        hosts: Arc<Hosts>,
+        hosts: Arc<RemoteHosts>,
         links: BTreeMap<u64, LinkAddress>,
         granting: Granting,
     },
@@ -118,7 +118,7 @@ impl Aggregation {
         let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
         let granted = granting.granted.clone();
         let hosts =
-            Hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
+            hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
         let settings = Settings::from_environment();
         let rendezvous = rendezvous_directory::join().map_err(|error| error.to_string())?;
         let config = Config {
@@ -129,10 +129,9 @@ impl Aggregation {
             directory: rendezvous.directory.path().to_path_buf(),
             nid: 0,
             token: hosts.address().token(),
-            carrier: Some(hosts.clone() as Arc<dyn Carrier>),
         };
         let pid = rendezvous.claim.pid();
-        let opened = Interface::open(config, MEMBER_NI, pid, 0, &limits(&granted), ArenaRange::default());
+        let opened = Interface::open(hosts.home(), config, MEMBER_NI, pid, 0, &limits(&granted), ArenaRange::default());
         let interface = opened.map_err(|error| error.to_string())?;
         let longest = longest(&granted, &settings);
         let links = granting.links.iter().copied().collect();
@@ -195,7 +194,7 @@ impl Aggregation {
 
     /// The groups of a node that is lost fail. In virtual time the simulator knows it.
     pub(super) fn look_after(&self, node: u64) {
-        if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_elsewhere(node) {
+        if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_remotely(node) {
             self.interface.lock().member().lose(node);
         }
     }

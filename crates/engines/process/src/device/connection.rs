@@ -15,6 +15,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use selvedge_host::direct::ForPort;
+use selvedge_host::remote_hosts::may_send;
 use selvedge_host::rings::{Envelope, Sender};
 use selvedge_host::{Interface, StartError};
 use selvedge_nic::NoMemory;
@@ -236,9 +237,9 @@ impl Outlet {
             }
         }
         let mut command = self.message(letter).command().ok_or(PostError::Length)?;
-        if interface.is_elsewhere(self.target) {
+        if interface.is_remote(self.target) {
             let ports = (self.source.vpid, self.destination.vpid);
-            if !interface.may_send_elsewhere(self.target, ports, &mut self.unanswered) {
+            if !may_send(&interface, self.target, ports, &mut self.unanswered) {
                 return Err(PostError::Full);
             }
             // The answer says that it is in its mailbox.

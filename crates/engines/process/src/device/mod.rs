@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use selvedge_host::Interface;
-use selvedge_host::elsewhere::UNANSWERED_MAX;
+use selvedge_host::config::UNANSWERED_MAX;
 use selvedge_host::rings::port::Port as PortOfRings;
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
@@ -119,7 +119,7 @@ impl Device {
         }
         .clamped();
         let opened = process.open(NI, None, &limits)?;
-        let homes = if opened.interface.has_carrier() {
+        let homes = if opened.interface.reaches_hosts() {
             process.publish_id(opened.interface.id())?;
             process.size()
         } else {

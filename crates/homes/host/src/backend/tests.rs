@@ -30,13 +30,12 @@ fn config(mode: Mode, path: Path, directory: &TempDir) -> Config {
         directory: directory.path().to_path_buf(),
         nid: 0,
         token: 0,
-        carrier: None,
     }
 }
 
 fn open(backend: impl Backend + 'static, directory: &TempDir) -> Arc<Interface> {
     let config = config(Mode::Nic, Path::Auto, directory);
-    Interface::open_in(Box::new(backend), config, 0, 1, 0, &SMALL, ArenaRange::default()).expect("an interface")
+    Interface::open(Box::new(backend), config, 0, 1, 0, &SMALL, ArenaRange::default()).expect("an interface")
 }
 
 fn put_to(target: u64) -> Command {
@@ -70,7 +69,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
             publishes_here: true,
             charges_calls: false,
             is_simulated: false,
-            has_carrier: false,
+            reaches_hosts: false,
             mailboxes_refuse: true,
         };
         assert_eq!(SharedMemory.offers(&config), expected, "{mode:?} {path:?}");
@@ -108,8 +107,8 @@ impl Backend for Recorder {
     fn withdraw(&self, interface: &Interface) {
         self.note("withdraw").withdraw(interface);
     }
-    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError> {
-        self.note("start").start(interface, command, full)
+    fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
+        self.note("start").start(interface, command, fired, full)
     }
     fn settle(&self, interface: &Interface) {
         self.note("settle").settle(interface);
@@ -194,7 +193,7 @@ fn hot_paths_in_shared_memory_call_no_backend() {
 }
 
 /// Offers of a home that does everything itself.
-const NONE: Offers = Offers {
+const NO_OFFERS: Offers = Offers {
     executes_here: false,
     polls_here: false,
     runs_peers: false,
@@ -203,7 +202,7 @@ const NONE: Offers = Offers {
     publishes_here: false,
     charges_calls: true,
     is_simulated: false,
-    has_carrier: false,
+    reaches_hosts: false,
     mailboxes_refuse: false,
 };
 
@@ -214,7 +213,7 @@ fn a_home_that_offers_nothing_is_called_each_time() {
     let polls = "poll found_nothing found_something tick wait wait tick wait poll found_nothing";
     // Closing locks the NIC once.
     let closing = "wake_threads charge_call withdraw";
-    assert_eq!(calls_with(NONE), format!("{opening} {operations} {polls} {closing}"));
+    assert_eq!(calls_with(NO_OFFERS), format!("{opening} {operations} {polls} {closing}"));
 }
 
 #[test]
@@ -222,7 +221,7 @@ fn shortcuts_need_offers() {
     let directory = TempDir::new().expect("a directory");
     for offered in [true, false] {
         let live = SharedMemory.offers(&config(Mode::Nic, Path::Auto, &directory));
-        let offers = if offered { live } else { NONE };
+        let offers = if offered { live } else { NO_OFFERS };
         let interface = open(Recorder { offers, calls: Arc::default() }, &directory);
         let own = interface.id();
         assert_eq!(interface.stores_in_place(), offered);
@@ -259,7 +258,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
     assert_eq!((configured.mode, configured.path), (Mode::Nic, Path::Auto), "the machine decides");
     assert_eq!(simulated.size(&SMALL), Limits { short_list: 1, ..SMALL });
     assert_eq!(simulated.size(&Limits::EXTOLL).lock_waiters, 5, "the machine's");
-    let offers = Offers { admits_attach: true, charges_calls: true, is_simulated: true, ..NONE };
+    let offers = Offers { admits_attach: true, charges_calls: true, is_simulated: true, ..NO_OFFERS };
     assert_eq!(simulated.offers(&configured), offers);
     // None of these calls hands the turn over: no simulator runs here.
     let interface = open(simulated, &directory);

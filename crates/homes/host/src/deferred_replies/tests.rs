@@ -20,10 +20,9 @@ const DEAD: u64 = 0x7fff_fff0 << 32;
 
 fn open(directory: &TempDir) -> Arc<Interface> {
     let (mode, path, directory) = (Mode::Nic, Path::Auto, directory.path().to_path_buf());
-    let config =
-        Config { mode, path, spin_ns: 10_000_000, nap_ns: 1_000_000, directory, nid: 0, token: 0, carrier: None };
+    let config = Config { mode, path, spin_ns: 10_000_000, nap_ns: 1_000_000, directory, nid: 0, token: 0 };
     let limits = Limits { pending: 1, vpids: 2, notifications: 16, lock_waiters: 2, ..Limits::NONE }.clamped();
-    let interface = Interface::open_in(Box::new(SharedMemory), config, 0, 1, 0, &limits, ArenaRange::default());
+    let interface = Interface::open(Box::new(SharedMemory), config, 0, 1, 0, &limits, ArenaRange::default());
     let interface = interface.expect("an interface");
     interface.lock().port_open(Some(VPID), options::KEEP_LOCKS).expect("it is free");
     interface
@@ -125,7 +124,7 @@ fn places_of_the_dead_become_free() {
         let kept = LockWaiter { process, ..LockWaiter::default() };
         interface.lock().lock_or_keep(&mut NoMemory, &request, kept).expect("there is the lock");
     }
-    (0..LOOK_AT).for_each(|_| interface.forget_dead_askers());
+    (0..CHECK_ONE_IN).for_each(|_| interface.deferred.forget_dead(&interface.own, interface.word));
     let left: Vec<u64> = interface.lock().tables.lock_waiters.iter().map(|waiter| waiter.process).collect();
     assert_eq!(left, [0, interface.word]);
 }

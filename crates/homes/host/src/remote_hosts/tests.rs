@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests to another host whose carrier is this test.
+//! Requests to another host, in a home whose links are this test.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use selvedge_nic::Limits;
 use selvedge_nic::portals::{EntrySpec, ack, list};
+use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use tempfile::TempDir;
 
 use super::*;
+use crate::backend::{Backend, Offers, WhenFull};
 use crate::config::{Config, Mode};
+use crate::errors::{OpenError, WaitEnd};
 use crate::interface::ArenaRange;
 use crate::segment::SMALL;
 use crate::shared_memory::SharedMemory;
@@ -23,17 +27,15 @@ const OTHER: u64 = 1 << 32 | 6;
 struct Kept {
     packets: Mutex<Vec<Packet>>,
     is_lost: AtomicBool,
-    /// The NIC that asks, whose lock must be free whenever the carrier is asked.
+    /// The NIC that asks, whose lock must be free whenever the home is called.
     asker: Mutex<Option<Arc<Interface>>>,
 }
 
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kept")
-    }
-}
-
 impl Kept {
+    fn keep(&self, packet: &Packet) {
+        self.packets.lock().expect("no panic").push(*packet);
+    }
+
     fn check_lock(&self) {
         if let Some(asker) = self.asker.lock().expect("no panic").as_ref() {
             // It would wait for ever.
@@ -42,33 +44,81 @@ impl Kept {
     }
 }
 
-impl Carrier for Kept {
-    fn send(&self, _: u64, _: u32, packet: &Packet, _: &mut Vec<u8>) -> Result<(), PostError> {
-        self.check_lock();
-        self.packets.lock().expect("no panic").push(*packet);
+/// A home that reaches other hosts, whose packets this test keeps.
+struct Home(Arc<Kept>);
+
+impl Backend for Home {
+    fn configure(&self, config: Config) -> Config {
+        SharedMemory.configure(config)
+    }
+    fn size(&self, limits: &Limits) -> Limits {
+        SharedMemory.size(limits)
+    }
+    fn offers(&self, config: &Config) -> Offers {
+        Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
+    }
+    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
+        SharedMemory.announce(interface)
+    }
+    fn withdraw(&self, _: &Interface) {}
+    fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
+        self.0.check_lock();
+        let payload = payload_of(interface, command)?;
+        interface.send_request(command, fired, full, payload, |packet, _| {
+            self.0.check_lock();
+            self.0.keep(packet);
+            Ok(())
+        })
+    }
+    fn settle(&self, interface: &Interface) {
+        SharedMemory.settle(interface);
+    }
+    fn answers(&self, id: u64) -> bool {
+        self.0.check_lock();
+        id != TARGET || !self.0.is_lost.load(SeqCst)
+    }
+    fn post(&self, _: &Interface, _: u64, packet: &Packet, _: &mut Vec<u8>) -> Result<(), PostError> {
+        self.0.check_lock();
+        self.0.keep(packet);
         Ok(())
     }
-
-    unsafe fn send_lent(&self, id: u64, ni: u32, packet: &Packet, _: (*const u8, usize)) -> Result<(), PostError> {
-        self.send(id, ni, packet, &mut Vec::new())
+    fn receive(&self) {
+        self.0.check_lock();
     }
-
-    fn poll(&self) {
-        self.check_lock();
+    fn stop_fetching(&self, _: &Interface) {
+        self.0.check_lock();
     }
-
-    fn answers(&self, id: u64) -> bool {
-        self.check_lock();
-        id != TARGET || !self.is_lost.load(SeqCst)
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        SharedMemory.reaches_rings(interface, id)
     }
-
-    fn flush(&self) {}
-
-    fn rest(&self) {}
-
-    fn let_go(&self, _: u32, _: u32) {
-        self.check_lock();
+    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
+    fn charge_call(&self) {}
+    fn charge_accesses(&self, _: u64) {}
+    fn charge_copy(&self, _: u64) {}
+    fn poll(&self, interface: &Interface) {
+        SharedMemory.poll(interface);
     }
+    fn found_nothing(&self) {}
+    fn found_something(&self) {}
+    fn tick(&self, interface: &Interface) {
+        SharedMemory.tick(interface);
+    }
+    fn wait(
+        &self,
+        interface: &Interface,
+        deadline: Option<Instant>,
+        look: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WaitEnd> {
+        SharedMemory.wait(interface, deadline, look)
+    }
+    fn wake_threads(&self, interface: &Interface) {
+        SharedMemory.wake_threads(interface);
+    }
+}
+
+/// A packet that the launcher's links hand in while the program polls.
+fn arrival<'a>(interface: &Interface, packet: &'a Packet, is_sender: &'a dyn Fn(u64) -> bool) -> Arrival<'a> {
+    Arrival { pid: interface.id() as u32, ni: interface.number(), packet, in_call: true, is_sender }
 }
 
 fn open(directory: &TempDir) -> (Arc<Interface>, Arc<Kept>) {
@@ -81,10 +131,9 @@ fn open(directory: &TempDir) -> (Arc<Interface>, Arc<Kept>) {
         directory: directory.path().to_path_buf(),
         nid: 0,
         token: 0,
-        carrier: Some(kept.clone()),
     };
     let limits = Limits { pending: 8, ..SMALL }.clamped();
-    let interface = Interface::open_in(Box::new(SharedMemory), config, 0, 1, 0, &limits, ArenaRange::default());
+    let interface = Interface::open(Box::new(Home(kept.clone())), config, 0, 1, 0, &limits, ArenaRange::default());
     let interface = interface.expect("an interface");
     *kept.asker.lock().expect("no panic") = Some(interface.clone());
     (interface, kept)
@@ -114,12 +163,12 @@ fn a_response_counts_only_if_its_sender_was_asked() {
     let response = Packet { kind: RESPONSE, ..request };
     let (pid, ni) = (interface.id() as u32, interface.ni());
     assert_eq!(asked_bytes(pid, ni, &response), 0, "a put brings nothing back");
-    assert_eq!(hand_in(pid, ni, &response, &[], true, &|id| id == OTHER), None);
+    assert_eq!(arrival(&interface, &response, &|id| id == OTHER).hand_in(&[]), None);
     assert_eq!(pending(&interface), 1, "it still waits for the right one");
     let forged = Packet { token: request.token ^ 1, ..response };
-    assert_eq!(hand_in(pid, ni, &forged, &[], true, &|id| id == OTHER), None);
+    assert_eq!(arrival(&interface, &forged, &|id| id == OTHER).hand_in(&[]), None);
     assert_eq!(pending(&interface), 1);
-    assert_eq!(hand_in(pid, ni, &response, &[], true, &|id| id == TARGET), None);
+    assert_eq!(arrival(&interface, &response, &|id| id == TARGET).hand_in(&[]), None);
     assert_eq!(pending(&interface), 0);
     *kept.asker.lock().expect("no panic") = None;
 }
@@ -133,7 +182,7 @@ fn requests_to_a_lost_process_fail_and_the_others_wait() {
     }
     kept.is_lost.store(true, SeqCst);
     interface.must_tick.store(true, Relaxed);
-    // It asks the carrier, which needs the NIC's lock.
+    // It asks the home, which needs the NIC's lock.
     interface.tick();
     assert_eq!(pending(&interface), 1);
     assert_eq!(interface.lock().find_pending(|target, _| target != OTHER), None);
@@ -151,19 +200,19 @@ fn the_payload_of_an_answer_goes_to_the_memory_that_asked_for_it() {
     interface.start(&command).expect("there is room");
     let asked = *kept.packets.lock().expect("no panic").last().expect("it was sent");
     let response = Packet { kind: RESPONSE, length: 60, payload_bytes: 60, fail: fail::OK, ..asked };
-    let (pid, ni) = (interface.id() as u32, interface.ni());
     let is_target = |id| id == TARGET;
     let short = Packet { payload_bytes: 59, ..response };
     for (packet, is_sender) in [(&short, &is_target as &dyn Fn(u64) -> bool), (&response, &|id| id == OTHER)] {
-        assert!(matches!(place(pid, ni, packet, true, false, is_sender), Placement::Whole));
+        assert!(matches!(arrival(&interface, packet, is_sender).place(false), Placement::Whole));
     }
-    let Placement::At { start, bytes, number, in_order } = place(pid, ni, &response, true, false, &is_target) else {
+    let Placement::At { start, bytes, number, in_order } = arrival(&interface, &response, &is_target).place(false)
+    else {
         panic!("it has a place");
     };
     assert_eq!((start as u64, bytes, in_order), (sink.start, 60, false));
-    finish(pid, ni, &response, number, true, &|id| id == OTHER);
+    arrival(&interface, &response, &|id| id == OTHER).finish(number, true);
     assert_eq!(pending(&interface), 1, "another says so");
-    finish(pid, ni, &response, number, true, &is_target);
+    arrival(&interface, &response, &is_target).finish(number, true);
     assert_eq!(pending(&interface), 0);
     *kept.asker.lock().expect("no panic") = None;
 }
@@ -193,25 +242,24 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
         };
         nic.append(&mut NoMemory, 0, list::PRIORITY, &spec).expect("room");
     }
-    let (pid, ni) = (interface.id() as u32, interface.ni());
     let put = Request { kind: kind::PUT, match_bits: 1, length: 100, ..Request::default() };
     let packet = Packet { origin: TARGET, token: 9, payload_bytes: 100, ..Packet::from(&put) };
     let is_target = |id| id == TARGET;
     let answers = || kept.packets.lock().expect("no panic").iter().map(|p| (p.fail, p.length)).collect::<Vec<_>>();
     let short = Packet { payload_bytes: 99, ..packet };
-    assert!(matches!(place(pid, ni, &short, true, false, &is_target), Placement::Whole), "less than it says");
-    let placed = place(pid, ni, &packet, true, false, &is_target);
+    assert!(matches!(arrival(&interface, &short, &is_target).place(false), Placement::Whole), "less than it says");
+    let placed = arrival(&interface, &packet, &is_target).place(false);
     let Placement::At { start, bytes, number, .. } = placed else { panic!("placed as {placed:?}") };
     assert_eq!((start, bytes), (memory.as_mut_ptr(), 64));
     assert_eq!(answers(), [], "its payload is to come");
     assert!(
-        matches!(place(pid, ni, &packet, true, false, &is_target), Placement::Nothing),
+        matches!(arrival(&interface, &packet, &is_target).place(false), Placement::Nothing),
         "nobody takes a second one"
     );
     assert_eq!(answers(), [(fail::DROPPED, 0)]);
-    finish(pid, ni, &packet, number, false, &is_target);
+    arrival(&interface, &packet, &is_target).finish(number, false);
     assert_eq!(answers()[1..], [(fail::UNDELIVERABLE, 0)]);
-    finish(pid, ni, &packet, number, true, &is_target);
+    arrival(&interface, &packet, &is_target).finish(number, true);
     assert_eq!(answers().len(), 2, "it is finished once");
     *kept.asker.lock().expect("no panic") = None;
 }

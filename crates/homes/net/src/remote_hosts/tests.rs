@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who is who, where some lie. All processes of these tests are this one; their links use the loopback interface.
 
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Mutex;
 
-use selvedge_net::{Check, Source};
 use selvedge_nic::tables::kind;
 
+use super::names::handing_in;
 use super::*;
+use crate::{Check, PeerId, Progress};
 
 /// What the launcher's key space has.
 type Board = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
-fn open(nid: u32, board: &Board) -> Arc<Hosts> {
-    let settings = HostSettings {
-        host: Some(nid),
-        reach: None,
-        secret: Some(b"weft".to_vec()),
-        address: None,
-        interface: Some("lo".to_owned()),
+fn open(nid: u32, board: &Board) -> Arc<RemoteHosts> {
+    let settings = Settings {
+        at: std::net::Ipv4Addr::LOCALHOST.into(),
         provider: None,
-        progress: Progress::Thread,
+        secret: b"weft".to_vec(),
+        nid: Some(nid),
         check: Check::None,
+        progress: Progress::Thread,
         timeout: Duration::from_secs(5),
-        faults: Ok(None),
+        faults: None,
     };
     let board = board.clone();
-    Hosts::of_job(&settings, nid, Box::new(move |name, _| lock(&board).get(name).cloned())).expect("links")
+    let names = Names::of_job(Box::new(move |name, _| board.lock().expect("no panic").get(name).cloned()));
+    RemoteHosts::open(settings, names).expect("links")
 }
 
-fn publish(board: &Board, hosts: &Hosts, id: u64) {
+fn publish(board: &Board, hosts: &RemoteHosts, id: u64) {
     let (name, address) = hosts.publication(id);
-    lock(board).insert(name, address.to_vec());
+    board.lock().expect("no panic").insert(name, address.to_vec());
 }
 
 fn request_of(origin: u64) -> Packet {
@@ -45,8 +46,8 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn is_found(hosts: &Hosts, id: u64, peer: PeerId) -> bool {
-    matches!(hosts.find(id), Found::Peer(found) if found == peer)
+fn is_found(hosts: &RemoteHosts, id: u64, peer: PeerId) -> bool {
+    matches!(hosts.names.find(&hosts.links, id), Lookup::Peer(found) if found == peer)
 }
 
 #[test]
@@ -62,15 +63,15 @@ fn who_takes_the_id_of_another_is_found_out_and_lost() {
     liar.links
         .send(there, to, &request_of(id).encode(false), Source::Taken(&mut Vec::new()), When::Now)
         .expect("it leaves");
-    wait_until("the lie arrives", || asked.is_peer(id, of_liar));
-    assert!(asked.rename(of_right, request_of(id)).is_err(), "there is another already");
+    wait_until("the lie arrives", || asked.names.is_peer(id, of_liar));
+    assert!(asked.names.rename(&asked.links, of_right, request_of(id)).is_err(), "there is another already");
     // The first request to that id looks it up.
     assert!(is_found(&asked, id, of_right));
     assert!(asked.links.is_lost(of_liar) && !asked.links.is_lost(of_right));
-    assert_eq!(asked.rename(of_right, request_of(id)).map(|packet| packet.origin), Ok(id));
-    assert!(asked.rename(of_liar, request_of(id)).is_err());
+    assert_eq!(asked.names.rename(&asked.links, of_right, request_of(id)).map(|packet| packet.origin), Ok(id));
+    assert!(asked.names.rename(&asked.links, of_liar, request_of(id)).is_err());
     // An id of another host is not believed at all.
-    assert!(asked.rename(of_right, request_of(2 << 32 | 7)).is_err());
+    assert!(asked.names.rename(&asked.links, of_right, request_of(2 << 32 | 7)).is_err());
     [asked, right, liar].iter().for_each(|hosts| hosts.close());
 }
 
@@ -80,12 +81,13 @@ fn a_thread_that_must_not_ask_the_launcher_leaves_it_to_the_program() {
     let (asks, target) = (open(0, &board), open(1, &board));
     let id = 1 << 32 | 9;
     publish(&board, &target, id);
-    HANDS_IN.set(true);
-    assert!(asks.answers(id), "it may");
-    assert!(matches!(asks.send(id, 0, &request_of(1), &mut Vec::new()), Err(PostError::Full)));
-    HANDS_IN.set(false);
-    assert!(asks.send(id, 0, &request_of(1), &mut Vec::new()).is_ok());
+    let send = |id| asks.send(id, 0, &request_of(1), Source::Taken(&mut Vec::new()));
+    handing_in(|| {
+        assert!(asks.answers(id), "it may");
+        assert!(matches!(send(id), Err(PostError::Full)));
+    });
+    assert!(send(id).is_ok());
     assert!(!asks.answers(1 << 32 | 10), "nobody has published it");
-    assert!(matches!(asks.send(1 << 32 | 10, 0, &request_of(1), &mut Vec::new()), Err(PostError::Gone)));
+    assert!(matches!(send(1 << 32 | 10), Err(PostError::Gone)));
     [asks, target].iter().for_each(|hosts| hosts.close());
 }

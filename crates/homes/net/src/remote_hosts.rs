@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The home of NICs whose job has several hosts: [`RemoteHosts`], a [`Backend`]. Operations within the host take shared memory and do not
+//! come here; those to other hosts become packets, which links carry.
+//!
+//! ```text
+//! Interface::start ─> RemoteHosts::start ─> names: id -> peer ─> Links ─> libfabric
+//! libfabric ─> Links ─> inbox: peer -> id ─> Arrival (selvedge_host) ─> the NIC
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | here | links of a process, and the home over them |
+//! | `names` | ids and the peers of links |
+//! | `inbox` | packets that come by links |
+
+mod inbox;
+mod names;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use selvedge_host::backend::{Backend, Offers, WhenFull};
+use selvedge_host::errors::{OpenError as InterfaceError, PostError, StartError, WaitEnd};
+use selvedge_host::outbox::RequestPayload;
+use selvedge_host::remote_hosts::payload_of;
+use selvedge_host::{Config, Interface, SharedMemory};
+use selvedge_nic::Limits;
+use selvedge_nic::packet::{Packet, Place, RESPONSE};
+use selvedge_nic::ring::Unseen;
+use selvedge_nic::tables::Command;
+
+use crate::services::{self, AskError, Service};
+use crate::{ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, OpenError, SendError, Settings, Source, When};
+use inbox::Inbox;
+use names::{Lookup, hands_in, id_of, name_of};
+
+pub use names::{LookUp, Names};
+
+/// The processes of other hosts, as this process reaches them.
+pub struct RemoteHosts {
+    links: Arc<Links>,
+    names: Names,
+    secret: Vec<u8>,
+    timeout: Duration,
+}
+
+impl fmt::Debug for RemoteHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteHosts({})", self.links.address())
+    }
+}
+
+impl RemoteHosts {
+    /// Opens links. Close them before the process ends: their thread must not run while libfabric takes itself down.
+    pub fn open(settings: Settings, names: Names) -> Result<Arc<RemoteHosts>, OpenError> {
+        let inbox = Arc::new(Inbox::default());
+        let (secret, timeout) = (settings.secret.clone(), settings.timeout);
+        let links = Links::open(settings, inbox.clone())?;
+        let hosts = Arc::new(RemoteHosts { links, names, secret, timeout });
+        inbox.attach(&hosts);
+        Ok(hosts)
+    }
+
+    /// The home of a NIC of this process.
+    pub fn home(self: &Arc<RemoteHosts>) -> Box<dyn Backend> {
+        Box::new(Home(self.clone()))
+    }
+
+    /// Answers with these bytes to processes of other hosts that ask for a number, as long as the value lives. `Err`: most likely the port
+    /// of this number is in use.
+    pub fn serve(&self, number: u16, bytes: &[u8]) -> std::io::Result<Service> {
+        let at = SocketAddr::new(self.links.address().socket().ip(), number);
+        Service::open(at, &self.secret, bytes)
+    }
+
+    /// The bytes with which a process of another host answers to a number. Waits as long as for a lost host, at most.
+    pub fn ask(&self, node: IpAddr, number: u16) -> Result<Vec<u8>, AskError> {
+        services::ask(node, number, &self.secret, self.timeout)
+    }
+
+    /// The address of this process's links.
+    pub fn address(&self) -> LinkAddress {
+        self.links.address()
+    }
+
+    /// The id of the NIC `pid` of the process with an address, where processes are named as they are met.
+    pub fn meet(&self, address: LinkAddress, pid: u32) -> u64 {
+        id_of(self.links.peer(address), pid)
+    }
+
+    /// The name under which a process publishes its address, and the address.
+    pub fn publication(&self, id: u64) -> (String, [u8; ADDRESS_BYTES]) {
+        (name_of(id), self.links.address().to_bytes())
+    }
+
+    /// Lets the last packets leave, and ends all links.
+    pub fn close(&self) {
+        self.links.close();
+    }
+
+    /// Whether the process behind an id may still answer.
+    fn answers(&self, id: u64) -> bool {
+        match self.names.find(&self.links, id) {
+            Lookup::Peer(peer) => !self.links.is_lost(peer),
+            Lookup::Unknown => false,
+            Lookup::NotNow => true,
+        }
+    }
+
+    /// Gives a packet for the NIC number `ni` of the process behind an id to its link.
+    fn send(&self, id: u64, ni: u32, packet: &Packet, payload: Source<'_>) -> Result<(), PostError> {
+        let peer = match self.names.find(&self.links, id) {
+            Lookup::Peer(peer) => peer,
+            Lookup::Unknown => return Err(PostError::Gone),
+            // The program's next call that waits or polls asks for it.
+            Lookup::NotNow => return Err(PostError::Full),
+        };
+        let to = NicName { pid: id as u32, ni: ni as u16 };
+        let bytes = payload.bytes().len() as u64;
+        // Only an empty response sent while handling a packet may be delayed.
+        let may_wait = packet.kind == RESPONSE && bytes == 0 && hands_in();
+        let when = if may_wait { When::WithNext } else { When::Now };
+        let packet = Packet { payload_bytes: bytes, place: Place::Inline, ..*packet };
+        self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
+            SendError::Gone => PostError::Gone,
+            SendError::Full => PostError::Full,
+        })
+    }
+}
+
+/// The home of one NIC: shared memory for this host, links for others.
+struct Home(Arc<RemoteHosts>);
+
+impl Backend for Home {
+    fn configure(&self, config: Config) -> Config {
+        SharedMemory.configure(config)
+    }
+
+    fn size(&self, limits: &Limits) -> Limits {
+        SharedMemory.size(limits)
+    }
+
+    fn offers(&self, config: &Config) -> Offers {
+        Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
+    }
+
+    fn announce(&self, interface: &Interface) -> Result<(), InterfaceError> {
+        SharedMemory.announce(interface)
+    }
+
+    fn withdraw(&self, interface: &Interface) {
+        SharedMemory.withdraw(interface);
+    }
+
+    /// Sends a request to a NIC of another host.
+    fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
+        let payload = payload_of(interface, command)?;
+        interface.send_request(command, fired, full, payload, |packet, payload| {
+            let payload = match payload {
+                RequestPayload::Copied(bytes) => Source::Taken(bytes),
+                // SAFETY: the command says that the bytes stay until its response has come (`options::MD_PAYLOAD_STAYS`), or
+                // its request has failed because the peer is lost.
+                RequestPayload::Stays(start, bytes) => Source::Lent(unsafe { Lent::new(*start, *bytes) }),
+            };
+            self.0.send(command.target, interface.number(), packet, payload)
+        })
+    }
+
+    fn settle(&self, interface: &Interface) {
+        SharedMemory.settle(interface);
+    }
+
+    fn answers(&self, id: u64) -> bool {
+        self.0.answers(id)
+    }
+
+    fn post(
+        &self,
+        interface: &Interface,
+        target: u64,
+        packet: &Packet,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), PostError> {
+        self.0.send(target, interface.number(), packet, Source::Taken(payload))
+    }
+
+    fn receive(&self) {
+        self.0.links.poll();
+    }
+
+    fn prepare_sleep(&self) {
+        self.0.links.rest();
+    }
+
+    fn drain(&self) {
+        self.0.links.flush();
+    }
+
+    fn stop_fetching(&self, interface: &Interface) {
+        self.0.links.let_go(NicName { pid: interface.id() as u32, ni: interface.number() as u16 });
+    }
+
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        SharedMemory.reaches_rings(interface, id)
+    }
+
+    /// Senders of this host publish at once; no other has a ring.
+    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
+
+    fn charge_call(&self) {}
+
+    fn charge_accesses(&self, _: u64) {}
+
+    fn charge_copy(&self, _: u64) {}
+
+    fn poll(&self, interface: &Interface) {
+        SharedMemory.poll(interface);
+    }
+
+    fn found_nothing(&self) {}
+
+    fn found_something(&self) {}
+
+    fn tick(&self, interface: &Interface) {
+        SharedMemory.tick(interface);
+    }
+
+    fn wait(
+        &self,
+        interface: &Interface,
+        deadline: Option<Instant>,
+        look: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WaitEnd> {
+        SharedMemory.wait(interface, deadline, look)
+    }
+
+    fn wake_threads(&self, interface: &Interface) {
+        SharedMemory.wake_threads(interface);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets that come by links, handed to the NICs of this process.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use selvedge_host::remote_hosts::{Arrival, asked_bytes, execute_left, wake_waiters};
+use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
+
+use super::RemoteHosts;
+use super::names::handing_in;
+use crate::{NicName, PeerId, Placement, Sink, Source, When, Who};
+
+/// The sink of the links of a [`RemoteHosts`].
+#[derive(Default)]
+pub(super) struct Inbox {
+    hosts: OnceLock<Weak<RemoteHosts>>,
+}
+
+impl Inbox {
+    /// Tells the inbox its links, once they are open. Packets that come before are dropped.
+    pub(super) fn attach(&self, hosts: &Arc<RemoteHosts>) {
+        let _ = self.hosts.set(Arc::downgrade(hosts));
+    }
+
+    /// The links, and a packet of theirs with its sender's id as this process knows it. None: it was dropped, which was reported.
+    fn open(&self, from: PeerId, packet: &[u8; HEADER_BYTES]) -> Option<(Arc<RemoteHosts>, Packet)> {
+        let hosts = self.hosts.get().and_then(Weak::upgrade)?;
+        let packet = Packet::decode(packet)
+            .inspect_err(|error| log::error!("a packet of another host was dropped: {error:?}"))
+            .ok()?;
+        match hosts.names.rename(&hosts.links, from, packet) {
+            Ok(packet) => Some((hosts, packet)),
+            Err(_) => {
+                log::error!("a packet was dropped: its origin does not match its link");
+                None
+            }
+        }
+    }
+}
+
+/// A packet for a NIC of this process.
+fn arrival<'a>(to: NicName, packet: &'a Packet, in_call: bool, is_sender: &'a dyn Fn(u64) -> bool) -> Arrival<'a> {
+    Arrival { pid: to.pid, ni: to.ni.into(), packet, in_call, is_sender }
+}
+
+impl Sink for Inbox {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: Who) {
+        let Some((hosts, packet)) = self.open(from, packet) else { return };
+        let is_sender = |id| hosts.names.is_peer(id, from);
+        let arrival = arrival(to, &packet, who == Who::Program, &is_sender);
+        let response = handing_in(|| arrival.hand_in(payload));
+        if let Some(response) = response {
+            let to = NicName { pid: packet.origin as u32, ni: to.ni };
+            // A sender that is lost needs no answer.
+            let _ = hosts.links.send(from, to, &response.encode(false), Source::Taken(&mut Vec::new()), When::WithNext);
+        }
+    }
+
+    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who, may_wait: bool) -> Placement {
+        // What is dropped here would be dropped with its payload.
+        let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
+        let is_sender = |id| hosts.names.is_peer(id, from);
+        let arrival = arrival(to, &packet, who == Who::Program, &is_sender);
+        handing_in(|| arrival.place(may_wait))
+    }
+
+    fn finish(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {
+        let Some((hosts, packet)) = self.open(from, packet) else { return };
+        let is_sender = |id| hosts.names.is_peer(id, from);
+        let arrival = arrival(to, &packet, true, &is_sender);
+        handing_in(|| arrival.finish(number, is_there));
+    }
+
+    fn payload_max(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) -> u64 {
+        match Packet::decode(packet) {
+            Ok(packet) if packet.kind == RESPONSE => asked_bytes(to.pid, to.ni.into(), &packet),
+            Ok(packet) => packet.length.min(memory_bytes()),
+            Err(_) => 0,
+        }
+    }
+
+    fn lost(&self, _: PeerId) {
+        wake_waiters();
+    }
+
+    fn tend(&self) {
+        handing_in(execute_left);
+    }
+}
+
+/// The memory of this host: no message is longer.
+fn memory_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(ask_memory_bytes)
+}
+
+fn ask_memory_bytes() -> u64 {
+    // SAFETY: `sysconf` takes a number and has no preconditions.
+    let [pages, bytes] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0))
+}

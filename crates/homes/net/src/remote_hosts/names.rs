@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The names of processes of other hosts. NICs know ids; links know peers by their addresses. Two ways to name processes:
+//!
+//! - *In a job*, ids are the same for all. A process publishes the address of its links under its id, in the launcher's key space.
+//!   Others look it up when they first send to that id. A process that has been sent to knows its sender from its greeting.
+//! - *As they are met*, for processes whose addresses come from the program. Each process numbers the others itself, and the number is
+//!   the upper half of their ids. In its own eyes a process has the upper half 0, so the receiver of a packet sets it.
+//!
+//! Invariants
+//! 1. A packet is handed in only if it comes from the process that its `origin` says.
+//! 2. An id is bound to one process. A process that takes over the id of another is not reached under it.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use selvedge_nic::packet::{Packet, RESPONSE};
+use selvedge_nic::tables::Request;
+
+use crate::{ADDRESS_BYTES, LinkAddress, Links, PeerId};
+
+/// Finds the bytes that another process has published under a name: the name, and the rank of most processes with that id. None: none,
+/// as far as this process can see.
+pub type LookUp = Box<dyn Fn(&str, u32) -> Option<Vec<u8>> + Send + Sync>;
+
+/// How processes of other hosts are named.
+pub enum Names {
+    Job {
+        look_up: LookUp,
+        /// The links' peers by id. Nothing is waited for under this lock.
+        peers: Mutex<HashMap<u64, Binding>>,
+    },
+    AsMet,
+}
+
+/// The peer behind an id.
+#[derive(Clone, Copy)]
+pub struct Binding {
+    peer: PeerId,
+    /// It has published its address under this id. Otherwise it has only said so itself.
+    is_published: bool,
+}
+
+/// The result of looking up an id.
+pub(super) enum Lookup {
+    Peer(PeerId),
+    /// No process has published it.
+    Unknown,
+    /// This thread must not ask the launcher; another will.
+    NotNow,
+}
+
+/// A request's endpoint is in this many lower bits of `initiator`, and the id of its process above, where processes are named as they are met.
+const ENDPOINT_BITS: u32 = 8;
+
+thread_local! {
+    /// Whether this thread hands a packet in, or is the progress thread. It must not ask the launcher then, whose connection the program may
+    /// hold in a barrier.
+    static HANDS_IN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `run`, which hands a packet in.
+pub(super) fn handing_in<T>(run: impl FnOnce() -> T) -> T {
+    HANDS_IN.set(true);
+    let result = run();
+    HANDS_IN.set(false);
+    result
+}
+
+/// Whether this thread hands a packet in.
+pub(super) fn hands_in() -> bool {
+    HANDS_IN.get()
+}
+
+impl Names {
+    /// Names in a job.
+    pub fn of_job(look_up: LookUp) -> Names {
+        Names::Job { look_up, peers: Mutex::default() }
+    }
+
+    /// The peer behind an id.
+    pub(super) fn find(&self, links: &Links, id: u64) -> Lookup {
+        let Names::Job { look_up, peers } = self else {
+            return ((id >> 32) as u32).checked_sub(1).map_or(Lookup::Unknown, |peer| Lookup::Peer(PeerId(peer)));
+        };
+        let known = lock(peers).get(&id).copied();
+        // The program may be in a barrier of the launcher, with its connection.
+        if let Some(known) = known.filter(|known| known.is_published || HANDS_IN.get()) {
+            return Lookup::Peer(known.peer);
+        }
+        if HANDS_IN.get() {
+            return Lookup::NotNow;
+        }
+        // Most processes have the id that follows from their rank.
+        let Some(bytes) = look_up(&name_of(id), (id as u32).saturating_sub(1)) else {
+            return known.map_or(Lookup::Unknown, |known| Lookup::Peer(known.peer));
+        };
+        let Some(address) = bytes.first_chunk().filter(|_| bytes.len() == ADDRESS_BYTES) else {
+            log::error!("process {} of host {} published a malformed address", id as u32, id >> 32);
+            return Lookup::Unknown;
+        };
+        let peer = links.peer(LinkAddress::from_bytes(address));
+        let claimed = lock(peers).insert(id, Binding { peer, is_published: true });
+        if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
+            let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
+            links.expel(other.peer, &why);
+        }
+        Lookup::Peer(peer)
+    }
+
+    /// Whether the process behind an id is this peer, as far as is known. Waits for nothing.
+    pub(super) fn is_peer(&self, id: u64, peer: PeerId) -> bool {
+        match self {
+            Names::Job { peers, .. } => lock(peers).get(&id).is_some_and(|known| known.peer == peer),
+            Names::AsMet => id >> 32 == id_of(peer, 0) >> 32,
+        }
+    }
+
+    /// A packet with the names of this process for its sender. `Err`: it does not come from where it says.
+    pub(super) fn rename(&self, links: &Links, from: PeerId, packet: Packet) -> Result<Packet, ()> {
+        if packet.kind == RESPONSE {
+            return Ok(packet);
+        }
+        let Names::Job { peers, .. } = self else {
+            let origin = id_of(from, packet.origin as u32);
+            if Request::from(&packet).is_aggregation() {
+                return Ok(Packet { origin, initiator: origin, ..packet });
+            }
+            let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);
+            return Ok(Packet { origin, initiator: (origin >> 32) << (32 + ENDPOINT_BITS) | below, ..packet });
+        };
+        let known = lock(peers).get(&packet.origin).map(|known| known.peer);
+        let is_origin = match known {
+            Some(known) => known == from,
+            None => {
+                let is_host = links.nid_of(from) == Some((packet.origin >> 32) as u32);
+                if is_host {
+                    lock(peers).entry(packet.origin).or_insert(Binding { peer: from, is_published: false });
+                }
+                is_host
+            }
+        };
+        if is_origin { Ok(packet) } else { Err(()) }
+    }
+}
+
+/// The id of a process that was met, from its number.
+pub(super) fn id_of(PeerId(peer): PeerId, pid: u32) -> u64 {
+    (u64::from(peer) + 1) << 32 | u64::from(pid)
+}
+
+/// The name under which a process publishes its address.
+pub(super) fn name_of(id: u64) -> String {
+    format!("link-{}-{}", id >> 32, id as u32)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
