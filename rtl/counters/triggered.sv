@@ -94,29 +94,9 @@ module triggered
   assign run_o   = state_q == Run;
   assign local_o = state_q == Local;
 
-  // The free list.
-  logic list_valid, list_full, take, give, refill, refill_grant;
-  logic [1:0] refill_q;
-  index_t list_index, list_link, refill_address;
-
-  free_list #(
-      .Records(Triggered)
-  ) u_list (
-      .clk_i,
-      .rst_ni,
-      .valid_o         (list_valid),
-      .full_o          (list_full),
-      .index_o         (list_index),
-      .take_i          (take),
-      .give_i          (give),
-      .give_index_i    (index_t'(cur_q)),
-      .link_o          (list_link),
-      .refill_o        (refill),
-      .refill_address_o(refill_address),
-      .refill_grant_i  (refill_grant),
-      .refill_valid_i  (refill_q[1]),
-      .refill_link_i   (t0.next)
-  );
+  // Free records.
+  logic list_valid, list_full, take, give;
+  index_t list_index, list_link;
   assign room_o       = list_valid || list_full;
   assign free_address = address_t'(list_index);
 
@@ -326,14 +306,6 @@ module triggered
           state_d               = MoveDefer;
         end
       end
-      MoveDefer: begin
-        write           = port_waits;
-        write_address   = port_tail;
-        write_lanes     = LanesNext;
-        write_data.next = index_t'(cur_q);
-        port_append     = 1'b1;
-        state_d         = MoveNext;
-      end
       MoveNext: begin
         if (t0.next == None) begin
           request_o.c1_write   = 1'b1;
@@ -375,13 +347,15 @@ module triggered
           state_d               = FireDefer;
         end
       end
-      FireDefer: begin
+      // An operation that cannot leave goes to its port's list.
+      MoveDefer, FireDefer: begin
         write           = port_waits;
         write_address   = port_tail;
         write_lanes     = LanesNext;
         write_data.next = index_t'(cur_q);
         port_append     = 1'b1;
-        popped          = 1'b1;
+        if (state_q == FireDefer) popped = 1'b1;
+        else state_d = MoveNext;
       end
       LocalWait: state_d = Local;
       Local: begin
@@ -557,24 +531,15 @@ module triggered
 
   end
 
-  // The free list reads a link in a cycle in which nothing else reads.
-  logic t0_read;
-  address_t t0_read_address;
-  assign refill_grant    = state_q == Run && quiet_i && !read && ready_o;
-  assign t0_read         = read || (refill && refill_grant);
-  assign t0_read_address = read ? read_address : address_t'(refill_address);
-
   assign write_body = accept_i && command_i.operation == Arm && list_valid;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q  <= Run;
       queued_q <= 1'b0;
-      refill_q <= '0;
     end else begin
       state_q  <= state_d;
       queued_q <= queued_d;
-      refill_q <= {refill_q[0], refill && refill_grant};
     end
   end
   always_ff @(posedge clk_i) begin
@@ -589,18 +554,18 @@ module triggered
     end
   end
 
-  triggered_banks #(
+  triggered_records #(
       .Triggered(Triggered),
       .Ports    (Ports),
       .Trace    (Trace)
-  ) u_banks (
+  ) u_records (
       .clk_i,
       .rst_ni,
       .ready_o,
-      .read_i              (t0_read),
-      .read_address_i      (t0_read_address),
+      .read_i              (read),
       .read_body_i         (read_body),
-      .body_address_i      (read_address),
+      .read_address_i      (read_address),
+      .idle_i              (state_q == Run && quiet_i),
       .t0_o                (t0),
       .t1_o                (t1),
       .t2_o                (t2),
@@ -611,12 +576,19 @@ module triggered
       .write_body_i        (write_body),
       .write_body_address_i(free_address),
       .write_body_data_i   (command_i.body),
+      .valid_o             (list_valid),
+      .full_o              (list_full),
+      .index_o             (list_index),
+      .take_i              (take),
+      .give_i              (give),
+      .give_index_i        (index_t'(cur_q)),
+      .link_o              (list_link),
       .tag_i,
       .body_tag_i          (command_i.tag),
       .trace_o
   );
 
   logic unused;
-  assign unused = ^{command_i, list_index, refill_address, c1_i, t0};
+  assign unused = ^{command_i, list_index, c1_i, t0};
 
 endmodule

@@ -144,7 +144,7 @@ module list_frame
   logic [Classes:0] classes_q, class_q, classes_behind;
   logic issue, continues_q, continues_d, more;
   pattern_t issue_pattern;
-  logic [BucketW-1:0] next_bucket, port_bucket, issue_bucket;
+  logic [BucketW-1:0] issue_bucket;
   bucket_stage_t stage1_q, stage2_q;
   record_stage_t stage3_q, stage4_q;
 
@@ -166,30 +166,6 @@ module list_frame
       continues_q <= continues_d;
     end
   end
-
-  list_hash #(
-      .Buckets(Buckets),
-      .KeySource(KeySource),
-      .HashCrc(HashCrc)
-  ) u_next_hash (
-      .match_bits_i(next_q.match_bits & ~issue_pattern.ignore_bits),
-      .source_i    (next_q.source & ~issue_pattern.source_ignore),
-      .portal_i    (next_q.portal),
-      .overflow_i  (1'b0),
-      .bucket_o    (next_bucket)
-  );
-  list_hash #(
-      .Buckets(Buckets),
-      .KeySource(KeySource),
-      .HashCrc(HashCrc)
-  ) u_port_hash (
-      .match_bits_i(command_i.match_bits & ~issue_pattern.ignore_bits),
-      .source_i    (command_i.source & ~issue_pattern.source_ignore),
-      .portal_i    (command_i.portal),
-      .overflow_i  (1'b0),
-      .bucket_o    (port_bucket)
-  );
-  assign issue_bucket = next_full_q ? next_bucket : port_bucket;
 
   index_t head;
   assign head = ~chain_i.head;
@@ -243,7 +219,7 @@ module list_frame
   class_t append_class_q;
   length_t append_offset_q;
   logic [BucketW-1:0] append_bucket_q, append_header_bucket_q;
-  logic [BucketW-1:0] own_bucket, other_bucket, append_bucket, next_header_bucket, port_header_bucket, append_header_bucket;
+  logic [BucketW-1:0] entry_bucket, header_bucket, append_bucket, append_header_bucket;
   logic append_second, append_decides, append_clear, append_done;
 
   assign append_second    = append_valid_q && append_cycle_q == 2'd1;
@@ -252,55 +228,24 @@ module list_frame
   assign append_pattern_o = '{ignore_bits: next_q.ignore_bits, source_ignore: next_q.source_ignore};
   assign append_class_o   = append_class_q;
 
-  list_hash #(
+  list_frame_buckets #(
       .Buckets(Buckets),
       .KeySource(KeySource),
       .HashCrc(HashCrc)
-  ) u_append_hash (
-      .match_bits_i(next_q.match_bits & ~next_q.ignore_bits),
-      .source_i    (next_q.source & ~next_q.source_ignore),
-      .portal_i    (next_q.portal),
-      .overflow_i  (next_q.overflow),
-      .bucket_o    (own_bucket)
-  );
-  list_hash #(
-      .Buckets(Buckets),
-      .KeySource(KeySource),
-      .HashCrc(HashCrc)
-  ) u_other_hash (
-      .match_bits_i('0),
-      .source_i    ('0),
-      .portal_i    (next_q.portal),
-      .overflow_i  (next_q.overflow),
-      .bucket_o    (other_bucket)
-  );
-  list_hash #(
-      .Buckets(Buckets),
-      .KeySource(KeySource),
-      .HashCrc(HashCrc)
-  ) u_next_header_hash (
-      .match_bits_i(next_q.match_bits & ~next_q.ignore_bits),
-      .source_i    (next_q.source & ~next_q.source_ignore),
-      .portal_i    (next_q.portal),
-      .overflow_i  (1'b0),
-      .bucket_o    (next_header_bucket)
-  );
-  list_hash #(
-      .Buckets(Buckets),
-      .KeySource(KeySource),
-      .HashCrc(HashCrc)
-  ) u_port_header_hash (
-      .match_bits_i(command_i.match_bits & ~command_i.ignore_bits),
-      .source_i    (command_i.source & ~command_i.source_ignore),
-      .portal_i    (command_i.portal),
-      .overflow_i  (1'b0),
-      .bucket_o    (port_header_bucket)
+  ) u_buckets (
+      .waits_i        (next_full_q),
+      .waiting_i      (next_q),
+      .command_i,
+      .pattern_i      (issue_pattern),
+      .class_i        (append_class_i),
+      .message_o      (issue_bucket),
+      .append_header_o(header_bucket),
+      .append_entry_o (entry_bucket)
   );
   // An append that starts again keeps its buckets.
   always_comb begin
-    append_bucket = append_class_i == ClassOther ? other_bucket : own_bucket;
-    if (!started_append_q) append_bucket = append_bucket_q;
-    append_header_bucket = next_full_q ? next_header_bucket : port_header_bucket;
+    append_bucket        = started_append_q ? entry_bucket : append_bucket_q;
+    append_header_bucket = header_bucket;
     if (replay_q) append_header_bucket = append_header_bucket_q;
   end
 

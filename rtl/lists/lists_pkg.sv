@@ -273,6 +273,43 @@ package lists_pkg;
     Other      = 3'd4   // Append (its search of the headers), Unlink, Search
   } entry_point_e;
 
+  // States of the sequencer (list_sequencer.sv), and how many bits the set of them has.
+  typedef enum logic [4:0] {
+    Idle,
+    Start,
+    Class, Head, Compare, Judge, Chosen, Weigh, Decide,  // Deliver
+    Unlinking,                                           // Unlink
+    Unchain, Own, Keep, Finish,                          // of both
+    SearchHeaders, HeaderHead, HeaderCompare, HeaderJudge, HeaderFound,  // Append, Search
+    Drop, DropLinks, DropOwn, DropOwner, Dropped,        // of a header that was found
+    NotFound,
+    Spend
+  } sequencer_e;
+  parameter int unsigned SequencerStates = 32;
+
+  // The sequencer's state and what it has in hand, for the parts that compare, read and write by it.
+  typedef struct packed {
+    logic [SequencerStates-1:0] now;  // a bit a state: it is this state's turn, and no read is under way
+    sequencer_e   state;
+    logic         reading;   // a read is under way: nothing moves
+    logic         starts;    // in Start: the command begins
+    logic         second;    // the second cycle of a state, with one port
+    entry_point_e point;     // Other: `other` is in hand, else `message`
+    tag_t         tag;
+    index_t       start_index;
+    index_t       index;     // of the record that the banks show
+    logic         hit;       // the record that was compared in the cycle before matches
+    index_t       bucket;    // of the chain that is walked, or of the entry in hand
+    effect_t      effect;    // of the message on its entry
+    logic         keeps;     // a header is kept,
+    index_t       kept;      // in this record,
+    index_t       owner;     // whose payload is in this entry's memory; or the entry of a header that is dropped
+    logic         drained;   // the header in hand was the last of an entry that waits for it
+    length_t      offset;    // local offset of the append in hand
+    logic         reserved;  // it has a record off the free list,
+    index_t       reserved_index;
+  } sequencer_t;
+
   typedef struct packed {
     logic         valid;
     entry_point_e point;

@@ -10,7 +10,7 @@
 //    the event lines that come behind its transfer.
 // 3. Three ports (put, get header, get payload), each with queues of its own: one that does not move holds up no command that does not
 //    need it. Acknowledgements leave at the port of get payloads, since a receiver always takes both.
-// 4. While answers of the lists wait for their turn and have no more room, the list manager's clock stands still.
+// 4. The list manager's clock stands still while its answers have no room (pac_lists.sv).
 //
 // Registers beside the units': InFlight commands, Answers answers of lists, and the packet at the head of each queue and buffer.
 
@@ -53,7 +53,6 @@ module pac
 );
 
   localparam int unsigned Answers = 4;
-  localparam int unsigned AnswerCountW = $clog2(Answers + 1);
   localparam int unsigned WorkCountW = $clog2(InFlight + 1);
   localparam int unsigned RoomW = $clog2(Transfers) + 1;
 
@@ -204,94 +203,35 @@ module pac
       .pop_i  (next_read_pop)
   );
 
-  // ---- Lists. Their clock stands still while their answers have no room.
+  // ---- Lists.
 
-  logic list_run, list_clock, lists_ready, list_answer_valid, list_valid, list_pop, plan_valid, plan_pop;
-  logic [AnswerCountW-1:0] list_room, unused_plan_room;
-  lists_pkg::answer_t list_answer;
-  lists_pkg::key_t list_key;
-  lists_pkg::entry_b_t list_entry;
-  lists_pkg::header_b_t list_header;
-  lists_pkg::plan_t list_plan;
+  logic list_run, list_valid, list_pop, plan_valid, plan_pop;
   lists_pkg::trace_t list_trace;
-  list_answer_t list_kept, list_head;
-  plan_t plan_kept, plan_head;
-
-`ifdef MUTANT_28
-  assign list_run = 1'b1;
-`else
-  assign list_run = list_room != '0;
-`endif
-  clock_gate u_list_clock (
-      .clk_i,
-      .enable_i(list_run),
-      .clk_o   (list_clock)
-  );
-  lists #(
+  list_answer_t list_head;
+  plan_t plan_head;
+  pac_lists #(
       .Entries  (Entries),
       .Headers  (Headers),
       .Buckets  (Buckets),
       .KeySource(KeySource),
       .HashCrc  (HashCrc),
       .Ports    (Ports),
+      .Answers  (Answers),
       .Trace    (Trace)
   ) u_lists (
-      .clk_i          (list_clock),
+      .clk_i,
       .rst_ni,
-      .command_valid_i(list_command_valid && list_run),
-      .command_ready_o(lists_ready),
+      .command_valid_i(list_command_valid),
+      .command_ready_o(list_command_ready),
       .command_i      (list_command),
-      .answer_valid_o (list_answer_valid),
-      .answer_o       (list_answer),
-      .trace_o        (list_trace),
-      .outside_o      (list_plan)
-  );
-  assign list_command_ready = lists_ready && list_run;
-  assign list_key    = list_answer.key;
-  assign list_entry  = list_answer.b;
-  assign list_header = list_answer.b;
-  assign list_kept = '{
-      status: list_answer.status,
-      last: list_answer.last,
-      overflow: list_answer.overflow,
-      entry_reference: list_answer.entry_reference,
-      options: list_key.options,
-      portal: list_key.portal,
-      source: list_key.source,
-      length: list_key.length,
-      match_bits: list_key.match_bits,
-      a: list_answer.a,
-      user_ptr: list_entry.user_ptr,
-      header_uid: list_header.uid
-  };
-  assign plan_kept = '{offset: list_plan.offset, mlength: list_plan.mlength, unlinks: list_plan.unlinks, freed: list_plan.freed,
-                       kept: list_plan.kept};
-  fifo #(
-      .Width($bits(list_answer_t)),
-      .Depth(Answers)
-  ) u_answers (
-      .clk_i,
-      .rst_ni,
-      .push_i (list_answer_valid && list_run),
-      .data_i (list_kept),
-      .room_o (list_room),
-      .valid_o(list_valid),
-      .data_o (list_head),
-      .pop_i  (list_pop)
-  );
-  // A message's plan waits at most as long as its answer.
-  fifo #(
-      .Width($bits(plan_t)),
-      .Depth(Answers)
-  ) u_plans (
-      .clk_i,
-      .rst_ni,
-      .push_i (list_plan.valid && list_run),
-      .data_i (plan_kept),
-      .room_o (unused_plan_room),
-      .valid_o(plan_valid),
-      .data_o (plan_head),
-      .pop_i  (plan_pop)
+      .answer_valid_o (list_valid),
+      .answer_o       (list_head),
+      .answer_pop_i   (list_pop),
+      .plan_valid_o   (plan_valid),
+      .plan_o         (plan_head),
+      .plan_pop_i     (plan_pop),
+      .run_o          (list_run),
+      .trace_o        (list_trace)
   );
 
   // ---- Descriptors: one command at a time, whose answer stays until its turn.
@@ -543,79 +483,29 @@ module pac
   assign outside.counts.message = transfers ? effects.counts : '0;
   assign outside.discarded = discarded;
   assign outside.full_irq  = full_irq;
-  bank_fifo #(
-      .Width($bits(send_t)),
-      .LaneW($bits(send_t)),
-      .Depth(Transfers)
-  ) u_send_put (
+  transfer_queues #(
+      .Transfers(Transfers)
+  ) u_transfers (
       .clk_i,
       .rst_ni,
-      .write_i(transfers && effects.send_put),
-      .lanes_i('1),
-      .last_i (1'b1),
-      .data_i (effects.send),
-      .room_o (put_room),
-      .valid_o(outside.send_put_valid),
-      .data_o (outside.send_put),
-      .pop_i  (outside.send_put_valid && outside_i.send_put_ready)
-  );
-  bank_fifo #(
-      .Width($bits(send_t)),
-      .LaneW($bits(send_t)),
-      .Depth(Transfers)
-  ) u_send_get (
-      .clk_i,
-      .rst_ni,
-      .write_i(transfers && effects.send_get),
-      .lanes_i('1),
-      .last_i (1'b1),
-      .data_i (effects.send),
-      .room_o (get_room),
-      .valid_o(outside.send_get_valid),
-      .data_o (outside.send_get),
-      .pop_i  (outside.send_get_valid && outside_i.send_get_ready)
-  );
-  bank_fifo #(
-      .Width($bits(send_t)),
-      .LaneW($bits(send_t)),
-      .Depth(Transfers)
-  ) u_send_reply (
-      .clk_i,
-      .rst_ni,
-      .write_i(transfers && effects.send_reply),
-      .lanes_i('1),
-      .last_i (1'b1),
-      .data_i (effects.send),
-      .room_o (reply_room),
-      .valid_o(outside.send_reply_valid),
-      .data_o (outside.send_reply),
-      .pop_i  (outside.send_reply_valid && outside_i.send_reply_ready)
-  );
-  fifo #(
-      .Width($bits(receive_t)),
-      .Depth(Transfers)
-  ) u_receive_put (
-      .clk_i,
-      .rst_ni,
-      .push_i (transfers && effects.receive_put),
-      .data_i (effects.receive),
-      .room_o (receive_put_room),
-      .valid_o(outside.receive_put_valid),
-      .data_o (outside.receive_put),
-      .pop_i  (outside.receive_put_valid && outside_i.receive_put_ready)
-  );
-  fifo #(
-      .Width($bits(receive_t)),
-      .Depth(Transfers)
-  ) u_receive_reply (
-      .clk_i,
-      .rst_ni,
-      .push_i (transfers && effects.receive_reply),
-      .data_i (effects.receive),
-      .room_o (receive_reply_room),
-      .valid_o(outside.receive_reply_valid),
-      .data_o (outside.receive_reply),
-      .pop_i  (outside.receive_reply_valid && outside_i.receive_reply_ready)
+      .valid_i              (transfers),
+      .effects_i            (effects),
+      .send_put_room_o      (put_room),
+      .send_get_room_o      (get_room),
+      .send_reply_room_o    (reply_room),
+      .receive_put_room_o   (receive_put_room),
+      .receive_reply_room_o (receive_reply_room),
+      .ready_i              (outside_i),
+      .send_put_valid_o     (outside.send_put_valid),
+      .send_put_o           (outside.send_put),
+      .send_get_valid_o     (outside.send_get_valid),
+      .send_get_o           (outside.send_get),
+      .send_reply_valid_o   (outside.send_reply_valid),
+      .send_reply_o         (outside.send_reply),
+      .receive_put_valid_o  (outside.receive_put_valid),
+      .receive_put_o        (outside.receive_put),
+      .receive_reply_valid_o(outside.receive_reply_valid),
+      .receive_reply_o      (outside.receive_reply)
   );
 
   // Nothing is shown at a port where nothing leaves.
@@ -658,7 +548,7 @@ module pac
   end
 
   logic unused;
-  assign unused = ^{list_trace, list_plan, list_answer, list_key, list_entry, list_header, counter_trace, effects, fired,
-                    unused_descriptor_trace, unused_plan_room, unused_read_room, host, host_in, header_in};
+  assign unused = ^{list_trace, counter_trace, effects, fired,
+                    unused_descriptor_trace, unused_read_room, host, host_in, header_in};
 
 endmodule

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The banks T0, T1 and T2 of triggered operations, and what the trace shows of their writes.
+// The records of triggered operations: the banks T0, T1 and T2, the list of free records, and what the trace shows of writes.
 //
-// T0 is read alone, by walks; or with T1 and T2 at the same address, by what fires. T1 and T2 are written by an arm, whole.
+// 1. T0 is read alone, by walks; or with T1 and T2 at the same address, by what fires. T1 and T2 are written by an arm, whole.
+// 2. The free list reads a link in a cycle in which nothing else reads. Whoever gives a record back writes `link_o` into it.
 
-module triggered_banks
+module triggered_records
   import pac_pkg::*;
   import counters_pkg::*;
 #(
@@ -18,9 +19,9 @@ module triggered_banks
     output logic ready_o,
 
     input  logic                read_i,
+    input  logic                read_body_i,     // T1 and T2 at the same address
     input  logic [AddressW-1:0] read_address_i,
-    input  logic                read_body_i,
-    input  logic [AddressW-1:0] body_address_i,
+    input  logic                idle_i,          // nothing needs the registers behind T
     output t0_t                 t0_o,
     output t1_t                 t1_o,
     output t2_t                 t2_o,
@@ -34,6 +35,15 @@ module triggered_banks
     input logic [AddressW-1:0] write_body_address_i,
     input body_t               write_body_data_i,
 
+    // Free records.
+    output logic   valid_o,
+    output logic   full_o,
+    output index_t index_o,
+    input  logic   take_i,
+    input  logic   give_i,
+    input  index_t give_index_i,
+    output index_t link_o,
+
     input  tag_t         tag_i,       // of the write to T0
     input  tag_t         body_tag_i,  // of the write to T1 and T2
     output write_t [2:0] trace_o
@@ -41,6 +51,36 @@ module triggered_banks
 
   logic t0_ready, t1_ready, t2_ready;
   assign ready_o = t0_ready && t1_ready && t2_ready;
+
+  logic refill, refill_grant, t0_read;
+  logic [1:0] refill_q;
+  index_t refill_address;
+  logic [AddressW-1:0] t0_read_address;
+  free_list #(
+      .Records(Triggered)
+  ) u_list (
+      .clk_i,
+      .rst_ni,
+      .valid_o,
+      .full_o,
+      .index_o,
+      .take_i,
+      .give_i,
+      .give_index_i,
+      .link_o,
+      .refill_o        (refill),
+      .refill_address_o(refill_address),
+      .refill_grant_i  (refill_grant),
+      .refill_valid_i  (refill_q[1]),
+      .refill_link_i   (t0_o.next)
+  );
+  assign refill_grant    = idle_i && !read_i && ready_o;
+  assign t0_read         = read_i || (refill && refill_grant);
+  assign t0_read_address = read_i ? read_address_i : AddressW'(refill_address);
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) refill_q <= '0;
+    else refill_q <= {refill_q[0], refill && refill_grant};
+  end
 
   logic [255:0] t0_old, t0_new, t1_old, t1_new, t2_old, t2_new;
   bank #(
@@ -52,8 +92,8 @@ module triggered_banks
       .clk_i,
       .rst_ni,
       .ready_o        (t0_ready),
-      .read_i,
-      .read_address_i,
+      .read_i         (t0_read),
+      .read_address_i (t0_read_address),
       .read_data_o    (t0_o),
       .write_i,
       .write_address_i,
@@ -72,7 +112,7 @@ module triggered_banks
       .rst_ni,
       .ready_o        (t1_ready),
       .read_i         (read_body_i),
-      .read_address_i (body_address_i),
+      .read_address_i (read_address_i),
       .read_data_o    (t1_o),
       .write_i        (write_body_i),
       .write_address_i(write_body_address_i),
@@ -91,7 +131,7 @@ module triggered_banks
       .rst_ni,
       .ready_o        (t2_ready),
       .read_i         (read_body_i),
-      .read_address_i (body_address_i),
+      .read_address_i (read_address_i),
       .read_data_o    (t2_o),
       .write_i        (write_body_i),
       .write_address_i(write_body_address_i),
@@ -116,6 +156,6 @@ module triggered_banks
   end
 
   logic unused;
-  assign unused = ^{tag_i, body_tag_i, t0_old, t0_new, t1_old, t1_new, t2_old, t2_new};
+  assign unused = ^{refill_address, tag_i, body_tag_i, t0_old, t0_new, t1_old, t1_new, t2_old, t2_new};
 
 endmodule
