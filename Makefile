@@ -6,8 +6,8 @@
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
 #   make rtl       lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs;  make rtl-report: its figures, in docs/rtl
-#   make build     builds into build/: bin, lib, include, libexec, examples
-#   make install   copies that tree to PREFIX (default /usr/local)
+#   make build     builds into build/: bin, lib, include, libexec, share, examples
+#   make install   copies that tree without its examples to PREFIX (default /usr/local), or to DESTDIR/PREFIX
 #   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
 #   make peers     installs the peers of the benchmark: UCX, Open MPI, MPICH
 
@@ -36,9 +36,6 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   mpich_preload     communicators and windows of shared memory: before MPICH
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload)
 
-# Open MPI 4.1's component for collective operations, where its headers for components are installed.
-COMPONENT := $(TREE)/lib/openmpi/mca_coll_selvedge.so
-
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
@@ -58,9 +55,12 @@ RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(S
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
+# The command finds machines by name in its tree.
+MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
+
 .PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 setup:
 	@./setup.sh
@@ -81,6 +81,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
+# Open MPI 4.1's component for collective operations, where its headers for components are installed.
 component: | $(PRELOADED)
 	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
@@ -98,21 +99,20 @@ headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/mpp/*.h $(TREE)/include/mpp/
 	@install -m 644 include/sharp/api/*.h $(TREE)/include/sharp/api/
 
-# $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
-define package
-	@for name in portals4 sma velo2 rma2 atoll; do \
-		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
-	@for mode in SEQ PARSYNC PAR; do \
-		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
-			> $(1)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
-	@for name in oshcc oshrun velorun; do \
-		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(1)/bin/$$name && chmod 755 $(1)/bin/$$name; done
-	@ln -sf oshcc $(1)/bin/oshc++
-endef
-
+# The files of packaging/. The wrappers find their tree themselves; an install writes its own prefix into the others.
 .PHONY: packaged
 packaged: | $(TREE)/lib/libportals.so
-	$(call package,$(TREE))
+	@for name in portals4 sma velo2 rma2 atoll; do \
+		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
+	@for mode in SEQ PARSYNC PAR; do \
+		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
+			> $(TREE)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
+	@for name in oshcc oshrun velorun; do \
+		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(TREE)/bin/$$name && chmod 755 $(TREE)/bin/$$name; done
+	@ln -sf oshcc $(TREE)/bin/oshc++
+
+$(TREE)/share/selvedge/machines/%.toml: machines/%.toml
+	@install -D -m 644 $< $@
 
 $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
@@ -225,29 +225,9 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
+# An install is the tree without its examples. With DESTDIR files go below that folder, for a package; none of them names it.
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/sharp $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/include/sharp/api $(PREFIX)/libexec/selvedge/shmem $(PREFIX)/libexec/selvedge/extoll
-	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
-	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
-	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(PRELOADED) $(EXTOLL) $(PREFIX)/lib/libselvedge/
-	[ ! -f $(COMPONENT) ] || { install -d $(PREFIX)/lib/openmpi && install -m 755 $(COMPONENT) $(PREFIX)/lib/openmpi/; }
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libatoll.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libgasnet-selvedge.so
-	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
-	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
-	install -m 644 $(TREE)/include/sharp/api/*.h $(PREFIX)/include/sharp/api/
-	install -m 755 $(SHARP) $(PREFIX)/lib/sharp/
-	install -m 755 $(NCCL) $(PREFIX)/lib/
-	for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(PREFIX)/lib/sharp/$$name; done
-	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
-	[ ! -f $(RTL_PROGRAM) ] || install -m 755 $(RTL_PROGRAM) $(PREFIX)/libexec/selvedge/
-	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
-	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/
-	install -m 755 $(RANKS_EXTOLL) $(PREFIX)/libexec/selvedge/extoll/
-	$(call package,$(PREFIX))
+	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)"
 
 clean:
 	rm -rf $(TREE) $(TARGET)
