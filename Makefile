@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 #   make demo      installs missing packages, builds, and shows what communication costs on this machine
-#   make test      installs missing packages, builds, and runs every test but those of make rtl
-#   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
-#   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
-#   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
-#   make rtl       lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs;  make rtl-report: its figures, in docs/rtl
-#   make build     builds into build/: bin, lib, include, libexec, share, examples
-#   make install   copies that tree without its examples to PREFIX (default /usr/local), or to DESTDIR/PREFIX
-#   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
-#   make peers     installs the peers of the benchmark: UCX, Open MPI, MPICH
+#   make build     builds into build/;  make install: copies that to PREFIX (default /usr/local)
+#   make test      installs missing packages, builds, and runs the tests
+#   make help      lists all targets: a line that begins with ## says what the target below it does
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -58,10 +52,17 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 # The command finds machines by name in its tree.
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
-.PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+.DEFAULT_GOAL := build
+.PHONY: help build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
+## lists the targets
+help:
+	@awk '/^## / { text = substr($$0, 4); next } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-16s %s\n", $$0, text } { text = "" }' $(firstword $(MAKEFILE_LIST))
+
+## builds into build/: bin, lib, include, libexec, share, examples (the default)
 build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
+## installs missing packages of the system
 setup:
 	@./setup.sh
 
@@ -135,6 +136,7 @@ $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)
 $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED) -o $@ $(LINK)
 
+## builds, and shows what communication costs on this machine
 demo: setup build
 	@./demo.sh
 
@@ -147,6 +149,7 @@ RTL := selvedge-rtl
 # What `selvedge rtl` runs.
 RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 
+## builds, and runs every test but those of make rtl
 test: setup check-registers
 	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) --no-run & tests=$$!; \
 	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
@@ -155,10 +158,11 @@ test: setup check-registers
 	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--exclude selvedge-%) || { kill $$tests; rm $$beside; exit 1; }; \
 	status=0; wait $$tests || status=$$?; cat $$beside; rm $$beside; exit $$status
 
+## the suites in variants that make test leaves out, because others find nearly all that they find
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
 
-# Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
+## runs the examples and the programs of README.md, each of which checks its results
 check-examples: build
 	@awk '/^```c$$/ { n++; inside = 1; next } /^```$$/ { inside = 0 } inside { print > "$(TREE)/examples/readme" n ".c" }' README.md
 	OSHCC_CC="$(CC)" $(TREE)/bin/oshcc -std=gnu11 -Wall -Wextra -Werror $(TREE)/examples/readme1.c -o $(TREE)/examples/readme1
@@ -175,6 +179,7 @@ check-examples: build
 	run 4 gasnet/histogram 20000; sim 4 gasnet/histogram 2000; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
+## the full benchmarks: writes docs/benchmarks*.md and their plots
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
 	$(TREE)/bin/selvedge bench shmem --docs docs
@@ -182,30 +187,36 @@ bench: setup build
 	$(TREE)/bin/selvedge bench mpi --docs docs
 	$(TREE)/bin/selvedge bench hosts --docs docs
 
+## installs what the benchmarks compare with: UCX, Open MPI, MPICH
 peers:
 	@./bench/get-peers.sh
 
+## checks formatting, and runs clippy
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --profile $(TEST_PROFILE) --workspace --all-targets -- -D warnings
 
+## makes the reference (rustdoc), in target/doc
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# The C header, documentation, tables of nic and SystemVerilog register block, made of registers/*.rdl.
+## makes the C header, pages, Rust and SystemVerilog of the registers from registers/*.rdl
 registers:
 	@registers/generate.sh
 
+## makes the site of the registers, in build/registers
 registers-html:
 	@registers/generate.sh --html $(TREE)/registers
 
-# The generated files are current, and errors in the description leave them alone. What cannot be had is skipped with a word.
+# Errors in the description leave the files alone. What cannot be had is skipped with a word.
+## checks that what `make registers` made is current
 check-registers:
 	@registers/test.sh
 
 # The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its package.
 # Proofs that end within a minute each, and must pass. rtl/formal/run.sh runs all, to greater depths.
 RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short lists:free_list lists:ram_two_ports lists:ram_one_port lists:sources
+## lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs
 rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
@@ -215,19 +226,22 @@ rtl:
 	@rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py || [ $$? = 77 ]
 	@PROOF_SECONDS=300 rtl/formal/run.sh $(RTL_PROOFS) || [ $$? = 77 ]
 
-# Area, frequency, FPGA, equivalence, power, plots: docs/rtl. It takes about two hours.
+## area, frequency, FPGA, equivalence, power and plots of the engine, in about two hours: writes docs/rtl
 rtl-report:
 	@rtl/flow/report.sh
 
 # Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h and other files from the table of OpenSHMEM functions.
+## makes the pages and headers that come from tables in the source
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 # An install is the tree without its examples. With DESTDIR files go below that folder, for a package; none of them names it.
+## copies the tree without its examples to PREFIX (/usr/local), or below DESTDIR
 install: build
 	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)"
 
+## removes build/ and what cargo has built
 clean:
 	rm -rf $(TREE) $(TARGET)
