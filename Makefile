@@ -48,6 +48,8 @@ RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) 
 RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_EXTOLL),$(wildcard bench/extoll/*.c)))
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
+# With these libsma.so exports the functions of the table in crates/doors/shmem/api, each also as pshmem_.., and no other symbols.
+SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 
 # The command finds machines by name in its tree.
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
@@ -66,7 +68,7 @@ build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a &: FORCE
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a $(SMA_LINK) &: FORCE
 	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
@@ -80,15 +82,15 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
 	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
+	@$(TARGET)/release/libsma-link-files $(TREE)/link
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # Open MPI 4.1's component for collective operations, where its headers for components are installed.
 component: | $(PRELOADED)
 	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
-# Exports the functions of the table, each also as pshmem_.., and no other symbols.
-$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
-	$(CC) -shared -o $@ packaging/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=packaging/libsma.map \
+$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a $(SMA_LINK)
+	$(CC) -shared -o $@ $(TREE)/link/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
 		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
 
 $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
@@ -231,7 +233,7 @@ rtl-report:
 	@rtl/flow/report.sh
 
 # Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
-# shmem.h and other files from the table of OpenSHMEM functions.
+# shmem.h, shmemx.h and docs/shmem-api.md from the table of OpenSHMEM functions.
 ## makes the pages and headers that come from tables in the source
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
