@@ -142,23 +142,12 @@ $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/po
 demo: setup build
 	@./demo.sh
 
-# The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
-# A suite whose processes mostly wait runs beside the others. It is chosen by its name in the whole workspace, so that nothing is built again.
-BESIDE := death
-
-# The engine in SystemVerilog has a target of its own: make rtl.
-RTL := selvedge-rtl
-# What `selvedge rtl` runs.
+# What `selvedge rtl` runs. The engine in SystemVerilog has a target of its own: make rtl.
 RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 
 ## builds, and runs every test but those of make rtl
-test: setup check-registers
-	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) --no-run & tests=$$!; \
-	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
-	@$(MAKE) --no-print-directory check-examples
-	@beside=$$(mktemp); $(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--test %) >$$beside 2>&1 & tests=$$!; \
-	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--exclude selvedge-%) || { kill $$tests; rm $$beside; exit 1; }; \
-	status=0; wait $$tests || status=$$?; cat $$beside; rm $$beside; exit $$status
+test: setup
+	@CARGO="$(CARGO)" TEST_PROFILE="$(TEST_PROFILE)" tests/run.sh
 
 ## the suites in variants that make test leaves out, because others find nearly all that they find
 test-long: setup build
@@ -166,20 +155,7 @@ test-long: setup build
 
 ## runs the examples and the programs of README.md, each of which checks its results
 check-examples: build
-	@awk '/^```c$$/ { n++; inside = 1; next } /^```$$/ { inside = 0 } inside { print > "$(TREE)/examples/readme" n ".c" }' README.md
-	OSHCC_CC="$(CC)" $(TREE)/bin/oshcc -std=gnu11 -Wall -Wextra -Werror $(TREE)/examples/readme1.c -o $(TREE)/examples/readme1
-	$(CC) $(CFLAGS_PROGRAM) -Werror $(TREE)/examples/readme2.c -o $(TREE)/examples/readme2 $(LINK)
-	@set -e; export SELVEDGE_LOG=warn; run() { \
-		n=$$1; shift; echo "selvedge run -n $$n examples/$$*"; \
-		$(TREE)/bin/selvedge run -n $$n --timeout 120 $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	run 4 readme1; run 2 readme2; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10; \
-	sim() { n=$$1; shift; echo "selvedge sim -n $$n examples/$$*"; \
-		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
-	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
-	run 2 extoll/pingpong 50; run 4 extoll/window; run 2 extoll/ping_palms 50; sim 2 extoll/pingpong 5; sim 4 extoll/window; sim 2 extoll/ping_palms 10; \
-	run 4 gasnet/histogram 20000; sim 4 gasnet/histogram 2000; \
-	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
+	@CC="$(CC)" tests/examples.sh
 
 ## the full benchmarks: writes docs/benchmarks*.md and their plots
 bench: setup build
