@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 #   make demo      installs missing packages, builds, and shows what communication costs on this machine
-#   make test      installs missing packages, builds, and runs every test but those of make rtl
-#   make test-long runs the suites in the variants that make test leaves out, because others find nearly all that they find
-#   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
-#   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
-#   make rtl       lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs;  make rtl-report: its figures, in docs/rtl
-#   make build     builds into build/: bin, lib, include, libexec, examples
-#   make install   copies that tree to PREFIX (default /usr/local)
-#   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
-#   make peers     installs the peers of the benchmark: UCX, Open MPI, MPICH
+#   make build     builds into build/;  make install: copies that to PREFIX (default /usr/local)
+#   make test      installs missing packages, builds, and runs the tests
+#   make help      lists all targets: a line that begins with ## says what the target below it does
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -36,9 +30,6 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   mpich_preload     communicators and windows of shared memory: before MPICH
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload)
 
-# Open MPI 4.1's component for collective operations, where its headers for components are installed.
-COMPONENT := $(TREE)/lib/openmpi/mca_coll_selvedge.so
-
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
@@ -57,15 +48,27 @@ RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) 
 RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_EXTOLL),$(wildcard bench/extoll/*.c)))
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
+# With these libsma.so exports the functions of the table in crates/doors/shmem/api, each also as pshmem_.., and no other symbols.
+SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 
-.PHONY: build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+# The command finds machines by name in its tree.
+MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+.DEFAULT_GOAL := build
+.PHONY: help build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
+## lists the targets
+help:
+	@awk '/^## / { text = substr($$0, 4); next } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-16s %s\n", $$0, text } { text = "" }' $(firstword $(MAKEFILE_LIST))
+
+## builds into build/: bin, lib, include, libexec, share, examples (the default)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+
+## installs missing packages of the system
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a &: FORCE
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a $(SMA_LINK) &: FORCE
 	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
@@ -79,14 +82,15 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
 	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
+	@$(TARGET)/release/libsma-link-files $(TREE)/link
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
+# Open MPI 4.1's component for collective operations, where its headers for components are installed.
 component: | $(PRELOADED)
 	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
-# Exports the functions of the table, each also as pshmem_.., and no other symbols.
-$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
-	$(CC) -shared -o $@ packaging/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=packaging/libsma.map \
+$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a $(SMA_LINK)
+	$(CC) -shared -o $@ $(TREE)/link/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
 		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
 
 $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
@@ -98,21 +102,20 @@ headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/mpp/*.h $(TREE)/include/mpp/
 	@install -m 644 include/sharp/api/*.h $(TREE)/include/sharp/api/
 
-# $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
-define package
-	@for name in portals4 sma velo2 rma2 atoll; do \
-		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
-	@for mode in SEQ PARSYNC PAR; do \
-		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
-			> $(1)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
-	@for name in oshcc oshrun velorun; do \
-		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(1)/bin/$$name && chmod 755 $(1)/bin/$$name; done
-	@ln -sf oshcc $(1)/bin/oshc++
-endef
-
+# The files of packaging/. The wrappers find their tree themselves; an install writes its own prefix into the others.
 .PHONY: packaged
 packaged: | $(TREE)/lib/libportals.so
-	$(call package,$(TREE))
+	@for name in portals4 sma velo2 rma2 atoll; do \
+		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
+	@for mode in SEQ PARSYNC PAR; do \
+		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
+			> $(TREE)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
+	@for name in oshcc oshrun velorun; do \
+		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(TREE)/bin/$$name && chmod 755 $(TREE)/bin/$$name; done
+	@ln -sf oshcc $(TREE)/bin/oshc++
+
+$(TREE)/share/selvedge/machines/%.toml: machines/%.toml
+	@install -D -m 644 $< $@
 
 $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
@@ -135,46 +138,26 @@ $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)
 $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED) -o $@ $(LINK)
 
+## builds, and shows what communication costs on this machine
 demo: setup build
 	@./demo.sh
 
-# The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
-# A suite whose processes mostly wait runs beside the others. It is chosen by its name in the whole workspace, so that nothing is built again.
-BESIDE := death
-
-# The engine in SystemVerilog has a target of its own: make rtl.
-RTL := selvedge-rtl
-# What `selvedge rtl` runs.
+# What `selvedge rtl` runs. The engine in SystemVerilog has a target of its own: make rtl.
 RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 
-test: setup check-registers
-	@$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) --no-run & tests=$$!; \
-	$(MAKE) --no-print-directory build || { kill $$tests; exit 1; }; wait $$tests
-	@$(MAKE) --no-print-directory check-examples
-	@beside=$$(mktemp); $(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--test %) >$$beside 2>&1 & tests=$$!; \
-	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace --exclude $(RTL) $(BESIDE:%=--exclude selvedge-%) || { kill $$tests; rm $$beside; exit 1; }; \
-	status=0; wait $$tests || status=$$?; cat $$beside; rm $$beside; exit $$status
+## builds, and runs every test but those of make rtl
+test: setup
+	@CARGO="$(CARGO)" TEST_PROFILE="$(TEST_PROFILE)" tests/run.sh
 
+## the suites in variants that make test leaves out, because others find nearly all that they find
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
 
-# Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
+## runs the examples and the programs of README.md, each of which checks its results
 check-examples: build
-	@awk '/^```c$$/ { n++; inside = 1; next } /^```$$/ { inside = 0 } inside { print > "$(TREE)/examples/readme" n ".c" }' README.md
-	OSHCC_CC="$(CC)" $(TREE)/bin/oshcc -std=gnu11 -Wall -Wextra -Werror $(TREE)/examples/readme1.c -o $(TREE)/examples/readme1
-	$(CC) $(CFLAGS_PROGRAM) -Werror $(TREE)/examples/readme2.c -o $(TREE)/examples/readme2 $(LINK)
-	@set -e; export SELVEDGE_LOG=warn; run() { \
-		n=$$1; shift; echo "selvedge run -n $$n examples/$$*"; \
-		$(TREE)/bin/selvedge run -n $$n --timeout 120 $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	run 4 readme1; run 2 readme2; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10; \
-	sim() { n=$$1; shift; echo "selvedge sim -n $$n examples/$$*"; \
-		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
-	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
-	run 2 extoll/pingpong 50; run 4 extoll/window; run 2 extoll/ping_palms 50; sim 2 extoll/pingpong 5; sim 4 extoll/window; sim 2 extoll/ping_palms 10; \
-	run 4 gasnet/histogram 20000; sim 4 gasnet/histogram 2000; \
-	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
+	@CC="$(CC)" tests/examples.sh
 
+## the full benchmarks: writes docs/benchmarks*.md and their plots
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
 	$(TREE)/bin/selvedge bench shmem --docs docs
@@ -182,30 +165,36 @@ bench: setup build
 	$(TREE)/bin/selvedge bench mpi --docs docs
 	$(TREE)/bin/selvedge bench hosts --docs docs
 
+## installs what the benchmarks compare with: UCX, Open MPI, MPICH
 peers:
 	@./bench/get-peers.sh
 
+## checks formatting, and runs clippy
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --profile $(TEST_PROFILE) --workspace --all-targets -- -D warnings
 
+## makes the reference (rustdoc), in target/doc
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# The C header, documentation, tables of nic and SystemVerilog register block, made of registers/*.rdl.
+## makes the C header, pages, Rust and SystemVerilog of the registers from registers/*.rdl
 registers:
 	@registers/generate.sh
 
+## makes the site of the registers, in build/registers
 registers-html:
 	@registers/generate.sh --html $(TREE)/registers
 
-# The generated files are current, and errors in the description leave them alone. What cannot be had is skipped with a word.
+# Errors in the description leave the files alone. What cannot be had is skipped with a word.
+## checks that what `make registers` made is current
 check-registers:
 	@registers/test.sh
 
 # The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its package.
 # Proofs that end within a minute each, and must pass. rtl/formal/run.sh runs all, to greater depths.
 RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short lists:free_list lists:ram_two_ports lists:ram_one_port lists:sources
+## lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs
 rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
@@ -215,39 +204,22 @@ rtl:
 	@rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py || [ $$? = 77 ]
 	@PROOF_SECONDS=300 rtl/formal/run.sh $(RTL_PROOFS) || [ $$? = 77 ]
 
-# Area, frequency, FPGA, equivalence, power, plots: docs/rtl. It takes about two hours.
+## area, frequency, FPGA, equivalence, power and plots of the engine, in about two hours: writes docs/rtl
 rtl-report:
 	@rtl/flow/report.sh
 
 # Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
-# shmem.h and other files from the table of OpenSHMEM functions.
+# shmem.h, shmemx.h and docs/shmem-api.md from the table of OpenSHMEM functions.
+## makes the pages and headers that come from tables in the source
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-process --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
+# An install is the tree without its examples. With DESTDIR files go below that folder, for a package; none of them names it.
+## copies the tree without its examples to PREFIX (/usr/local), or below DESTDIR
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/sharp $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/include/sharp/api $(PREFIX)/libexec/selvedge/shmem $(PREFIX)/libexec/selvedge/extoll
-	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
-	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
-	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(PRELOADED) $(EXTOLL) $(PREFIX)/lib/libselvedge/
-	[ ! -f $(COMPONENT) ] || { install -d $(PREFIX)/lib/openmpi && install -m 755 $(COMPONENT) $(PREFIX)/lib/openmpi/; }
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libatoll.so
-	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libgasnet-selvedge.so
-	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
-	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
-	install -m 644 $(TREE)/include/sharp/api/*.h $(PREFIX)/include/sharp/api/
-	install -m 755 $(SHARP) $(PREFIX)/lib/sharp/
-	install -m 755 $(NCCL) $(PREFIX)/lib/
-	for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(PREFIX)/lib/sharp/$$name; done
-	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
-	[ ! -f $(RTL_PROGRAM) ] || install -m 755 $(RTL_PROGRAM) $(PREFIX)/libexec/selvedge/
-	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
-	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/
-	install -m 755 $(RANKS_EXTOLL) $(PREFIX)/libexec/selvedge/extoll/
-	$(call package,$(PREFIX))
+	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)"
 
+## removes build/ and what cargo has built
 clean:
 	rm -rf $(TREE) $(TARGET)

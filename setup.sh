@@ -9,7 +9,8 @@
 #   make                                         runs the build
 #   libfabric's headers, and libclang             the provider for stock MPI: its types are generated from the headers
 #   Rust (cargo), as new as Cargo.toml says       everything else
-#   iproute2, util-linux                         test hosts (tests/hosts), which only root can make
+#   ps, pgrep and kill (procps)                  tests that kill processes and look for them
+#   iproute2, util-linux, mount, hostname        test hosts (tests/hosts), which only root can make
 #
 # `setup.sh rtl`, with which `make rtl` begins, also makes sure of
 #
@@ -20,8 +21,8 @@
 # It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
 # message. Where that is not possible, it prints what to install and fails.
 #
-# Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run), and
-# the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
+# Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run; from 3.11 on,
+# with git, .ci/house.py), and the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
 set -eu
 
 cd "$(dirname "$0")"
@@ -105,9 +106,13 @@ cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
 fabric_works || packages="$packages libfabric-dev"
 clang_works || packages="$packages libclang-dev"
+# A shell has a kill of its own; the program comes with these two.
+{ command -v ps && command -v pgrep; } >/dev/null 2>&1 || packages="$packages procps"
 if [ "$(id -u)" -eq 0 ]; then
     command -v ip >/dev/null 2>&1 || packages="$packages iproute2"
     { command -v unshare && command -v nsenter && command -v setpriv; } >/dev/null 2>&1 || packages="$packages util-linux"
+    command -v mount >/dev/null 2>&1 || packages="$packages mount"
+    command -v hostname >/dev/null 2>&1 || packages="$packages hostname"
 fi
 if [ "${1:-}" = rtl ]; then
     command -v verilator >/dev/null 2>&1 || packages="$packages verilator"

@@ -49,7 +49,7 @@ LEAVES = ("doors/", "preload/")
 # Made by programs, or an interface that others define.
 GENERATED = re.compile(
     r"^(registers/generated/|include/(shmem|shmemx|pshmem|portals4|selvedge_registers)\.h|include/sharp/"
-    r"|crates/core/nic/src/registers/description\.rs|packaging/libsma)"
+    r"|crates/core/nic/src/registers/description\.rs)"
 )
 TESTS = re.compile(r"(^|/)(tests?|fixtures|examples)/|_tests?\.(rs|py)$|/tests?\.rs$|/testing\.rs$|(^|/)test_[^/]*\.py$")
 

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// An execution that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long, and from which seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     pub seconds: u64,
     pub seed: u64,
+    /// The most, and the fewest, however long they take.
     pub executions: u64,
+    pub executions_min: u64,
 }
 
 /// What is fuzzed.
@@ -37,7 +39,7 @@ impl Campaign {
                 eprintln!("failed: run it again with --seed {seed} --executions 1");
                 resume_unwind(cause);
             }
-            if Instant::now() >= end {
+            if done + 1 >= self.executions_min && Instant::now() >= end {
                 return done + 1;
             }
             seed = Source::new(seed).word();

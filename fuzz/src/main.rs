@@ -30,7 +30,7 @@ use campaign::Campaign;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let target = arguments.next().unwrap_or_default();
-    let mut campaign = Campaign { seconds: 10, seed: 1, executions: u64::MAX };
+    let mut campaign = Campaign { seconds: 10, seed: 1, executions: u64::MAX, executions_min: 0 };
     while let Some(argument) = arguments.next() {
         let value = arguments.next().and_then(|value| value.parse().ok());
         match (argument.as_str(), value) {
@@ -60,30 +60,30 @@ fn usage() -> ! {
 mod tests {
     use super::*;
 
-    const SHORT: Campaign = Campaign { seconds: 3, seed: 7, executions: u64::MAX };
+    const SHORT: Campaign = Campaign { seconds: 3, seed: 7, executions: u64::MAX, executions_min: 100 };
 
     #[test]
     fn packets_of_any_kind_are_handled_or_refused() {
-        assert!(SHORT.run(packets::Target::new()) > 100);
+        SHORT.run(packets::Target::new());
     }
 
     #[test]
     fn programs_of_any_kind_get_answers() {
-        assert!(SHORT.run(commands::Target) > 100);
+        SHORT.run(commands::Target);
     }
 
     #[test]
     fn rings_of_any_content_do_no_harm() {
-        assert!(SHORT.run(rings::Target::new()) > 100);
+        SHORT.run(rings::Target::new());
     }
 
     #[test]
     fn segments_of_any_content_do_no_harm() {
-        assert!(SHORT.run(segment::Target::new()) > 20);
+        SHORT.run(segment::Target::new());
     }
 
     #[test]
     fn descriptors_and_pages_of_any_content_do_no_harm() {
-        assert!(SHORT.run(units::Target::new()) > 100);
+        SHORT.run(units::Target::new());
     }
 }

@@ -10,7 +10,7 @@
  */
 #include "suite.h"
 
-enum { PT = 12, BITS = 0xd1, BYTES = 8192, BUSY_MS = 300, GIVE_UP_MS = 30000, RELEASE_AT = BYTES - 1 };
+enum { PT = 12, BITS = 0xd1, BYTES = 8192, BUSY_MS = 300, GIVE_UP_MS = 60000, RELEASE_AT = BYTES - 1 };
 
 struct side {
     unsigned char *exposed, *local;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
-const CASE_LIMIT_S: u64 = 60;
+const CASE_LIMIT_S: u64 = 180;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
 
 /// An interface works while the program of its owner makes no call.

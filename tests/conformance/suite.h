@@ -23,7 +23,7 @@
 #include <portals4.h>
 #include <selvedge.h>
 
-enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 10000 };
+enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 60000 };
 
 /* A case for variants where an interface works while its owner makes no call: not host mode, not the bounce path. */
 #define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")

@@ -510,7 +510,7 @@ CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner
         OK(PtlPut(s.md, 1, 1, PTL_CT_ACK_REQ, peer(1), PT, BITS, 0, NULL, 0));
         expect_ct(s.done, 3, 0);
     } else {
-        long long give_up_ms = now_ms() + 20000;
+        long long give_up_ms = now_ms() + WAIT_DEFAULT_MS;
         while (*released == 0)
             CHECK_OP(now_ms(), <, give_up_ms);
     }

@@ -37,8 +37,8 @@ const DYING: u32 = RANKS - 2;
 /// The most deaths of one job; a test runs as many jobs as it needs.
 const KILLS_PER_JOB: u32 = 240;
 /// The time that the launcher gives a job, and that this program gives the launcher.
-const JOB_TIMEOUT_S: u64 = 90;
-const LAUNCHER_LIMIT: Duration = Duration::from_secs(JOB_TIMEOUT_S + 20);
+const JOB_TIMEOUT_S: u64 = 300;
+const LAUNCHER_LIMIT: Duration = Duration::from_secs(JOB_TIMEOUT_S + 60);
 /// Room for `struct board`.
 const BOARD_BYTES: u64 = 1 << 20;
 /// The launcher's exit code for a job whose first failure was a SIGKILL.
@@ -285,7 +285,7 @@ fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     if !left.is_empty() {
         return Err(format!("files are left: {left:?}"));
     }
-    let give_up = Instant::now() + Duration::from_secs(5);
+    let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         let left = processes_with(&format!("DEATH_JOB={name}"));
         if left.is_empty() {

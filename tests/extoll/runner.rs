@@ -13,7 +13,7 @@ use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree
 const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
-const CASE_LIMIT_S: u64 = 60;
+const CASE_LIMIT_S: u64 = 180;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@
 #include <velo2.h>
 #include <velorun.h>
 
-enum { RANKS_MAX = 64, BARRIER_CLASS = 253, WAIT_MS = 20000, PAGE = 4096 };
+enum { RANKS_MAX = 64, BARRIER_CLASS = 253, WAIT_MS = 60000, PAGE = 4096 };
 
 /*
  * A family may define these. The first runs before the suite opens its ports, in a process that has joined the job; the second after

@@ -305,7 +305,7 @@ CASE(lock_by_compare_and_swap, 4,
     exchange(&r, sizeof r, all);
     uint64_t mine = (uint64_t)rank() + 1, free_value = 0, old, counter;
     for (int i = 0; i < EACH; i++) {
-        long long until = now_ms() + 20000;
+        long long until = now_ms() + WAIT_MS;
         do {
             if (now_ms() > until) FAIL("round %d: the lock is never free, held by %llu", i, (unsigned long long)old);
             POST(fi_compare_atomic(side->ep, &mine, 1, NULL, &free_value, NULL, &old, NULL, to(0), all[0].base,

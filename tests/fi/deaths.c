@@ -129,7 +129,7 @@ CASE(killed_before_it_takes_them, 3,
             POST(send_flagged(TAGGED_MESSAGE, side, to_peer("message", 8, to(i % 2 ? 2 : 1), 1, CONTEXT(i)),
                               FI_DELIVERY_COMPLETE | FI_COMPLETION));
         kill_rank(2, false);
-        sleep_ms(500); /* it is dead before this process polls, and could deliver to it */
+        await_end_of(2); /* before this process polls, and could deliver to it */
         int delivered = 0, failed = 0;
         bool seen[2 * MESSAGES] = {false}; /* sends that fail together end in any order */
         UNTIL(({
@@ -293,7 +293,7 @@ CASE(killed_in_the_middle_of_a_stream, 4,
             while (fi_cq_read(side->rx, &entry, 1) == 1) continue;
         }
     }
-    while (now_ms() < until) {
+    while (now_ms() < until || (rank() == 0 && !*killed)) {
         if (rank() == 0 && !*killed && now_ms() > until - 250) {
             *killed = 1;
             kill_rank(3, false);

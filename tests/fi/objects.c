@@ -418,7 +418,7 @@ CASE(eq_of_the_domain, 1,
         struct fi_eq_entry entry;
         uint32_t event = 0;
         ssize_t got;
-        long long until = now_ms() + 2000;
+        long long until = now_ms() + WAIT_MS;
         while ((got = fi_eq_read(eq, &event, &entry, sizeof entry, 0)) == -FI_EAGAIN && now_ms() < until) progress();
         CHECK_RC(got, sizeof entry);
         CHECK_EQ(event, FI_MR_COMPLETE);

@@ -40,7 +40,7 @@ static void all_to_all(int each)
     bool *out_busy = calloc((size_t)n, sizeof *out_busy);
     for (int r = 0; r < n; r++) out[r] = buffer(200000);
     int left = 2 * n * each;
-    long long until = now_ms() + 25000;
+    long long until = now_ms() + 2 * WAIT_MS;
     while (left > 0) {
         if (now_ms() > until) FAIL("%d operations are never done", left);
         for (int r = 0; r < n; r++) {

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree};
 
 /// Seconds until the runner ends a case. The case ends itself, with a message, before that.
-const CASE_LIMIT_S: u64 = 90;
+const CASE_LIMIT_S: u64 = 240;
 /// Cases sleep much: the start of a program of libfabric does already.
 const CASES_PER_CORE: usize = 2;
 const OUR_PROVIDER: &str = "selvedge";

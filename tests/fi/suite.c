@@ -155,6 +155,21 @@ void kill_rank(int victim, bool replaced)
     if (kill(atomic_load(&common->pid[victim]), SIGKILL) != 0) FAIL("kill: %s", strerror(errno));
 }
 
+void await_end_of(int victim)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)atomic_load(&common->pid[victim]));
+    for (;;) {
+        FILE *file = fopen(path, "r");
+        bool is_there = file != NULL && fgets(line, sizeof line, file) != NULL;
+        if (file != NULL) fclose(file);
+        /* The state follows the name, which is in parentheses. */
+        const char *state = is_there ? strrchr(line, ')') : NULL;
+        if (state == NULL || state[2] == 'Z' || state[2] == 'X') return;
+        nap_us(1000);
+    }
+}
+
 /* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
 void *buffer(size_t bytes)

@@ -41,7 +41,7 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/fi_trigger.h>
 
-enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 10000, CASE_S = 60 };
+enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 60000, CASE_S = 200 };
 
 #define OUR_PROVIDER "selvedge"
 
@@ -189,7 +189,7 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
 /* Repeats the call while it is -FI_EAGAIN, with progress; then it must be another error. */
 #define POST_REFUSED(call)                                                                                             \
     do {                                                                                                               \
-        long long until_ = now_ms() + 1000;                                                                            \
+        long long until_ = now_ms() + WAIT_MS;                                                                         \
         ssize_t rc_;                                                                                                   \
         while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                                          \
         check_negative_at(__FILE__, __LINE__, #call, rc_);                                                             \
@@ -221,6 +221,7 @@ void *shared(void);
  * another process starts the body again in its place, with life() one higher. */
 _Noreturn void die_now(bool replaced);
 void kill_rank(int rank, bool replaced);
+void await_end_of(int rank); /* returns when a killed process runs no more */
 int life(void);
 /* For a process that a case forks itself: runs `body`, and exits with 0 or with a failed check. */
 void child_run(void (*body)(void));

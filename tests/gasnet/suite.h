@@ -16,7 +16,7 @@
 
 #include <gasnet.h>
 
-enum { RANKS_MAX = 64, WAIT_MS = 30000, SEGMENT = 24 << 20, RAW = 1 };
+enum { RANKS_MAX = 64, WAIT_MS = 60000, SEGMENT = 24 << 20, RAW = 1 };
 
 /* The call succeeded; it was refused. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "GASNET_OK", GASNET_OK)

@@ -30,7 +30,7 @@ const SEEDS_PER_JOB: u64 = 10;
 /// As many as the case of `histories.c` wants.
 const RANKS: &str = "4";
 /// Longer than `CASE_S` of `tests/fi/suite.h`: a job ends itself, with a message.
-const JOB_LIMIT: Duration = Duration::from_secs(60);
+const JOB_LIMIT: Duration = Duration::from_secs(240);
 
 struct Transport {
     name: &'static str,

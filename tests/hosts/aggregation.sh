@@ -56,7 +56,7 @@ await() {
     tries=0
     until grep -q -e "$2" "$1" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 300 ] || { complain "$(basename "$1") does not say: $2" && return; }
+        [ $tries -lt 1200 ] || { complain "$(basename "$1") does not say: $2" && return; }
         sleep 0.1
     done
 }
@@ -88,7 +88,7 @@ of_command() { ps -e -o pid=,args= | awk -v text="$1" 'index($0, text) && !/awk|
 
 program() { launch "$mpi" ours 6 "$limit" "$tree/mpi/$mpi/collectives" "$@"; }
 
-spread=3 limit=100
+spread=3 limit=180
 export SELVEDGE_LOG=info
 # However long, so that no operation is the MPI's.
 export SELVEDGE_AGGREGATION_BYTES=1G
@@ -96,7 +96,7 @@ case $mpis in
 *mpich*)
     on_hosts() { (environment mpich ours && "$hosts" login "$SELVEDGE_TEST_HOSTS" "$selvedge" run --aggregation --hosts host1,host2,host3 "$@"); }
     ends "selvedge run --aggregation, MPICH, 3 ranks" 0 \
-        on_hosts --bind none -n 3 --timeout 60 "$tree/mpi/mpich/collectives" comms mix
+        on_hosts --bind none -n 3 --timeout 180 "$tree/mpi/mpich/collectives" comms mix
     says "go through aggregation nodes of 3 hosts"
     ;;
 esac
@@ -127,7 +127,7 @@ ucc() (
     running=
     for number in 1 2 3; do
         "$hosts" on "$SELVEDGE_TEST_HOSTS" "$number" \
-            sh -c 'for i in $(seq $(($1 * 50))); do /bin/true; done; shift; exec timeout 100 "$@"' ucc "$number" \
+            sh -c 'for i in $(seq $(($1 * 50))); do /bin/true; done; shift; exec timeout 180 "$@"' ucc "$number" \
             "$tree/ucc/collectives" 6 $((2 * number - 2)) 2 "$work/ucc" >"$work/ucc$number" 2>&1 &
         running="$running $!"
     done
@@ -161,7 +161,7 @@ kill_node() {
     kill -9 "$(of_command "selvedge aggregator" | head -1)"
 }
 before kill_node
-limit=40
+limit=120
 failures="1 3 6 13 14 15 16 17 59 74 134 137 139 143 255"
 ends "an aggregation node is killed" "$failures" program types memory comms stream mix
 wait "$killer"
@@ -178,7 +178,11 @@ kill_rank() {
 before kill_rank
 ends "a rank is killed" "$failures" program types memory comms stream mix
 wait "$killer"
-sleep 1
+tries=0
+while "$hosts" login "$SELVEDGE_TEST_HOSTS" "$selvedge" manager --show 2>/dev/null | grep -q "processes at the manager" && [ $tries -lt 120 ]; do
+    tries=$((tries + 1))
+    sleep 0.5
+done
 ends "the manager shows its state" 0 "$hosts" login "$SELVEDGE_TEST_HOSTS" "$selvedge" manager --show
 says "aggregation node, from"
 ! grep -q "processes at the manager" "$work/printed" || complain "a job is left"

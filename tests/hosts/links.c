@@ -93,6 +93,16 @@ static void put(int target, int part, size_t bytes)
     TRY(PtlPut(to[target].md, at, bytes, PTL_CT_ACK_REQ, ids[target], 0, 0, at, NULL, 0));
 }
 
+/* Whether all of a part is there. Nothing in the inbox is zero for long. */
+static int is_there(int sender, int part, size_t bytes)
+{
+    const volatile unsigned char *found = inbox + (size_t)part * BYTES;
+    for (size_t i = bytes; i-- > 0;)
+        if (found[i] != pattern(sender, part, i))
+            return 0;
+    return 1;
+}
+
 static void compare(int sender, int part, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -146,7 +156,7 @@ static int names(void)
 
 static int absent(const char *file)
 {
-    double began_s = now_s(), limit_s = file ? 60 : 2;
+    double began_s = now_s(), limit_s = file ? 120 : 2;
     ptl_ct_event_t count;
     if (rank == 0) {
         for (int part = 0; part < COUNT; part++)
@@ -189,7 +199,7 @@ static int is_victim(int r)
 static int meet(unsigned seed)
 {
     int order[RANKS_MAX], status = 0;
-    double killed_s = now_s() + 3600, limit_s = now_s() + 30;
+    double killed_s = now_s() + 3600, limit_s = now_s() + 120;
     random_state = seed * 1000003u + (unsigned)rank * 7919u;
     for (int i = 0; i < size; i++) {
         int other = (int)random_below((unsigned)i + 1);
@@ -227,10 +237,13 @@ static int meet(unsigned seed)
     while (is_victim(rank))
         if (now_s() > killed_s)
             raise(SIGKILL);
-    /* All survivors' puts to this rank are there when their last is: their acknowledgements need this rank meanwhile. */
+    /* Until all survivors' puts to this rank are there, and for a second more: their acknowledgements need this rank meanwhile. */
     for (double until_s = now_s() + 1; now_s() < until_s; usleep(200)) {
         ptl_ct_event_t count;
         TRY(PtlCTGet(arrived, &count));
+        for (int r = 0; r < size; r++)
+            if (r != rank && !is_victim(r) && now_s() < limit_s && !is_there(r, r, 30000))
+                until_s = now_s() + 1;
     }
     for (int r = 0; r < size; r++)
         if (r != rank && !is_victim(r))
@@ -245,12 +258,14 @@ static int meet(unsigned seed)
 static int lost(int victim)
 {
     uint64_t sent[RANKS_MAX] = {0}, after = 0;
-    double last_s[RANKS_MAX], failed_s[RANKS_MAX] = {0}, until_s = 0, limit_s = now_s() + 60;
+    if (2 * size > parts)
+        return 2;
+    double last_s[RANKS_MAX], failed_s[RANKS_MAX] = {0}, until_s = 0, limit_s = now_s() + 120;
     for (int r = 0; r < size; r++)
         last_s[r] = now_s();
     printf("rank %d runs\n", rank);
     fflush(stdout);
-    while (until_s == 0 || now_s() < until_s) {
+    while (until_s == 0 || now_s() < until_s || (rank != victim && after == 0)) {
         int must_fail = 0, have_failed = 0;
         for (int r = 0; r < size; r++) {
             if (r == rank)
@@ -280,18 +295,23 @@ static int lost(int victim)
         if (until_s == 0 && have_failed == must_fail)
             until_s = now_s() + 1;
         if (now_s() > limit_s) {
-            fprintf(stderr, "rank %d: nothing has failed in a minute\n", rank);
+            fprintf(stderr, until_s == 0 ? "rank %d: nothing has failed in two minutes\n" : "rank %d: puts between survivors stand still\n", rank);
             return 1;
         }
         usleep(200);
     }
-    if (rank != victim && after == 0) {
-        fprintf(stderr, "rank %d: puts between survivors stand still\n", rank);
-        return 1;
-    }
     printf("rank %d: right\n", rank);
     fflush(stdout);
-    /* The survivors' last puts need their targets. */
+    /* The survivors' last puts need their targets: each says to the others that it is done, in a part that is no rank's. */
+    for (int r = 0; r < size; r++)
+        if (r != rank && r != victim && rank != victim)
+            put(r, size + rank, 1000);
+    for (int r = 0; r < size; r++)
+        while (r != rank && r != victim && rank != victim && now_s() < limit_s && !is_there(r, size + r, 1000)) {
+            ptl_ct_event_t count;
+            TRY(PtlCTGet(arrived, &count));
+            usleep(200);
+        }
     sleep(2);
     return 0;
 }

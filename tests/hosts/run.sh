@@ -42,7 +42,7 @@ complain() {
 job() {
     what=$1 wanted=$2 on=$3 ranks=$4
     shift 4
-    ends "$what" "$wanted" timeout -k 10 60 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 50 "$@"
+    ends "$what" "$wanted" timeout -k 10 200 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 180 "$@"
 }
 
 # launched HOSTS RANKS PROGRAM [ARGUMENT]...: a job of the launcher of each MPI that is here. Ranks are evenly on the hosts.
@@ -51,7 +51,7 @@ launched() {
     shift 2
     for mpi in $all_mpis; do
         have "$mpi" || continue
-        ends "$(version "$mpi"): $(basename "$1")${2:+ $2}, $ranks ranks on $spread hosts" 0 launch "$mpi" none "$ranks" 60 "$@"
+        ends "$(version "$mpi"): $(basename "$1")${2:+ $2}, $ranks ranks on $spread hosts" 0 launch "$mpi" none "$ranks" 180 "$@"
     done
 }
 
@@ -78,7 +78,7 @@ ends() {
     for number in 1 2 3; do
         left=$(left_on "host$number")
         # Daemons of other launchers end a little later than their command.
-        tries=25
+        tries=300
         while [ -n "$left" ] && [ "$1" = launch ] && [ $tries -gt 0 ]; do
             sleep 0.2
             tries=$((tries - 1))
@@ -111,7 +111,7 @@ unequal() { job "$1 on one host" 3 host1,host2 4 sh -c 'test $SELVEDGE_HOST = 0 
 at_once() {
     jobs=
     for user in '' 65534 ''; do
-        SELVEDGE_TEST_USER=$user "$tree/bin/selvedge" run --hosts "$three" -n 6 --timeout 50 "$work/links" names &
+        SELVEDGE_TEST_USER=$user "$tree/bin/selvedge" run --hosts "$three" -n 6 --timeout 180 "$work/links" names &
         jobs="$jobs $!"
     done
     status=0
@@ -119,7 +119,7 @@ at_once() {
     return $status
 }
 
-# deaths MODE SEED: six of eight ranks are killed; the survivors are on two hosts. Each has to learn of every death within a second.
+# deaths MODE SEED: six of eight ranks are killed; the survivors are on two hosts. Each has to learn of every death.
 deaths() {
     rm -f "$work/board"
     truncate -s 1M "$work/board"
@@ -139,7 +139,7 @@ meeting() {
 cut_off() {
     (
         tries=0
-        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 300 ]; do
+        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 1200 ]; do
             tries=$((tries + 1))
             sleep 0.1
         done
@@ -153,12 +153,17 @@ cut_off() {
 
 # services ASKERS NODE [SECRET]: an endpoint with a service under that node of host 1, for so many that ask. Sets $answering.
 services() {
-    SELVEDGE_SECRET=${3:-} "$hosts" on "$set" 1 timeout 60 "$work/services" answer "$2" 4711 "$1" >"$work/answered" 2>&1 </dev/null &
+    SELVEDGE_SECRET=${3:-} "$hosts" on "$set" 1 timeout 180 "$work/services" answer "$2" 4711 "$1" >"$work/answered" 2>&1 </dev/null &
     answering=$!
+    tries=0
+    until grep -q ready "$work/answered" || [ $tries -gt 1200 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
 }
 
 # asks WHAT STATUS HOST NODE [SECRET]: a process of that host asks it.
-asks() { SELVEDGE_SECRET=${5:-} ends "$1" "$2" "$hosts" on "$set" "$3" timeout 60 "$work/services" ask "$4" 4711; }
+asks() { SELVEDGE_SECRET=${5:-} ends "$1" "$2" "$hosts" on "$set" "$3" timeout 180 "$work/services" ask "$4" 4711; }
 
 # answered WHAT: everybody has asked.
 answered() {
@@ -183,7 +188,7 @@ example "$two" 2 extoll/window
 job "gasnet/histogram 20000, 6 ranks on $three" 0 "$three" 6 --bind none "$tree/examples/gasnet/histogram" 20000
 job "extoll/ping_palms, 2 ranks on $two" 0 "$two" 2 --bind none "$tree/examples/extoll/ping_palms" 20
 printf 'host1 # one\nhost2\nhost1\n' >"$work/machines"
-ends "velorun: ranks 0 and 1 on host1, 2 on host2" 0 "$tree/bin/velorun" -machinefile "$work/machines" --timeout 50 \
+ends "velorun: ranks 0 and 1 on host1, 2 on host2" 0 "$tree/bin/velorun" -machinefile "$work/machines" --timeout 180 \
     sh -c 'test "$(uname -n)" = host$((SELVEDGE_RANK / 2 + 1))'
 if [ "$long" ]; then
     example "$two" 2 counting_put 5
@@ -234,7 +239,7 @@ job "puts to it arrive by the progress thread" 0 "$two" 2 "$work/links" absent "
 
 echo "hosts: other launchers"
 job "every rank puts to every other" 0 "$two" 4 "$work/links" names
-ends "oshrun: pes, 4 ranks on 2 hosts" 0 "$tree/bin/oshrun" -N 2 -host "$two" -n 4 --timeout 50 "$work/pes"
+ends "oshrun: pes, 4 ranks on 2 hosts" 0 "$tree/bin/oshrun" -N 2 -host "$two" -n 4 --timeout 180 "$work/pes"
 launched 2 4 "$work/links" names
 launched 2 4 "$work/pes"
 if [ "$long" ]; then

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ADDRESS_BYTES = 32, BYTES = 4096, PATIENCE_S = 20, TRIES = 20, NOBODY = 3 };
+enum { ADDRESS_BYTES = 32, BYTES = 4096, PATIENCE_S = 120, TRIES = 20, NOBODY = 3 };
 
 /* What asks and what answers: the address of the sender, then bytes. */
 struct message {
@@ -113,6 +113,8 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "answer") == 0) {
         open_all(strcmp(argv[2], "-") ? argv[2] : NULL, argv[3], FI_SOURCE);
         fill(1);
+        printf("services: ready\n");
+        fflush(stdout);
         for (int asker = 0; asker < atoi(argv[4]); asker++) {
             receive();
             complete();

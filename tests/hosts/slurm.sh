@@ -74,7 +74,7 @@ END
     for number in 1 2; do on $number "slurmd -N host$number" || fail "slurmd does not start on host$number"; done
     tries=0
     until [ "$(on 1 'sinfo -h -t idle -o %D' 2>/dev/null)" = 2 ]; do
-        [ $tries -lt 100 ] || { tail -20 "$work"/*.log >&2 && fail "Slurm's hosts do not come up"; }
+        [ $tries -lt 600 ] || { tail -20 "$work"/*.log >&2 && fail "Slurm's hosts do not come up"; }
         tries=$((tries + 1))
         sleep 0.2
     done
@@ -98,7 +98,7 @@ left() {
 nothing_left() {
     tries=0
     until [ -z "$(left "$@")" ]; do
-        [ $tries -lt 50 ] || { complain "$what: left on $(left "$@")" && return; }
+        [ $tries -lt 600 ] || { complain "$what: left on $(left "$@")" && return; }
         tries=$((tries + 1))
         sleep 0.1
     done
@@ -108,7 +108,7 @@ nothing_left() {
 step() {
     what=$1 wanted=$2 status=0
     began=$(date +%s)
-    on 1 "exec timeout -k 10 60 srun --mpi=$3 --nodes=2 --ntasks=4 --overcommit --quit-on-interrupt sh -c '$4'" \
+    on 1 "exec timeout -k 10 180 srun --mpi=$3 --nodes=2 --ntasks=4 --overcommit --quit-on-interrupt sh -c '$4'" \
         </dev/null >"$work/printed" 2>&1 || status=$?
     took=$(($(date +%s) - began))
     if [ "$status" = "$wanted" ]; then

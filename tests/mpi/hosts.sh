@@ -86,7 +86,7 @@ two_jobs() {
         "$hosts" login "$SELVEDGE_TEST_HOSTS" ompi-server --no-daemonize -r "$work/server" >/dev/null 2>&1 &
         server=$!
         tries=0
-        until [ -s "$work/server" ] || [ $tries -ge 300 ]; do tries=$((tries + 1)) && sleep 0.1; done
+        until [ -s "$work/server" ] || [ $tries -ge 1200 ]; do tries=$((tries + 1)) && sleep 0.1; done
         export OMPI_MCA_pmix_server_uri="file:$work/server"
         ;;
     openmpi)

@@ -40,7 +40,7 @@ example() {
     shift
     began=$(date +%s)
     status=0
-    launch "$mpi" "$transport" "$ranks" 60 "$tree/mpi/$mpi/$@" >"$printed" 2>&1 || status=$?
+    launch "$mpi" "$transport" "$ranks" 180 "$tree/mpi/$mpi/$@" >"$printed" 2>&1 || status=$?
     outcome "$status" "$began" "$ranks ranks, $*"
 }
 
@@ -51,7 +51,7 @@ simulated() {
     began=$(date +%s)
     status=0
     for run in 1 2; do
-        timeout -k 10 100 "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
+        timeout -k 10 240 "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
             >"$printed.all$run" 2>"$printed.errors$run" </dev/null &
         [ "$run" = 2 ] || first=$!
     done
@@ -71,7 +71,7 @@ simulated() {
 # accesses LEAST: in the program onesided on EXTOLL the RMA unit carries out so many gets: reads, and those behind puts. Without long
 # messages, which are got too, there are no others.
 accesses() {
-    SELVEDGE_FI_BOUNCE_MAX=65536 timeout -k 10 100 "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml \
+    SELVEDGE_FI_BOUNCE_MAX=65536 timeout -k 10 240 "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml \
         --json="$printed.json" -- "$tree/mpi/$mpi/onesided" >/dev/null 2>&1 </dev/null
     count=$(sed -n 's/^ *"requester_gets": *\([0-9]*\).*/\1/p' "$printed.json")
     if [ "${count:-0}" -ge "$1" ]; then

@@ -408,7 +408,7 @@ int main(int count, char **words) {
     pid_t pids[RANKS_MAX];
     for (rank = 0; rank < ranks; rank++)
         if ((pids[rank] = fork()) == 0) {
-            alarm(90);
+            alarm(180);
             _exit(run(words[1], count > 4 && strcmp(words[4], "own") == 0));
         }
     int failed = 0, status;

@@ -271,8 +271,8 @@ static void compute(void)
 {
     for (volatile unsigned long i = 0;; i++) continue;
 }
-static void doze(void) { sleep_ms(50000); }
-static void run_a_program(void) { CHECK_OP(system("sleep 50"), !=, 0); }
+static void doze(void) { sleep_ms(1000000); }
+static void run_a_program(void) { CHECK_OP(system("sleep 1000"), !=, 0); }
 
 CASE(global_exit_in_a_barrier, 3, "shmem_global_exit of one PE ends all with its status, in a barrier",
      .flags = OWN_INIT, .status = 7)

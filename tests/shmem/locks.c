@@ -87,22 +87,25 @@ DATA_CASE(clear_completes_what_was_put, 4,
         for (int k = 0; k < N; k++) CHECK_EQ(object[k], ROUNDS * n_pes());
 }
 
-/* A PE announces itself before the call, and the next PE leaves it time to arrive. So the order is certain on an idle
- * machine, and nearly certain on a busy one: hence 3 waiters and long naps, and only the quickest variant. */
+/* Whether PE `pe` is the last in the queue of a lock. The lower half of the lock at one PE, the same for all, is that PE's number plus one. */
+static bool is_last(long *lock, int pe)
+{
+    for (int at = 0; at < n_pes(); at++)
+        if ((int)(shmem_long_atomic_fetch(lock, at) & 0xffffffff) == pe + 1) return true;
+    return false;
+}
+
+/* A PE is in the queue before the next one calls. */
 CASE(first_come_first_served, 4,
      "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .needs = MAPPED)
 {
-    long *lock = symmetric(sizeof *lock), *waiting = symmetric(sizeof *waiting), *served = symmetric(sizeof *served);
+    long *lock = symmetric(sizeof *lock), *served = symmetric(sizeof *served);
     if (me() == 0) shmem_set_lock(lock);
     barrier();
+    while (!is_last(lock, previous_pe())) sleep_ms(1);
     if (me() == 0) {
-        shmem_long_wait_until(waiting, SHMEM_CMP_EQ, n_pes() - 1);
-        sleep_ms(100);
         shmem_clear_lock(lock);
     } else {
-        while (shmem_long_atomic_fetch(waiting, 0) != me() - 1) sleep_ms(1);
-        sleep_ms(100);
-        shmem_long_atomic_inc(waiting, 0);
         shmem_set_lock(lock);
         CHECK_EQ(shmem_long_atomic_fetch_inc(served, 0), me() - 1);
         shmem_clear_lock(lock);

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use selvedge_test_runner::{Case, process, tree};
 
 /// Seconds that the launcher gives a job.
-const JOB_TIMEOUT_S: &str = "60";
+const JOB_TIMEOUT_S: &str = "180";
 
 /// A program of the suite, compiled with further flags.
 fn program(family: &str, name: &str, flags: &[&str]) -> PathBuf {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use selvedge_test_runner::{Exception, Start, Suite, Variant, files_with, run, tree};
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
-const CASE_LIMIT_S: u64 = 60;
+const CASE_LIMIT_S: u64 = 180;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
 
 /// The memory of other PEs is mapped here.

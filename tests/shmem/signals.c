@@ -266,11 +266,13 @@ DATA_CASE(wait_blocks, 2, "signal_wait_until does not return before the signal h
     uint64_t *sig = symmetric(sizeof *sig);
     int *data = symmetric(sizeof *data), value = 9;
     barrier();
-    long long start = now_ms();
     if (me() == 0) {
+        shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
         sleep_ms(60);
         shmem_int_put_signal(data, &value, 1, sig, 77, SHMEM_SIGNAL_SET, 1);
     } else {
+        long long start = now_ms();
+        shmem_signal_set(sig, 1, 0);
         CHECK_EQ(shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 77), 77);
         CHECK_EQ(*data, 9);
         CHECK_OP(now_ms() - start, >=, 40);

@@ -319,13 +319,15 @@ DATA_CASE(all_blocks, 2, "wait_until_all does not return while one element is mi
 {
     long *ivars = symmetric(3 * sizeof *ivars);
     barrier();
-    long long start = now_ms();
     if (me() == 0) {
+        shmem_long_wait_until(ivars, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
         shmem_long_atomic_set(ivars + 2, 1, 1);
         shmem_long_atomic_set(ivars, 1, 1);
         sleep_ms(60);
         shmem_long_atomic_set(ivars + 1, 1, 1);
     } else {
+        long long start = now_ms();
+        shmem_long_atomic_set(ivars, 1, 0);
         shmem_long_wait_until_all(ivars, 3, NULL, SHMEM_CMP_EQ, 1);
         CHECK_OP(now_ms() - start, >=, 40);
     }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the two files with which the linker makes `libsma.so` of the static library: `packaging/libsma.ld`, which includes every
-//! function and gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `packaging/libsma.map`,
-//! which exports these names and no others.
-//!
-//! Both are checked in, so that linking needs no other step first, and the exported names can be read.
+//! Renders the two files with which the linker makes `libsma.so` of the static library: `libsma.ld`, which includes every function and
+//! gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `libsma.map`, which exports these names and no
+//! others. `link_files.rs` writes them where the Makefile wants them.
 
 use std::fmt::Write as _;
 
@@ -14,11 +12,11 @@ pub fn profiled(name: &str) -> String {
     format!("p{name}")
 }
 
-/// `packaging/libsma.ld`
+/// `libsma.ld`
 pub fn aliases() -> String {
     let mut text = String::from(
         "/* SPDX-License-Identifier: Apache-2.0 OR MIT\n \
-         * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.\n \
+         * Made by `make build` from the table in crates/doors/shmem/api; not to be edited.\n \
          * Every function of libsma.so: taken from the archive, and known by a second name to profilers. */\n\n",
     );
     for function in all_functions() {
@@ -28,11 +26,11 @@ pub fn aliases() -> String {
     text
 }
 
-/// `packaging/libsma.map`
+/// `libsma.map`
 pub fn version_script() -> String {
     let mut text = String::from(
         "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
-         # Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.\n\
+         # Made by `make build` from the table in crates/doors/shmem/api; not to be edited.\n\
          # What libsma.so exports.\n{\n  global:\n",
     );
     for function in all_functions() {

@@ -9,10 +9,12 @@
 //! | `header.rs` | renders `include/shmem.h` and `include/shmemx.h` |
 //! | `generics.rs` | renders their type-generic names, for C11 and for C++ |
 //! | `exports.rs` | renders the C functions in Rust, which `src/exports.rs` includes |
-//! | `link.rs` | renders `packaging/libsma.ld` and `packaging/libsma.map`, with which `libsma.so` is linked |
+//! | `link.rs` | renders `libsma.ld` and `libsma.map`, with which `libsma.so` is linked |
+//! | `link_files.rs` | the program that writes these two |
 //! | `page.rs` | renders `docs/shmem-api.md` |
 //!
-//! The crate itself does not have this module. `build.rs` includes it for the exports, `tests/generated.rs` for the checked-in files.
+//! The library itself does not have this module. `build.rs` includes it for the exports, `link_files.rs` for the linker, `tests/generated.rs`
+//! for the checked-in files.
 //!
 //! A row has a prototype in C, in which `TYPE` stands for the type of an element, and the Rust function behind it:
 //!
@@ -29,7 +31,7 @@
 //! 1. No two functions have the same name.
 //! 2. Rendered files depend on the table and its order only.
 
-#![allow(dead_code)] // `build.rs` and the test each use a part of it
+#![allow(dead_code)] // each of those who include it uses a part of it
 
 pub mod constants;
 pub mod exports;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks that the generated files agree with the table in `api/`, and the table with the specification.
 //!
-//! `make docs-pages` (UPDATE_DOCS=1) writes the headers, the linker's files and the reference page anew. Without it, a file that
+//! `make docs-pages` (UPDATE_DOCS=1) writes the headers and the reference page anew. Without it, a file that
 //! differs fails its test.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,10 +37,19 @@ fn headers() {
     check("include/shmemx.h", &api::header::shmemx());
 }
 
+/// The library is linked with these names, and no others.
 #[test]
-fn link_scripts() {
-    check("packaging/libsma.ld", &api::link::aliases());
-    check("packaging/libsma.map", &api::link::version_script());
+fn link_files_have_every_name_once() {
+    let names: Vec<String> = all_functions().map(|function| function.name).collect();
+    let exported = names.iter().flat_map(|name| [name.clone(), api::link::profiled(name)]);
+    let map = api::link::version_script();
+    let (_, rest) = map.split_once("  global:\n").expect("exported names");
+    let (globals, locals) = rest.split_once("  local:\n").expect("the others");
+    assert!(globals.split_whitespace().map(|name| name.trim_end_matches(';')).eq(exported), "in the table's order");
+    assert_eq!(locals, "    *;\n};\n");
+    let aliases = api::link::aliases();
+    let (_, lines) = aliases.split_once("*/\n\n").expect("a comment first");
+    assert!(lines.lines().eq(names.iter().map(|name| format!("EXTERN({name}) p{name} = {name};"))));
 }
 
 #[test]

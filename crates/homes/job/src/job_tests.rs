@@ -80,7 +80,7 @@ fn entering_a_new_job_removes_what_killed_jobs_have_left() {
     drop(killed);
     let _first = enter(parent.path(), "new").expect("made");
     // A child that another test starts has all open directories, and so their locks, until it executes its program.
-    for _ in 0..500 {
+    for _ in 0..12_000 {
         if !path.exists() {
             return;
         }

@@ -27,7 +27,7 @@ fn names(parent: &Parent) -> Vec<String> {
 /// test starts has all open directories, and so their locks, until it executes its program.
 fn assert_swept(parent: &Parent, expected: &[&str]) {
     let mut swept = Vec::new();
-    for _ in 0..500 {
+    for _ in 0..12_000 {
         swept.extend(sweep_stale(parent.path()));
         if swept.len() >= expected.len() {
             break;

@@ -40,6 +40,8 @@ fn prterun(parent: &Parent) -> Option<Command> {
     Some(command)
 }
 
+/// The longest that a launcher may take: it ends one that hangs.
+const LIMIT: Duration = Duration::from_secs(60);
 /// How often a launcher that crashes is started.
 const STARTS: u32 = 10;
 
@@ -48,13 +50,13 @@ const STARTS: u32 = 10;
 /// in 1 of 500, both without a fault of ours.
 fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut output = run_for(command, Duration::from_secs(20));
+    let mut output = run_for(command, LIMIT);
     for _ in 1..STARTS {
         if output.status.code().is_some() {
             break;
         }
         println!("again, because of {}", output.status);
-        output = run_for(command, Duration::from_secs(20));
+        output = run_for(command, LIMIT);
     }
     output
 }

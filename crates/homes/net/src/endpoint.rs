@@ -575,13 +575,13 @@ mod tests {
             // The first frame connects, which needs both.
             sender.poll(&mut Vec::new());
             receiver.poll(&mut Vec::new());
-            assert!(since.elapsed().as_secs() < 20, "no connection");
+            assert!(since.elapsed().as_secs() < 120, "no connection");
         }
         let mut events = Vec::new();
         while events.is_empty() {
             sender.poll(&mut Vec::new());
             receiver.poll(&mut events);
-            assert!(since.elapsed().as_secs() < 20, "nothing came");
+            assert!(since.elapsed().as_secs() < 120, "nothing came");
         }
         let Some(Event::Arrived(frame)) = events.pop() else { panic!("another event") };
         assert_eq!(&*frame, b"warp");
@@ -601,13 +601,13 @@ mod tests {
             while sender.send(buffer, bytes, Some(&tail), to, 7).is_err() {
                 sender.poll(&mut Vec::new());
                 receiver.poll(&mut Vec::new());
-                assert!(since.elapsed().as_secs() < 20, "no connection");
+                assert!(since.elapsed().as_secs() < 120, "no connection");
             }
             let (mut events, mut sent) = (Vec::new(), Vec::new());
             while events.is_empty() || sent.is_empty() {
                 sender.poll(&mut sent);
                 receiver.poll(&mut events);
-                assert!(since.elapsed().as_secs() < 20, "nothing came");
+                assert!(since.elapsed().as_secs() < 120, "nothing came");
             }
             let Some(Event::Arrived(frame)) = events.pop() else { panic!("another event") };
             assert_eq!(frame[..bytes], vec![9; bytes]);

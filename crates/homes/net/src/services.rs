@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const SOON: Duration = Duration::from_secs(120);
 
     fn open(secret: &[u8]) -> (Service, IpAddr, u16) {
         let service = Service::open(([127, 0, 0, 1], 0).into(), secret, b"where it is").expect("a port is free");

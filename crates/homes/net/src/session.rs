@@ -131,7 +131,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(5);
+    const SOON: Duration = Duration::from_secs(120);
 
     fn pair(secrets: [&'static [u8]; 2]) -> (Result<Session, AskError>, Result<Session, AskError>) {
         let sessions = Sessions::open(([127, 0, 0, 1], 0).into()).expect("a port is free");

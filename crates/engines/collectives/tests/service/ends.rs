@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{
-    Child, Choices, Folder, Job, Process, SOON, jobs_shown, manager_at, node, nodes, serve, settings, until,
-    wait_for_no_groups, wait_for_nodes, wait_for_nothing,
+    Child, Choices, Folder, Job, Process, RETURNS_MS, SOON, jobs_shown, manager_at, node, nodes, serve, settings,
+    until, wait_for_no_groups, wait_for_nodes, wait_for_nothing,
 };
 use selvedge_collectives::service::manager::{self, Service};
 use selvedge_nic::aggregation::Failure;
@@ -162,7 +162,7 @@ fn a_node_that_is_killed_is_heard_and_comes_back() {
 #[test]
 fn groups_go_on_without_the_manager_and_it_comes_back() {
     let (folder, at) = (Folder::new("returns"), address(0));
-    let child = Child::manager(at, &folder.state(), 2500);
+    let child = Child::manager(at, &folder.state(), RETURNS_MS);
     let manager = manager_at(at);
     let nodes = nodes(&manager, 3);
     let job = Job::begin(&manager, 400, &[0, 1, 2]).expect("a share");
@@ -173,7 +173,7 @@ fn groups_go_on_without_the_manager_and_it_comes_back() {
     drop(gone);
     assert!(job.operate(&handles, 2, 100).iter().all(Result::is_ok), "the group goes on");
     job.works(2, 3, 20);
-    let _child = Child::manager(at, &folder.state(), 2500);
+    let _child = Child::manager(at, &folder.state(), RETURNS_MS);
     // It is asked before nodes are back.
     let new = Job::begin(&manager, 402, &[2, 1, 0]).expect("a share");
     new.works(1, 4, 50);
@@ -191,7 +191,7 @@ fn groups_go_on_without_the_manager_and_it_comes_back() {
 #[test]
 fn a_manager_that_is_killed_while_jobs_begin_and_end_leaves_nothing() {
     let (folder, at) = (Folder::new("killed"), address(10));
-    let mut child = Some(Child::manager(at, &folder.state(), 1500));
+    let mut child = Some(Child::manager(at, &folder.state(), RETURNS_MS));
     let manager = manager_at(at);
     let nodes = nodes(&manager, 3);
     let mut choices = Choices(3);
@@ -209,7 +209,7 @@ fn a_manager_that_is_killed_while_jobs_begin_and_end_leaves_nothing() {
             std::thread::sleep(after);
             child.take().expect("it is there").kill();
         });
-        child = Some(Child::manager(at, &folder.state(), 1500));
+        child = Some(Child::manager(at, &folder.state(), RETURNS_MS));
     }
     let job = Job::begin(&manager, 600, &[0, 1, 2]).expect("a share");
     job.works(1, 1, 20);
@@ -220,7 +220,7 @@ fn a_manager_that_is_killed_while_jobs_begin_and_end_leaves_nothing() {
 #[test]
 fn nodes_forget_a_job_that_the_manager_does_not_know_any_more() {
     let (folder, at) = (Folder::new("older"), address(30));
-    let child = Child::manager(at, &folder.state(), 2500);
+    let child = Child::manager(at, &folder.state(), RETURNS_MS);
     let manager = manager_at(at);
     let nodes = nodes(&manager, 3);
     let before = std::fs::read(folder.state()).expect("the state");
@@ -228,7 +228,7 @@ fn nodes_forget_a_job_that_the_manager_does_not_know_any_more() {
     let handles = job.group(1).expect("room");
     child.kill();
     std::fs::write(folder.state(), before).expect("the state of before");
-    let _child = Child::manager(at, &folder.state(), 2500);
+    let _child = Child::manager(at, &folder.state(), RETURNS_MS);
     until("the processes hear that their job is lost", || {
         job.processes.iter().all(|process| process.granting.is_lost())
     });
@@ -261,7 +261,8 @@ fn a_node_waits_for_a_manager_that_ends_in_the_greeting() {
 
 #[test]
 fn a_node_that_stops_holds_up_the_service_for_its_silence_only() {
-    let silence = Duration::from_secs(1);
+    // Nodes that go on must not be silent for so long, however busy the machine is.
+    let silence = Duration::from_secs(5);
     let manager = serve(manager::Settings { silence, ..settings() });
     let nodes = nodes(&manager, 2);
     let mut stopped = Child::node(&manager, 2);

@@ -47,7 +47,7 @@ fn next(interface: &Interface, taken: &mut u64) -> Option<(i32, bool)> {
 
 /// As above, by a program that polls.
 fn awaited(interface: &Interface, taken: &mut u64) -> Option<(i32, bool)> {
-    let give_up = Instant::now() + Duration::from_secs(20);
+    let give_up = Instant::now() + Duration::from_secs(120);
     while Instant::now() < give_up {
         interface.tick();
         interface.poll();

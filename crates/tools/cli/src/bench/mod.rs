@@ -46,10 +46,8 @@ use process::Tree;
 use record::{Measurement, rules};
 
 /// A program may take its planned time times the factor, plus the extra time, before it is ended.
-const EXTRA_TIME: Duration = Duration::from_secs(20);
+const EXTRA_TIME: Duration = Duration::from_secs(60);
 const EXTRA_FACTOR: u32 = 4;
-/// The extra time of a case that is measured in several turns.
-const EXTRA_TIME_OF_TURNS: Duration = Duration::from_secs(6);
 /// The time that a case may take beyond the deadline of the whole run.
 const OVERTIME: Duration = Duration::from_secs(3);
 
@@ -316,9 +314,7 @@ impl Session {
         let case = batch[0];
         let depths = case.depths(&self.scale).len() as u32;
         let deep = Duration::from_secs_f64(case.limit_ms(&self.scale) / 1000.0) * depths;
-        let limit = cases::estimate(batch, &self.scale) * EXTRA_FACTOR
-            + deep
-            + if case.turns { EXTRA_TIME_OF_TURNS } else { EXTRA_TIME };
+        let limit = cases::estimate(batch, &self.scale) * EXTRA_FACTOR + deep + EXTRA_TIME;
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) + OVERTIME);
         left.map_or(limit, |left| left.min(limit))
     }

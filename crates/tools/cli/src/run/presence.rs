@@ -118,7 +118,7 @@ mod tests {
     /// What a watch sees next.
     fn next(watch: &mut Watch) -> Seen {
         let mut polled = [PollFd::from_borrowed_fd(watch.fd(), watch.interest())];
-        let limit = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        let limit = rustix::event::Timespec { tv_sec: 120, tv_nsec: 0 };
         assert_eq!(poll(&mut polled, Some(&limit)).expect("it waits"), 1, "nothing is seen");
         watch.serve()
     }

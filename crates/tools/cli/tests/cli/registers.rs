@@ -92,7 +92,7 @@ impl<'a> Job<'a> {
 
     fn start_with(place: &'a Place, sent: u64, read: u64) -> Job<'a> {
         let (sent, read) = (sent.to_string(), read.to_string());
-        let mut command = place.run(&["-n", "2", "--timeout", "60", program(), &sent, &read]);
+        let mut command = place.run(&["-n", "2", "--timeout", "180", program(), &sent, &read]);
         command.env("SELVEDGE_FULL_MAILBOX", "discard").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut job = Job { place, launcher: Some(command.spawn().expect("the launcher starts")), vpid: 0 };
         place.wait_for_line("0");

@@ -23,16 +23,18 @@ use selvedge_process::settings::ManagerAt;
 pub use child::Child;
 pub use process::{Job, Process};
 
-/// Longer than anything here takes, also on a busy machine.
-pub const SOON: Duration = Duration::from_secs(20);
+/// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
+pub const SOON: Duration = Duration::from_secs(120);
 pub const SECRET: &[u8] = b"weft and warp";
-/// After this time of silence a host is lost: longer than a busy machine keeps a process waiting. Only the test of a node that stops waits for it.
-pub const SILENCE: Duration = Duration::from_secs(10);
+/// After this time of silence a host is lost: longer than a busy machine keeps a process waiting. No test waits for it.
+pub const SILENCE: Duration = Duration::from_secs(60);
+/// A manager that is started again gives nodes and processes this time to come back, in ms. Tests wait for it where a process does not.
+pub const RETURNS_MS: u64 = 8000;
 /// The NIC with which processes are members.
 pub const NI: u16 = 5;
 
 /// The longest that all tests of a binary may take. Some calls wait as long as the manager does: then nothing else ends the tests.
-const ALL_TESTS: Duration = Duration::from_secs(100);
+const ALL_TESTS: Duration = Duration::from_secs(900);
 
 fn watch() {
     static WATCH: Once = Once::new();

@@ -249,11 +249,28 @@ mod tests {
         child
     }
 
+    /// Waits until the process has left the write of its line: it sleeps, or has used the processor since.
+    fn until_in_loop(pid: u32) {
+        let state_and_ticks = || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+            let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
+            let ticks = [11, 12].map(|at| fields[at].parse::<u64>().expect("a number"));
+            (fields[0] == "S", ticks[0] + ticks[1])
+        };
+        let (_, before) = state_and_ticks();
+        loop {
+            let (sleeps, ticks) = state_and_ticks();
+            if sleeps || ticks > before + 1 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
     fn seen(optimise: &str, text: &str) -> Loop {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = start(folder.path(), optimise, text);
-        // Until it has left the write of its line.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        until_in_loop(child.id());
         let looks = [look(child.id()), look(child.id())];
         assert_eq!(child.try_wait().expect("our child"), None, "a look does not end it");
         child.kill().expect("killed");

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Runs the tests of `make test`: the registers' generated files, the examples, and every suite of the workspace but that of the engine in
+# SystemVerilog. A failure hides nothing: the rest still runs, the last lines list what has failed, and the exit status is 1.
+# What cannot be compiled ends it at once.
+#
+# usage: make test    or, where setup.sh has run: tests/run.sh
+# CARGO and TEST_PROFILE (checked) are those of the Makefile.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+read -ra cargo <<<"${CARGO:-cargo}"
+workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)
+# A suite whose processes mostly wait runs beside the others. It is chosen by its name in the whole workspace, so that nothing is built again.
+beside=death
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=()
+
+# The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
+"${cargo[@]}" test "${workspace[@]}" --no-run &
+tests=$!
+make --no-print-directory build || failed+=("make build")
+wait "$tests" || failed+=("cargo test --no-run: the tests cannot be compiled")
+if [[ ${#failed[@]} != 0 ]]; then
+    printf '\n*** make test: nothing was tested, because this failed:\n' >&2
+    printf '    %s\n' "${failed[@]}" >&2
+    exit 1
+fi
+
+make --no-print-directory check-registers || failed+=("make check-registers")
+make --no-print-directory check-examples || failed+=("make check-examples")
+
+"${cargo[@]}" test "${workspace[@]}" --no-fail-fast --test "$beside" >"$work/beside" 2>&1 &
+tests=$!
+status=0
+"${cargo[@]}" test "${workspace[@]}" --no-fail-fast --exclude "selvedge-$beside" 2>&1 | tee "$work/others" || status=1
+wait "$tests" || status=1
+cat "$work/beside"
+
+# The number of suites and tests, then each failing suite, as the options of Cargo that run it again, with its tests that failed. It is
+# read from what Cargo and the suites print.
+cat "$work/others" "$work/beside" | awk '
+    / Running | Doc-tests / { suites++; tests = 0 }
+    # A suite lists the names twice, the first time with what each test printed.
+    /^failures:$/ { listing = 1; tests = 0; next }
+    listing && /^    [^ ]/ { name[tests++] = $0 }
+    /^test result: / { listing = 0; passed += $4; bad += $6; ignored += $8 }
+    /^error: (doc)?test failed, to rerun pass / {
+        listing = 0
+        split($0, part, "`")
+        line[lines++] = "cargo test " part[2]
+        for (i = 0; i < tests; i++) line[lines++] = name[i]
+        tests = 0
+    }
+    /^  process didn.t exit successfully: / { sub(/.*` /, ""); line[lines++] = "    it ended before the others of its tests " $0 }
+    END {
+        printf "%d suites, %d tests passed, %d failed, %d are left out\n", suites, passed, bad, ignored
+        for (i = 0; i < lines; i++) print line[i]
+    }' >"$work/summary"
+while IFS= read -r line; do failed+=("$line"); done < <(tail -n +2 "$work/summary")
+[[ $status = 0 ]] || grep -q '^cargo test ' "$work/summary" || failed+=("cargo test, before or after the suites")
+
+printf '\n=== make test: %s\n' "$(head -1 "$work/summary")"
+if [[ ${#failed[@]} != 0 ]]; then
+    printf '*** failed:\n'
+    printf '    %s\n' "${failed[@]}"
+    exit 1
+fi
+printf 'All passed.\n'
