@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::time::Time;
 
-use super::commands::RankCommands;
+use super::rank_commands::RankCommands;
 use super::ranks::RegisterSums;
 
 /// Why a run ended.

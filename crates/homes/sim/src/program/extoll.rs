@@ -18,7 +18,7 @@ use selvedge_nic::velo::{Endpoint, Mailbox, Outgoing, Reassembler, Status};
 use crate::machine::graph::Class;
 use crate::machine::{FullMailbox, Machine};
 use crate::node::tables::OwnTables;
-use crate::node::{Ask, Bytes, Wish};
+use crate::node::{Bytes, RankRequest, StartFlags};
 use crate::time::Time;
 
 use super::process::{Core, Process};
@@ -44,8 +44,8 @@ impl Port {
     pub fn open(tables: &mut OwnTables, machine: &Machine, bytes: usize) -> Option<Port> {
         let mut nic = tables.nic();
         let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
-        let when_full = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
-        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
+        let full_queue = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
+        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | full_queue).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
             nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
@@ -120,8 +120,8 @@ impl Process {
     /// As [`Process::velo_send`].
     pub async fn velo_try_send(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) -> bool {
         let command = self.velo_command(to, mtt, tag, payload);
-        let wish = Wish { or_refuse: true, waits: false };
-        self.ask(Ask::Start { ni: 0, command, payload: Bytes::from_slice(payload), wish }).await;
+        let flags = StartFlags { or_refuse: true, waits: false };
+        self.ask(RankRequest::Start { ni: 0, command, payload: Bytes::from_slice(payload), flags }).await;
         !std::mem::take(&mut self.core.borrow_mut().refused)
     }
 
@@ -146,7 +146,7 @@ impl Process {
                 return message;
             }
             waited = true;
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -221,7 +221,7 @@ impl Process {
                 return notification;
             }
             waited = true;
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 }

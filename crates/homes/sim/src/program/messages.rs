@@ -23,7 +23,7 @@ use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 
 use crate::machine::{Matching, Mode};
 use crate::node::header_search;
-use crate::node::{Ask, Bytes};
+use crate::node::{Bytes, RankRequest};
 use crate::time::Time;
 
 use super::memory::{ARRIVALS_AT, ARRIVALS_BYTES, Memory, landing_of};
@@ -214,7 +214,7 @@ impl Process {
         self.progress().await;
         let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
         if found.is_none() {
-            self.ask(Ask::Poll).await;
+            self.ask(RankRequest::Poll).await;
         }
         found
     }
@@ -225,7 +225,7 @@ impl Process {
         self.progress().await;
         let done = self.core.borrow_mut().messages.take_done(request);
         if done.is_none() {
-            self.ask(Ask::Poll).await;
+            self.ask(RankRequest::Poll).await;
         }
         done
     }
@@ -244,7 +244,7 @@ impl Process {
             if let Some(done) = self.done_of(requests).await {
                 return done;
             }
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -261,7 +261,7 @@ impl Process {
             if must_fetch {
                 self.progress().await;
             } else if !moved {
-                self.ask(Ask::Wait { until: Time::MAX }).await;
+                self.ask(RankRequest::Wait { until: Time::MAX }).await;
             }
         }
     }

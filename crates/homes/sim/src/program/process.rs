@@ -29,7 +29,7 @@ use selvedge_nic::{Limits, NoMemory};
 
 use crate::machine::{Machine, Mode};
 use crate::node::tables::OwnTables;
-use crate::node::{Aggregation, Ask, Bytes, Turn, Wish};
+use crate::node::{Aggregation, Bytes, RankRequest, StartFlags, TimedRequest};
 use crate::time::Time;
 
 use super::Needs;
@@ -50,7 +50,7 @@ pub(super) struct Core {
     pub size: u32,
     /// The rank's clock: virtual time at the beginning of its turn, and the time that it has spent since then.
     pub now: Time,
-    pub ask: Option<Ask>,
+    pub request: Option<RankRequest>,
     pub tables: OwnTables,
     pub memory: Memory,
     pub machine: Arc<Machine>,
@@ -169,7 +169,7 @@ impl Process {
             rank,
             size,
             now: Time::ZERO,
-            ask: None,
+            request: None,
             tables,
             memory,
             machine,
@@ -261,7 +261,7 @@ impl Process {
     pub async fn compute(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
-            self.ask(Ask::Compute { until }).await;
+            self.ask(RankRequest::Compute { until }).await;
         }
     }
 
@@ -269,13 +269,13 @@ impl Process {
     pub async fn sleep(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
-            self.ask(Ask::Sleep { until }).await;
+            self.ask(RankRequest::Sleep { until }).await;
         }
     }
 
     /// The program has found nothing: it looks again when one of its NICs has changed, or after a pause, which grows.
     pub async fn poll(&self) {
-        self.ask(Ask::Poll).await;
+        self.ask(RankRequest::Poll).await;
     }
 
     /// The processor copies so many bytes.
@@ -372,7 +372,7 @@ impl Process {
             if self.word(offset) >= value {
                 return;
             }
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -489,17 +489,17 @@ impl Process {
 
     /// Starts an operation; returns when the NIC has the command.
     pub fn start(&self, command: Box<Command>, payload: Bytes) -> impl Future<Output = ()> + use<> {
-        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish::default() })
+        self.ask(RankRequest::Start { ni: 0, command, payload, flags: StartFlags::default() })
     }
 
     /// Starts an operation; returns when the NIC has the command and one of the rank's NICs has changed after that.
     pub(super) fn start_and_wait(&self, command: Box<Command>, payload: Bytes) -> NextTurn {
-        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish { waits: true, or_refuse: false } })
+        self.ask(RankRequest::Start { ni: 0, command, payload, flags: StartFlags { waits: true, or_refuse: false } })
     }
 
     async fn wait_for_counter(&self, counter: u32, count: u64) {
         while counted(&self.core.borrow().tables, counter) < count {
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -510,13 +510,13 @@ impl Process {
             counted(tables, counter) + failed(tables, counter)
         };
         while answers() < count {
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
     /// Ends the turn with a request to the simulation; the future is ready at this rank's next turn.
-    pub(super) fn ask(&self, ask: Ask) -> NextTurn {
-        self.core.borrow_mut().ask = Some(ask);
+    pub(super) fn ask(&self, request: RankRequest) -> NextTurn {
+        self.core.borrow_mut().request = Some(request);
         NextTurn { come: false }
     }
 }
@@ -554,10 +554,10 @@ impl Future for NextTurn {
 
 impl Core {
     /// The request with which the program has ended its turn.
-    pub(super) fn take_turn(&mut self) -> Turn {
+    pub(super) fn take_turn(&mut self) -> TimedRequest {
         // A future that is pending without a request to the simulation waits for ever; the run then ends as stuck.
-        let ask = self.ask.take().unwrap_or(Ask::Wait { until: Time::MAX });
-        Turn { at: self.now, ask }
+        let request = self.request.take().unwrap_or(RankRequest::Wait { until: Time::MAX });
+        TimedRequest { at: self.now, request }
     }
 }
 

@@ -11,7 +11,7 @@ use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Aggregation, Ask, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
+use crate::node::{Aggregation, Incoming, KILLED, Meter, RankRequest, Ranks, RegisterSums, TimedRequest};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
@@ -90,18 +90,20 @@ impl Ranks for Tasks {
         self.tasks.len() as u32
     }
 
-    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+    fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
         let task = &mut self.tasks[rank as usize];
         {
             let mut core = task.process.core.borrow_mut();
             core.now = core.now.max(now);
         }
         let mut context = Context::from_waker(Waker::noop());
-        let Some(body) = task.body.as_mut() else { return Turn { at: now, ask: Ask::Ended { code: 0 } } };
+        let Some(body) = task.body.as_mut() else {
+            return TimedRequest { at: now, request: RankRequest::Ended { code: 0 } };
+        };
         match body.as_mut().poll(&mut context) {
             Poll::Ready(code) => {
                 task.body = None;
-                Turn { at: task.process.now(), ask: Ask::Ended { code } }
+                TimedRequest { at: task.process.now(), request: RankRequest::Ended { code } }
             }
             Poll::Pending => {
                 let core = &mut *task.process.core.borrow_mut();
