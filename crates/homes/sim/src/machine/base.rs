@@ -10,7 +10,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::MachineError;
+use super::error::MachineError;
 
 /// The key that names the base.
 pub(super) const KEY: &str = "base";

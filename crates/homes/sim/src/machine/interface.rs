@@ -22,10 +22,10 @@
 //! 2. Stages of an interface name units of the graph. What the file does not name is made of the keys of `[host]`.
 
 use super::Host;
-use super::assemble::{self, Names, Wrong};
 use super::description::InterfaceTable;
 use super::figure::Figure;
 use super::graph::{Graph, Pass, Stage, Unit, UnitId};
+use super::names::{self, Names, Wrong};
 use crate::time::Time;
 
 /// A kind of host interface: how commands come to the NIC.
@@ -172,7 +172,7 @@ pub(super) fn interface(
     let time = |figure: &Option<Figure>| figure.as_ref().map(|figure| Time::from_ns_f64(figure.value));
     let mut stage = |key: &str, given: &Option<Vec<String>>, pass: Pass| match given {
         None => Ok([Pass { unit: unit(graph, key), ..pass }].into()),
-        Some(steps) => assemble::stage(names, steps).map_err(|why| wrong(key, why)),
+        Some(steps) => names::stage(names, steps).map_err(|why| wrong(key, why)),
     };
     let posted = Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(0, host.doorbell.max(host.pio_write)) };
     let posted = stage("posted", &table.posted, posted)?;

@@ -18,9 +18,6 @@ use crate::time::Time;
 
 use super::process::Process;
 
-/// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
-pub(super) const STARTED_EACH: u32 = 64;
-
 /// A group that a rank has joined.
 #[derive(Clone, Debug)]
 pub struct JoinedGroup {
@@ -34,7 +31,7 @@ pub struct JoinedGroup {
     pub bytes: u32,
 }
 
-/// What a group reduces: values of a type, by an operation.
+/// A reduction: values of a type, by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduce {
     pub operation: Operation,

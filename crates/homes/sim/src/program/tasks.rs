@@ -15,8 +15,9 @@ use crate::node::{Aggregation, Incoming, KILLED, Meter, RankRequest, Ranks, Regi
 use crate::time::Time;
 
 use super::memory::MemoryBus;
-use super::process::{Process, Spare};
+use super::process::Process;
 use super::results::{Observer, Results};
+use super::shared::{Core, Spare};
 use super::{Body, Needs};
 
 /// Ranks that are futures.
@@ -50,8 +51,8 @@ impl Tasks {
     ) -> Tasks {
         let (observer, spare) = (Rc::default(), Spare::default());
         let tasks = (0..size).map(|rank| {
-            let process =
-                Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
+            let core = Core::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
+            let process = Process::new(core);
             let body = Some(body(process.clone()));
             Task { process, body, dead: false }
         });

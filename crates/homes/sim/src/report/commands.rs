@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host interfaces of a run's nodes have done: commands, refusals, waiting, fairness; and what full mailboxes did.
+//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness; and what full mailboxes did.
 
 use serde_json::{Value, json};
 
 use super::document::{Section, Table};
-use super::run::{latency_json, latency_words};
+use super::latency::{latency_json, latency_words};
 use super::words;
 use crate::machine::interface::Interface;
 use crate::node::{Outcome, RankCommands};

@@ -25,6 +25,7 @@
 mod all_to_all;
 mod collective;
 mod commands;
+mod error;
 mod halo;
 mod overlap;
 pub mod parameter;
@@ -43,6 +44,8 @@ use crate::machine::Machine;
 
 use super::{Body, Needs, Process, Tasks};
 
+pub use error::ProgramError;
+use error::listed;
 use parameter::Arguments;
 pub use parameter::{Kind, Parameter};
 
@@ -92,25 +95,6 @@ impl Prepared {
     }
 }
 
-/// Why a program cannot be prepared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProgramError {
-    #[error("there is no program {name:?}; there are {there}")]
-    NoSuchProgram { name: String, there: String },
-    #[error("{program} has no parameter {name:?}; it has {there}")]
-    NoSuchParameter { program: &'static str, name: String, there: String },
-    #[error("parameter {name} of {program} is given twice")]
-    GivenTwice { program: &'static str, name: &'static str },
-    #[error("parameter {name} of {program} cannot be {value:?}: it is {expected}")]
-    BadValue { program: &'static str, name: &'static str, value: String, expected: String },
-    #[error("{program} needs {needed}, and there are {ranks} ranks")]
-    BadSize { program: &'static str, needed: String, ranks: u32 },
-    #[error("{file}:{line}: {what}")]
-    Trace { file: String, line: usize, what: String },
-    #[error("cannot read the trace {file}: {why}")]
-    Unreadable { file: String, why: String },
-}
-
 static ALL: [Ready; 19] = [
     ping_pong::PING_PONG,
     ping_pong::COUNTING,
@@ -148,7 +132,7 @@ pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
 }
 
 impl Ready {
-    /// Prepares the program for so many ranks of a machine. A parameter that is not given has its default.
+    /// Prepares the program for n ranks of a machine. A parameter that is not given has its default.
     pub fn prepare(
         &self,
         ranks: u32,
@@ -164,9 +148,4 @@ impl Ready {
         let prepared = (self.make)(&Setting { ranks, machine, arguments })?;
         Ok(Prepared { settings, ..prepared })
     }
-}
-
-fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    let names: Vec<_> = names.collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::parameter::{whole, wholes, word};
 use super::payload::{is_payload_of, payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
-use crate::program::messages::OWN_TAGS;
+use crate::program::OWN_TAGS;
 use crate::program::{Needs, Process};
 
 pub(super) const UNEXPECTED: Ready = Ready {

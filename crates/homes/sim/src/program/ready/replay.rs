@@ -25,7 +25,7 @@ use super::parameter::{Kind, Parameter, whole};
 use super::payload::{is_payload_of, payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::collectives::Sum;
-use crate::program::messages::{ANY, OWN_TAGS};
+use crate::program::{ANY, OWN_TAGS};
 use crate::program::{Message, Needs, Process, RequestId};
 use crate::time::Time;
 

@@ -14,7 +14,7 @@ use super::parameter::{Kind, Parameter, whole};
 use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::machine::Machine;
-use crate::program::messages::ANY;
+use crate::program::ANY;
 use crate::program::{Message, Needs, Process};
 use crate::random::Random;
 use crate::time::Time;
