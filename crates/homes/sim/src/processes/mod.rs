@@ -26,7 +26,7 @@ use selvedge_host::simulated::{Visited, command_from};
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
-use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
+use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, Request, SimEnd};
 
 use crate::node::ranks::MailboxState;
 use crate::node::{Incoming, Meter, RankRequest, Ranks, RegisterSums, StartFlags, TimedRequest};
@@ -36,7 +36,7 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
     /// The rank made a request.
-    Asked(Asked),
+    Request(Request),
     /// It is in a call that returns when other ranks have made it, too.
     Blocked(&'static str),
     /// It has ended, with this exit code; 128 + the signal's number if a signal killed it.
@@ -162,9 +162,9 @@ impl<L: Launcher> Processes<L> {
         nic.is_some_and(|nic| self.ids(from).any(|sender| nic.publish(sender, message)))
     }
 
-    fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> RankRequest {
+    fn ask(&mut self, rank: u32, at: Time, asked: Request) -> RankRequest {
         match asked {
-            Asked::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
+            Request::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
                 Ok(command) => {
                     let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
                     let ni = own.map_or(ni, |(_, ni)| ni);
@@ -179,13 +179,13 @@ impl<L: Launcher> Processes<L> {
                 }
                 Err(why) => RankRequest::Ended { code: self.launcher.accuse(rank, why) },
             },
-            Asked::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
-            Asked::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
-            Asked::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
+            Request::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
+            Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
+            Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
             // A process that yields the processor has not always polled all of its NICs.
-            Asked::Poll if self.changed.remove(&rank) => RankRequest::Sleep { until: at + POLL_AGAIN },
-            Asked::Poll => RankRequest::Poll,
-            Asked::Sleep { until_ps } => {
+            Request::Poll if self.changed.remove(&rank) => RankRequest::Sleep { until: at + POLL_AGAIN },
+            Request::Poll => RankRequest::Poll,
+            Request::Sleep { until_ps } => {
                 let until = Time(until_ps);
                 if until <= at {
                     self.collect_fired(rank);
@@ -232,7 +232,7 @@ impl<L: Launcher> Ranks for Processes<L> {
     fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
         let (at, end) = self.launcher.run(rank, now);
         let request = match end {
-            TurnEnd::Asked(asked) => self.ask(rank, at, asked),
+            TurnEnd::Request(asked) => self.ask(rank, at, asked),
             TurnEnd::Blocked(in_call) => RankRequest::Blocked { in_call },
             TurnEnd::Ended(code) => RankRequest::Ended { code },
         };

@@ -268,7 +268,7 @@ fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
     let made = program(folder.path(), text)?;
     let costs = selvedge_sim_protocol::Costs {
         call_ps: 50_000,
-        look_ps: 10_000,
+        poll_ps: 10_000,
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,
@@ -516,7 +516,7 @@ fn runs_the_program_of_the_environment() {
     let command = words.map(Into::into).collect();
     let costs = selvedge_sim_protocol::Costs {
         call_ps: 50_000,
-        look_ps: 10_000,
+        poll_ps: 10_000,
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,
