@@ -30,7 +30,7 @@ pub const THREADS: usize = 48;
 /// The longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
 
-/// Who has the turn.
+/// The side that has the turn.
 pub mod turn {
     pub const SIMULATOR: u32 = 0;
     pub const RANK: u32 = 1;

@@ -364,7 +364,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What a full mailbox needs of the machine.
+    /// Checks that the machine has what its treatment of full mailboxes needs.
     fn mailboxes(&self, description: &Description, host: &Host, nic: &NicModel) -> Result<(), MachineError> {
         let wrong = |why: &str| Err(self.wrong("nic", "full_mailbox", why.to_owned()));
         match nic.full_mailbox {

@@ -76,7 +76,7 @@ pub enum AggregationError {
 /// The aggregation nodes of a machine, and one job's share of them.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
-    /// What the job has: groups, credits, trees.
+    /// The job's share: groups, credits, trees.
     pub granted: Granted,
     /// The switches whose nodes the job uses, by the number of the node.
     pub(super) switches: BTreeMap<u32, RouterId>,

@@ -34,7 +34,7 @@ pub(super) type Credit = (MailboxId, u32);
 /// The credits of all senders.
 #[derive(Debug, Default)]
 pub(super) struct Credits {
-    /// What a sender has left at a mailbox.
+    /// Credits that a sender has left at a mailbox.
     left: BTreeMap<(u32, MailboxId), u32>,
     mailboxes: BTreeMap<MailboxId, Unread>,
     /// Commands that wait for credits, and their ranks.
@@ -107,7 +107,7 @@ impl Credits {
     }
 }
 
-/// What lies in a mailbox.
+/// Messages that lie in a mailbox, and credits that are owed for others.
 #[derive(Debug, Default)]
 struct Unread {
     /// The opening of the port that its messages were written for.

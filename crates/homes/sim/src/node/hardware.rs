@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the messages of a node share: its units, the queue of those that leave, the order of deliveries, streams, the queue of
+//! Resources that the messages of a node share: its units, the queue of those that leave, the order of deliveries, streams, the queue of
 //! commands, and what waits behind a full mailbox.
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub(super) struct NodeHardware {
     delivered: Time,
     /// Commands of its programs, on a machine with a host interface.
     pub commands: CommandQueue,
-    /// What it does not take because a mailbox is full, on a machine whose NICs block.
+    /// Messages and packets that it does not take because a mailbox is full, on a machine whose NICs block.
     pub blocked: Blocked,
     /// Source ranks of arriving long messages, and the number of messages of each.
     streams: Vec<(u32, u32)>,
@@ -111,7 +111,7 @@ impl CommandQueue {
     }
 }
 
-/// What a node that blocks does not take.
+/// Messages and packets that a node that blocks does not take.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocked {
     /// The message that does not fit.
@@ -126,7 +126,7 @@ pub(super) struct Blocked {
     packets: VecDeque<Packet>,
 }
 
-/// What a node that no longer blocks takes next.
+/// The next that a node takes when it no longer blocks.
 pub(super) enum Unblocked {
     Message(u32),
     Packet(Packet),
@@ -181,7 +181,7 @@ impl Blocked {
         self.is_retried = false;
     }
 
-    /// What was kept first, unless the node blocks. Messages come before packets.
+    /// Takes what was kept first, unless the node blocks. Messages come before packets.
     pub fn next(&mut self) -> Option<Unblocked> {
         if self.is_blocked() {
             return None;

@@ -190,7 +190,7 @@ impl Watch {
         });
     }
 
-    /// What the ranks repeat, if it may be a livelock.
+    /// The operations that the ranks repeat, if it may be a livelock.
     pub fn suspicion(&self) -> Option<Repetition> {
         let ranks: Vec<_> =
             self.ranks.iter().map(|rank| rank.repeated.filter(|_| rank.after == self.progress)).collect();

@@ -98,7 +98,7 @@ pub(super) struct Message {
     pub source: u32,
     pub target: u32,
     pub command: Box<Command>,
-    /// What it is: the request, then its response.
+    /// Its class: of the request, then of its response.
     pub class: Class,
     /// Payload of the request, then of the reply.
     pub payload: Bytes,

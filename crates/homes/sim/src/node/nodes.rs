@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The nodes of a machine and the ranks on them: the state that all steps of messages share, and the steps that concern one node.
 //!
-//! What a message does between nodes is in `transfers.rs` and the files beside it.
+//! The way of messages between nodes is in `transfers.rs` and the files beside it.
 
 use std::rc::Rc;
 

@@ -18,7 +18,7 @@ use super::message::NONE;
 use super::pace::{Pace, Variation};
 use super::rank_commands::RankCommands;
 
-/// What a rank is doing.
+/// The activity of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Activity {
     /// Its next turn is in the event queue.
@@ -63,7 +63,7 @@ pub(super) struct RankState {
     pub changed: bool,
     /// It computes; what it had served when it began.
     computing: Option<Time>,
-    /// What it has offered to its NIC.
+    /// Commands that it has offered to its NIC.
     pub commands: RankCommands,
     /// Decides which of its stores are split.
     pub splits: Random,
@@ -141,7 +141,7 @@ impl RankState {
         self.code = Some(code);
     }
 
-    /// What it does, and since when.
+    /// Its activity in words, and since when.
     pub fn doing(&self, now: Time) -> (String, Time) {
         match self.activity {
             Activity::Ended => ("has ended".to_owned(), now),

@@ -119,7 +119,7 @@ pub trait Meter {
 pub struct Incoming<'a> {
     pub request: &'a Request,
     pub payload: &'a [u8],
-    /// What a unit that keeps the request gives back with the answer.
+    /// Names the request in the answer of a unit that keeps it.
     pub token: u64,
 }
 

@@ -56,7 +56,7 @@ impl View<'_> {
         self.watch.and_then(Watch::suspicion)
     }
 
-    /// What a rank is doing.
+    /// The activity of a rank, in words.
     pub fn doing(&self, rank: u32) -> String {
         self.states[rank].doing(self.progress.time).0
     }

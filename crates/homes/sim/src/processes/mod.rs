@@ -164,21 +164,23 @@ impl<L: Launcher> Processes<L> {
 
     fn ask(&mut self, rank: u32, at: Time, asked: Request) -> RankRequest {
         match asked {
-            Request::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
-                Ok(command) => {
-                    let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
-                    let ni = own.map_or(ni, |(_, ni)| ni);
-                    // Only an operation with a reply surely changes a NIC.
-                    let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
-                    RankRequest::Start {
-                        ni,
-                        command: Box::new(command),
-                        payload: payload.into(),
-                        flags: StartFlags { waits, or_refuse },
+            Request::Start { ni, origin, command, payload, waits, or_refuse } => {
+                match checked(&command[..], &payload) {
+                    Ok(command) => {
+                        let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
+                        let ni = own.map_or(ni, |(_, ni)| ni);
+                        // Only an operation with a reply surely changes a NIC.
+                        let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
+                        RankRequest::Start {
+                            ni,
+                            command: Box::new(command),
+                            payload: payload.into(),
+                            flags: StartFlags { waits, or_refuse },
+                        }
                     }
+                    Err(why) => RankRequest::Ended { code: self.launcher.accuse(rank, why) },
                 }
-                Err(why) => RankRequest::Ended { code: self.launcher.accuse(rank, why) },
-            },
+            }
             Request::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
             Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
             Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },

@@ -19,7 +19,7 @@
 //! Rules
 //! 1. All payload is real, and a receiver checks every byte. A wrong byte is named in the results, and the exit code is
 //!    1.
-//! 2. A program records its results ([`Process::record`]) over one quantity, [`Ready::over`].
+//! 2. A program records its results ([`Process::record`]) over one quantity, [`BuiltIn::over`].
 //! 3. The values of parameters are checked before anything runs.
 
 mod all_to_all;
@@ -50,7 +50,7 @@ use parameter::Arguments;
 pub use parameter::{Kind, Parameter};
 
 /// A built-in program.
-pub struct Ready {
+pub struct BuiltIn {
     pub name: &'static str,
     pub about: &'static str,
     /// The quantity on the x axis of its results, with its unit.
@@ -95,7 +95,7 @@ impl Prepared {
     }
 }
 
-static ALL: [Ready; 19] = [
+static ALL: [BuiltIn; 19] = [
     ping_pong::PING_PONG,
     ping_pong::COUNTING,
     stream::STREAM,
@@ -118,12 +118,12 @@ static ALL: [Ready; 19] = [
 ];
 
 /// All programs.
-pub fn all() -> &'static [Ready] {
+pub fn all() -> &'static [BuiltIn] {
     &ALL
 }
 
 /// The program of this name.
-pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
+pub fn find(name: &str) -> Result<&'static BuiltIn, ProgramError> {
     let found = ALL.iter().find(|ready| ready.name == name);
     found.ok_or_else(|| ProgramError::NoSuchProgram {
         name: name.to_owned(),
@@ -131,7 +131,7 @@ pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
     })
 }
 
-impl Ready {
+impl BuiltIn {
     /// Prepares the program for n ranks of a machine. A parameter that is not given has its default.
     pub fn prepare(
         &self,
