@@ -158,7 +158,7 @@ impl Backend for Simulated {
 
     /// The simulator executes what has fired while it has the turn.
     fn settle(&self, _: &Interface) {
-        self.rank.give_way();
+        self.rank.yield_turn();
     }
 
     /// Ranks of one node may share memory. The machine's file says so.
@@ -186,7 +186,7 @@ impl Backend for Simulated {
     }
 
     fn poll(&self, _: &Interface) {
-        self.rank.look();
+        self.rank.polled();
     }
 
     /// Time may advance until there is more to see.
@@ -210,7 +210,7 @@ impl Backend for Simulated {
     ) -> Result<(), WaitEnd> {
         loop {
             let changes = self.rank.changes();
-            self.rank.charge_look();
+            self.rank.charge_poll();
             if look() {
                 return Ok(());
             }

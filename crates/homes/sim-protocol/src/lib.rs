@@ -9,6 +9,9 @@
 //! |---|---|
 //! | [`page`] | the page: where it is, its words, who may write them, their limits |
 //! | [`rank`] | the rank's end: used by the rank's communication library and by the library that replaces its clocks |
+//! | `attach` | how a process finds its end |
+//! | `clock`, `polls` | the rank's clock; waiting and polling |
+//! | `lock` | the lock under which a thread makes a request |
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
 //! | [`system`] | shared files, sleeping on a word |
@@ -23,15 +26,19 @@
 //! Cost of a turn (request and answer): two cache lines cross twice where both sides have a core and poll at once; otherwise one
 //! sleep and one wake by the kernel. Only payload is allocated.
 
+mod attach;
+mod clock;
+mod lock;
 pub mod page;
+mod polls;
 pub mod rank;
 pub mod simulator;
 pub mod system;
 pub mod threads;
 
-pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, VARIABLE, units};
-pub use rank::{Published, RankEnd};
-pub use simulator::{Asked, CreateError, InvalidRequest, Nic, SimEnd};
+pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIABLE, units};
+pub use rank::RankEnd;
+pub use simulator::{CreateError, InvalidRequest, Nic, Request, SimEnd};
 
 /// The reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;

@@ -30,7 +30,7 @@ pub const THREADS: usize = 48;
 /// The longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
 
-/// Who has the turn.
+/// The side that has the turn.
 pub mod turn {
     pub const SIMULATOR: u32 = 0;
     pub const RANK: u32 = 1;
@@ -61,13 +61,13 @@ pub mod units {
     pub const HAS_PATHS: u64 = 2;
 }
 
-/// What the rank's own actions cost, in picoseconds. Set by the simulator from the machine's description.
+/// Costs of the rank's own actions, in picoseconds. Set by the simulator from the machine's description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A call that works on the rank's own NIC.
     pub call_ps: u64,
     /// Polling a counter or a queue once.
-    pub look_ps: u64,
+    pub poll_ps: u64,
     /// Reading a clock.
     pub clock_ps: u64,
     /// Virtual time for each second of CPU time that the program uses, in millionths of a second; 0: computing is free.
@@ -77,12 +77,25 @@ pub struct Costs {
     /// Entries of the translation unit's TLB, and entries that an address may be in; 0: there is none.
     pub tlb_entries: u64,
     pub tlb_ways: u64,
-    /// What the machine's units do: [`units`].
+    /// Properties of the machine's units: [`units`].
     pub units: u64,
     /// An access to main memory.
     pub memory_ps: u64,
     /// Lock requests that fail and that a NIC keeps.
     pub lock_waiters: u64,
+}
+
+/// A message that lies in a ring of another rank's NIC, not visible so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The index of the ring among the NIC's rings.
+    pub ring: u32,
+    /// The number of the message in its ring.
+    pub number: u64,
+    /// The header word of its slot, which makes it visible.
+    pub header: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
 }
 
 /// The first bytes of the file.
@@ -101,7 +114,7 @@ pub struct Page {
     pub parked: [Parked; THREADS],
 }
 
-/// Who has the turn, which side sleeps until it gets the turn, and the lock of the rank's threads.
+/// The side that has the turn, which side sleeps until it gets the turn, and the lock of the rank's threads.
 #[repr(C, align(128))]
 pub struct TurnLine {
     pub turn: AtomicU32,

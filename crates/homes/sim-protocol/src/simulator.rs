@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulator's end of the protocol.
 //!
-//! Hand the turn to the rank with [`SimEnd::give`], then poll [`SimEnd::has_asked`] until the rank has handed it back. To sleep
+//! Hand the turn to the rank with [`SimEnd::give`], then poll [`SimEnd::has_request`] until the rank has handed it back. To sleep
 //! meanwhile, call [`SimEnd::begin_sleep`] and poll the descriptor [`SimEnd::wake_pipe`] together with the rank's other
 //! descriptors: the rank may also die, or write to its launcher connection.
 
@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
-    COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, REFUSED,
-    VERSION, kind, turn, wake_pipe_path,
+    COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published,
+    REFUSED, VERSION, kind, turn, wake_pipe_path,
 };
-use crate::rank::Published;
 use crate::system::{Shared, errno, wake};
 
 /// A page could not be made.
@@ -28,7 +27,7 @@ pub struct CreateError {
 
 /// A rank's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
     /// If it `waits`, the rank continues when a NIC of it has changed after that, and otherwise when its host has started it; with
     /// `or_refuse` the rank wants to be told if the NIC refuses it ([`SimEnd::refuse`]).
@@ -107,11 +106,11 @@ impl SimEnd {
         let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
         let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
-        let Costs { call_ps, look_ps, clock_ps, compute_ppm, copy_ps_per_kib, units, memory_ps, .. } = *costs;
+        let Costs { call_ps, poll_ps, clock_ps, compute_ppm, copy_ps_per_kib, units, memory_ps, .. } = *costs;
         let Costs { tlb_entries, tlb_ways, lock_waiters, .. } = *costs;
         let prices = [
             call_ps,
-            look_ps,
+            poll_ps,
             clock_ps,
             compute_ppm,
             copy_ps_per_kib,
@@ -165,7 +164,7 @@ impl SimEnd {
 
     /// Whether the rank has handed the turn back.
     #[inline]
-    pub fn has_asked(&self) -> bool {
+    pub fn has_request(&self) -> bool {
         self.page().turn_line.turn.load(Acquire) == turn::SIMULATOR
     }
 
@@ -183,20 +182,20 @@ impl SimEnd {
     }
 
     /// The rank's request, once it has handed the turn back.
-    pub fn request(&self) -> Result<Asked, InvalidRequest> {
+    pub fn request(&self) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
         let until_ps = request.until_ps.load(Relaxed);
         match request.kind.load(Relaxed) {
             kind::START => self.start(false, false),
             kind::START_AND_WAIT => self.start(true, false),
             kind::START_OR_REFUSE => self.start(false, true),
-            kind::WAIT => Ok(Asked::Wait { until_ps }),
-            kind::POLL => Ok(Asked::Poll),
-            kind::SLEEP => Ok(Asked::Sleep { until_ps }),
+            kind::WAIT => Ok(Request::Wait { until_ps }),
+            kind::POLL => Ok(Request::Poll),
+            kind::SLEEP => Ok(Request::Sleep { until_ps }),
             kind::PUBLISH => self.publication(),
             kind::SHARES_MEMORY => {
                 let (ni, target) = (request.ni.load(Relaxed), request.command[0].load(Relaxed));
-                Ok(Asked::SharesMemory { ni, target })
+                Ok(Request::SharesMemory { ni, target })
             }
             other => Err(InvalidRequest::Kind(other)),
         }
@@ -212,17 +211,17 @@ impl SimEnd {
         self.reply(REFUSED);
     }
 
-    fn publication(&self) -> Result<Asked, InvalidRequest> {
+    fn publication(&self) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
         let [target, ring, number, header, bytes] = [0, 1, 2, 3, 4].map(|at| request.command[at].load(Relaxed));
         if bytes > PAYLOAD_BYTES_MAX {
             return Err(InvalidRequest::Payload { bytes });
         }
         let message = Published { ring: u32::try_from(ring).unwrap_or(u32::MAX), number, header, bytes };
-        Ok(Asked::Publish { ni: request.ni.load(Relaxed), target, message })
+        Ok(Request::Publish { ni: request.ni.load(Relaxed), target, message })
     }
 
-    fn start(&self, waits: bool, or_refuse: bool) -> Result<Asked, InvalidRequest> {
+    fn start(&self, waits: bool, or_refuse: bool) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
         let bytes = request.payload_bytes.load(Relaxed);
         if bytes > PAYLOAD_BYTES_MAX {
@@ -244,7 +243,7 @@ impl SimEnd {
             return Err(InvalidRequest::Short { bytes });
         }
         let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
-        Ok(Asked::Start { ni, origin, command, payload, waits, or_refuse })
+        Ok(Request::Start { ni, origin, command, payload, waits, or_refuse })
     }
 
     /// The number of requests, and of children forked.

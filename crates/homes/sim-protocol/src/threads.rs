@@ -33,7 +33,7 @@ impl RankEnd {
     pub(crate) fn park(&self, kind: u32, until_ps: u64, changes: u64) {
         // SAFETY: `gettid` takes no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let mut lock = Some(self.lock());
+        let mut lock = Some(self.page().turn_line.lock());
         let slots = &self.page().parked;
         let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
             // There is no free slot: this thread hands the turn over without waiting for the others.
@@ -48,11 +48,11 @@ impl RankEnd {
         let (mut nap, mut again) = (NAP_NS, 0);
         while slot.go.load(Acquire) == 0 {
             // A thread that waits for the request lock sleeps in the kernel, too, but is not idle.
-            if !others_are_asleep(slots, own) || self.is_lock_contended() {
+            if !others_are_asleep(slots, own) || self.page().turn_line.is_lock_contended() {
                 drop(lock.take());
                 sleep_on_for(&slot.go, 0, nap);
                 nap = (nap * 2).min(NAP_NS_MAX);
-                lock = Some(self.lock_parked());
+                lock = Some(self.page().turn_line.lock_parked());
             } else if again < RECHECKS_MAX && release_stale(self, slots) {
                 again += 1;
             } else {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use selvedge_sim_protocol::{Asked, Costs, InvalidRequest, PAYLOAD_BYTES_MAX, Published, RankEnd, SimEnd};
+use selvedge_sim_protocol::{Costs, InvalidRequest, PAYLOAD_BYTES_MAX, Published, RankEnd, Request, SimEnd};
 
 /// Forks a child that runs `work` and exits with the code that it returns.
 fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
@@ -43,8 +43,8 @@ fn open(path: &Path) -> RankEnd {
 }
 
 /// Sleeps until the rank makes a request.
-fn await_request(end: &SimEnd) -> Asked {
-    while !end.has_asked() {
+fn await_request(end: &SimEnd) -> Request {
+    while !end.has_request() {
         if end.begin_sleep() {
             let mut polled = libc::pollfd {
                 fd: std::os::fd::AsRawFd::as_raw_fd(&end.wake_pipe().as_fd()),
@@ -61,7 +61,7 @@ fn await_request(end: &SimEnd) -> Asked {
 
 const COSTS: Costs = Costs {
     call_ps: 100,
-    look_ps: 10,
+    poll_ps: 10,
     clock_ps: 1000,
     compute_ppm: 0,
     copy_ps_per_kib: 0,
@@ -81,7 +81,7 @@ fn requests_arrive_and_time_passes() {
     let child = fork(|| {
         let rank = open(&path);
         rank.charge_call();
-        rank.charge_look();
+        rank.charge_poll();
         assert_eq!(rank.now_ps(), 110);
         assert!(rank.start(3, 7, &[1, 2, 3], b"short"));
         if rank.now_ps() != 5000 || rank.read_clock() != 6000 {
@@ -100,27 +100,27 @@ fn requests_arrive_and_time_passes() {
         rank.announce(3, 7, b"/tmp/7.3.nic");
         rank.announce(4, 8, b"/tmp/8.4.nic");
         rank.withdraw(4, 8);
-        rank.give_way();
+        rank.yield_turn();
         42
     });
-    let Asked::Start { ni: 3, origin: 7, command, payload, waits: false, or_refuse: false } = await_request(&end)
+    let Request::Start { ni: 3, origin: 7, command, payload, waits: false, or_refuse: false } = await_request(&end)
     else {
         panic!("a start")
     };
     assert_eq!((&command[..4], payload.as_slice()), (&[1u8, 2, 3, 0][..], &b"short"[..]));
     assert_eq!(end.now_ps(), Ok(110));
     end.give(5000);
-    assert_eq!(await_request(&end), Asked::Wait { until_ps: 90_000 });
+    assert_eq!(await_request(&end), Request::Wait { until_ps: 90_000 });
     assert_eq!(end.now_ps(), Ok(6000));
     end.give(20_000);
-    assert_eq!(await_request(&end), Asked::Poll);
+    assert_eq!(await_request(&end), Request::Poll);
     end.give(30_000);
-    assert_eq!(await_request(&end), Asked::Sleep { until_ps: 80_000 });
+    assert_eq!(await_request(&end), Request::Sleep { until_ps: 80_000 });
     end.give(80_000);
-    let Asked::Start { payload, .. } = await_request(&end) else { panic!("a start") };
+    let Request::Start { payload, .. } = await_request(&end) else { panic!("a start") };
     assert_eq!(payload, long);
     end.give(90_000);
-    assert_eq!(await_request(&end), Asked::Sleep { until_ps: 90_000 });
+    assert_eq!(await_request(&end), Request::Sleep { until_ps: 90_000 });
     let nics = end.nics();
     assert_eq!(nics.len(), 1);
     assert_eq!((nics[0].ni, nics[0].id, nics[0].path.as_path()), (3, 7, Path::new("/tmp/7.3.nic")));
@@ -148,13 +148,13 @@ fn a_message_in_a_ring_is_published_and_paid_for() {
         rank.charge_copy(512);
         if rank.now_ps() == before + 1024 { 42 } else { 2 }
     });
-    assert_eq!(await_request(&end), Asked::SharesMemory { ni: 8, target: 70 });
+    assert_eq!(await_request(&end), Request::SharesMemory { ni: 8, target: 70 });
     end.reply(1);
     end.give(10);
-    assert_eq!(await_request(&end), Asked::SharesMemory { ni: 8, target: 71 });
+    assert_eq!(await_request(&end), Request::SharesMemory { ni: 8, target: 71 });
     end.reply(0);
     end.give(20);
-    assert_eq!(await_request(&end), Asked::Publish { ni: 8, target: 70, message });
+    assert_eq!(await_request(&end), Request::Publish { ni: 8, target: 70, message });
     end.give(30);
     assert_eq!(exit_code(child), 42);
 }
@@ -179,14 +179,14 @@ fn a_program_that_finds_something_polls_again_soon() {
         0
     });
     for turn in 0..8 {
-        assert_eq!(await_request(&end), Asked::Poll, "turn {turn}");
+        assert_eq!(await_request(&end), Request::Poll, "turn {turn}");
         end.give(1000);
     }
-    assert_eq!(await_request(&end), Asked::Wait { until_ps: 1000 + COSTS.look_ps + 100_000 });
+    assert_eq!(await_request(&end), Request::Wait { until_ps: 1000 + COSTS.poll_ps + 100_000 });
     end.give(2000);
-    assert_eq!(await_request(&end), Asked::Poll);
+    assert_eq!(await_request(&end), Request::Poll);
     end.give(3000);
-    let Asked::Sleep { until_ps } = await_request(&end) else { panic!("other ranks run") };
+    let Request::Sleep { until_ps } = await_request(&end) else { panic!("other ranks run") };
     assert_eq!(end.now_ps(), Ok(until_ps));
     end.give(until_ps);
     assert_eq!(exit_code(child), 0);
@@ -244,11 +244,11 @@ fn threads_of_a_rank_make_requests_one_by_one() {
     let mut seen = [0u64; 4];
     for now in 1.. {
         match await_request(&end) {
-            Asked::Start { ni, command, payload, .. } => {
+            Request::Start { ni, command, payload, .. } => {
                 assert_eq!((command[0], payload), (ni as u8, vec![ni as u8]), "of one thread");
                 seen[ni as usize] += 1;
             }
-            Asked::Sleep { .. } => break,
+            Request::Sleep { .. } => break,
             other => panic!("{other:?}"),
         }
         end.give(now);
@@ -286,15 +286,15 @@ fn no_thread_misses_its_time() {
     });
     loop {
         match await_request(&end) {
-            Asked::Wait { until_ps: FAR } => break,
-            Asked::Wait { until_ps } | Asked::Sleep { until_ps } => end.give(until_ps),
+            Request::Wait { until_ps: FAR } => break,
+            Request::Wait { until_ps } | Request::Sleep { until_ps } => end.give(until_ps),
             other => panic!("{other:?}"),
         }
     }
     // A thread that missed its time makes one more request.
     end.give(FAR);
     while !has_ended(child) {
-        if end.has_asked() {
+        if end.has_request() {
             end.give(2 * FAR);
         }
         std::thread::yield_now();
@@ -328,7 +328,7 @@ fn round_trip() {
             for end in &mut ends {
                 end.give(turn as u64);
                 let mut looks = 0;
-                while !end.has_asked() {
+                while !end.has_request() {
                     looks += 1;
                     if looks > 20_000 {
                         await_request(end);

@@ -25,7 +25,7 @@ use std::path::Path;
 use selvedge_nic::Limits;
 use selvedge_nic::tap::Transition;
 
-use wire::{Bad, Bytes, Wire};
+use wire::{Bytes, Malformed, Wire};
 
 /// The first bytes of a file.
 pub const MAGIC: [u8; 7] = *b"SVTRACE";
@@ -109,21 +109,21 @@ fn encoded(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     bytes
 }
 
-fn decode(body: &[u8]) -> Result<Record, Bad> {
+fn decode(body: &[u8]) -> Result<Record, Malformed> {
     let mut bytes = Bytes::new(body);
     let record = match body.first() {
         Some(0) => {
             u8::take(&mut bytes)?;
             let length = u8::take(&mut bytes)?;
-            let program =
-                std::str::from_utf8(bytes.some(length.into())?).map_err(|_| Bad("the program's name is no text"))?;
+            let program = std::str::from_utf8(bytes.next(length.into())?)
+                .map_err(|_| Malformed("the program's name is no text"))?;
             let program = program.to_owned();
             let (rank, ni, id) = (u32::take(&mut bytes)?, u32::take(&mut bytes)?, u64::take(&mut bytes)?);
             Record::Open(Open { program, rank, ni, id, limits: Limits::take(&mut bytes)? })
         }
         _ => Record::Transition(Transition::take(&mut bytes)?),
     };
-    if bytes.is_empty() { Ok(record) } else { Err(Bad("a record is longer than its kind")) }
+    if bytes.is_empty() { Ok(record) } else { Err(Malformed("a record is longer than its kind")) }
 }
 
 /// Reads a trace, record by record.
@@ -179,7 +179,7 @@ impl<R: Read> Reader<R> {
         if fill(&mut self.from, &mut body)? < body.len() {
             return Err(wrong("the file ends within a record"));
         }
-        let record = decode(&body).map_err(|Bad(why)| wrong(why))?;
+        let record = decode(&body).map_err(|Malformed(why)| wrong(why))?;
         if self.at == 8 && !matches!(record, Record::Open(_)) {
             return Err(wrong("a transition of no NIC"));
         }

@@ -8,9 +8,9 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Receive};
 use selvedge_nic::tables::{Command, Request, Side};
 use selvedge_nic::tap::{Armable, Transition};
 
-/// What is wrong with bytes.
+/// Bytes that are no record, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad(pub &'static str);
+pub struct Malformed(pub &'static str);
 
 /// Bytes that are still to be read.
 pub struct Bytes<'b>(&'b [u8]);
@@ -25,8 +25,8 @@ impl<'b> Bytes<'b> {
     }
 
     /// The next bytes.
-    pub fn some(&mut self, count: usize) -> Result<&'b [u8], Bad> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Bad("a record is shorter than its kind"))?;
+    pub fn next(&mut self, count: usize) -> Result<&'b [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed("a record is shorter than its kind"))?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -35,7 +35,7 @@ impl<'b> Bytes<'b> {
 /// A value as bytes.
 pub trait Wire: Sized {
     fn put(&self, to: &mut Vec<u8>);
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad>;
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed>;
 }
 
 macro_rules! numbers {
@@ -44,8 +44,8 @@ macro_rules! numbers {
             fn put(&self, to: &mut Vec<u8>) {
                 to.extend_from_slice(&self.to_le_bytes());
             }
-            fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
-                let bytes = from.some(size_of::<$number>())?;
+            fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
+                let bytes = from.next(size_of::<$number>())?;
                 Ok(<$number>::from_le_bytes(bytes.try_into().expect("as many as the number has")))
             }
         }
@@ -58,11 +58,11 @@ impl Wire for bool {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(u8::from(*self));
     }
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
         match u8::take(from)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Bad("a truth value is neither 0 nor 1")),
+            _ => Err(Malformed("a truth value is neither 0 nor 1")),
         }
     }
 }
@@ -74,7 +74,7 @@ impl<T: Wire> Wire for Option<T> {
             value.put(to);
         }
     }
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
         bool::take(from)?.then(|| T::take(from)).transpose()
     }
 }
@@ -84,7 +84,7 @@ impl<T: Wire, U: Wire> Wire for (T, U) {
         self.0.put(to);
         self.1.put(to);
     }
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
         Ok((T::take(from)?, U::take(from)?))
     }
 }
@@ -93,7 +93,7 @@ impl Wire for [u64; 4] {
     fn put(&self, to: &mut Vec<u8>) {
         self.iter().for_each(|word| word.put(to));
     }
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
         Ok([u64::take(from)?, u64::take(from)?, u64::take(from)?, u64::take(from)?])
     }
 }
@@ -105,7 +105,7 @@ macro_rules! structures {
                 let $name { $($field),* } = self;
                 $($field.put(to);)*
             }
-            fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+            fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
                 $(let $field = Wire::take(from)?;)*
                 Ok($name { $($field),* })
             }
@@ -144,13 +144,13 @@ macro_rules! kinds {
                     })*
                 }
             }
-            fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+            fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
                 match u8::take(from)? {
                     $($number => {
                         $(let $field = Wire::take(from)?;)*
                         Ok($name::$kind { $($field),* })
                     })*
-                    _ => Err(Bad($unknown)),
+                    _ => Err(Malformed($unknown)),
                 }
             }
         }
@@ -209,11 +209,11 @@ impl Wire for Posted {
         to.push(kind);
         index.put(to);
     }
-    fn take(from: &mut Bytes<'_>) -> Result<Self, Bad> {
+    fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
         match (u8::take(from)?, u32::take(from)?) {
             (1, entry) => Ok(Posted::Linked(entry)),
             (2, header) => Ok(Posted::Matched(header)),
-            _ => Err(Bad("an unknown result of a posted receive")),
+            _ => Err(Malformed("an unknown result of a posted receive")),
         }
     }
 }

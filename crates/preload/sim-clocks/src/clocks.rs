@@ -11,7 +11,7 @@ use crate::real::next;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a virtual clock counts.
+/// The time that a virtual clock counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     /// Time since the simulated machine started.
@@ -22,7 +22,7 @@ enum Counts {
     Busy,
 }
 
-/// What a clock counts, if it is virtual.
+/// The time that a clock counts, if it is virtual.
 fn counts(clock: clockid_t) -> Option<Counts> {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(Counts::SinceEpoch),

@@ -16,7 +16,7 @@ const NOTED_BYTES: usize = 1024;
 #[inline(always)]
 fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     if bytes >= NOTED_BYTES {
-        if let Some(end) = RankEnd::if_known() {
+        if let Some(end) = RankEnd::if_attached() {
             end.has_worked();
         }
     }

@@ -6,14 +6,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 
 /// A function of the C library.
-pub struct Next {
+pub struct NextSymbol {
     name: &'static CStr,
     address: AtomicPtr<libc::c_void>,
 }
 
-impl Next {
-    pub const fn new(name: &'static CStr) -> Next {
-        Next { name, address: AtomicPtr::new(ptr::null_mut()) }
+impl NextSymbol {
+    pub const fn new(name: &'static CStr) -> NextSymbol {
+        NextSymbol { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Its address, or null if there is no such function.
@@ -32,7 +32,7 @@ impl Next {
 /// Calls the C library's function of this name and type. If there is none, it fails as a missing system call does (`ENOSYS`).
 macro_rules! next {
     ($name:ident ( $($value:expr),* ) : fn($($type:ty),*) -> $result:ty) => {{
-        static NEXT: crate::real::Next = crate::real::Next::new({
+        static NEXT: crate::real::NextSymbol = crate::real::NextSymbol::new({
             match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => panic!("a name"),

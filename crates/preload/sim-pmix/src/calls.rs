@@ -9,14 +9,15 @@ use std::ptr;
 use crate::session::{self, abort, begin, end, is_open, log_debug, within};
 use crate::store::Stored;
 use crate::sys::{
-    Answered, Done, ERR_BAD_PARAM, ERR_NOMEM, ERR_NOT_SUPPORTED, Got, Info, KEY_BYTES, Proc, RANK_WILDCARD, Registered,
+    ERR_BAD_PARAM, ERR_NOMEM, ERR_NOT_SUPPORTED, Info, InfoCallback, KEY_BYTES, OperationCallback, Proc, RANK_WILDCARD,
+    RegistrationCallback, ValueCallback,
 };
 use crate::sys::{SUCCESS, Status, Value, key_at, slice_at};
 
 /// The key of the context id in the results of [`PMIx_Group_construct`].
 const CONTEXT_ID: &[u8] = b"pmix.grp.ctxid";
 
-fn call_back(done: Done, data: *mut c_void, status: Status) -> Status {
+fn call_back(done: OperationCallback, data: *mut c_void, status: Status) -> Status {
     match done {
         Some(done) => {
             // SAFETY: `pmix.h` gives the callback this type, and `data` is the argument that came with it.
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn PMIx_Fence_nb(
     count: usize,
     info: *const Info,
     infos: usize,
-    done: Done,
+    done: OperationCallback,
     data: *mut c_void,
 ) -> Status {
     // SAFETY: both functions have the same contract for these arguments in `pmix.h`.
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn PMIx_Get_nb(
     key: *const c_char,
     _: *const Info,
     _: usize,
-    got: Got,
+    got: ValueCallback,
     data: *mut c_void,
 ) -> Status {
     let Some(got) = got else { return ERR_BAD_PARAM };
@@ -275,7 +276,7 @@ pub unsafe extern "C" fn PMIx_Register_event_handler(
     _: *mut Info,
     _: usize,
     _: *const c_void,
-    done: Registered,
+    done: RegistrationCallback,
     data: *mut c_void,
 ) -> Status {
     let mut number = 0;
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn PMIx_Register_event_handler(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Deregister_event_handler(_: usize, done: Done, data: *mut c_void) -> Status {
+pub extern "C" fn PMIx_Deregister_event_handler(_: usize, done: OperationCallback, data: *mut c_void) -> Status {
     call_back(done, data, SUCCESS)
 }
 
@@ -306,7 +307,7 @@ pub extern "C" fn PMIx_Notify_event(
     _: u8,
     _: *const Info,
     _: usize,
-    done: Done,
+    done: OperationCallback,
     data: *mut c_void,
 ) -> Status {
     call_back(done, data, SUCCESS)
@@ -322,7 +323,7 @@ pub extern "C" fn PMIx_Job_control_nb(
     _: usize,
     _: *const Info,
     _: usize,
-    done: Answered,
+    done: InfoCallback,
     data: *mut c_void,
 ) -> Status {
     if let Some(done) = done {

@@ -75,11 +75,12 @@ pub struct Info {
     pub value: Value,
 }
 
-pub type Done = Option<unsafe extern "C" fn(Status, *mut c_void)>;
-pub type Got = Option<unsafe extern "C" fn(Status, *mut Value, *mut c_void)>;
-pub type Release = Option<unsafe extern "C" fn(*mut c_void)>;
-pub type Answered = Option<unsafe extern "C" fn(Status, *mut Info, usize, *mut c_void, Release, *mut c_void)>;
-pub type Registered = Option<unsafe extern "C" fn(Status, usize, *mut c_void)>;
+pub type OperationCallback = Option<unsafe extern "C" fn(Status, *mut c_void)>;
+pub type ValueCallback = Option<unsafe extern "C" fn(Status, *mut Value, *mut c_void)>;
+pub type ReleaseCallback = Option<unsafe extern "C" fn(*mut c_void)>;
+pub type InfoCallback =
+    Option<unsafe extern "C" fn(Status, *mut Info, usize, *mut c_void, ReleaseCallback, *mut c_void)>;
+pub type RegistrationCallback = Option<unsafe extern "C" fn(Status, usize, *mut c_void)>;
 
 #[cfg(target_pointer_width = "64")]
 const _: () = {

@@ -238,7 +238,7 @@ fn shortcuts_need_offers() {
 fn a_simulated_rank_pays_in_virtual_time() {
     const COSTS: Costs = Costs {
         call_ps: 100,
-        look_ps: 10,
+        poll_ps: 10,
         clock_ps: 1000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,

@@ -7,16 +7,12 @@
 //! 2. A unit's interval is its latency unless the file says otherwise.
 //! 3. With a host interface, an `issue` has passes on the processor only.
 
-use std::collections::BTreeMap;
-
 use super::description::{AtuTable, Description, PathTable, UnitTable};
 use super::graph::{Class, Graph, Pass, Path, Stage, Translation, Unit, UnitId};
-use super::interface::Interface;
-use super::{Host, TableLimits, derive, interface};
+use super::interface::{self, Interface};
+use super::names::{Names, Wrong, stage, unknown};
+use super::{Host, TableLimits, derive};
 use crate::time::Time;
-
-/// What is wrong, and where: section, key, why.
-pub(super) type Wrong = (String, String, String);
 
 /// Adds the units and paths of a description to a derived graph; gives the host interface, if the machine has one.
 pub(super) fn graph(
@@ -85,12 +81,9 @@ fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wro
     Ok(())
 }
 
-/// What a pass costs, by the name that paths give.
-pub(super) type Names<'a> = BTreeMap<&'a str, Pass>;
-
 const NAMES_WORDS: &str = "software, processor, send-engine, receive-engine, bus-read and bus-write";
 
-/// A unit of the file, and what a pass through it costs where a path says nothing else.
+/// A unit of the file, and the cost of a pass through it where a path says nothing else.
 fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong> {
     let UnitTable { latency_ns, interval_ns, MBps, queue, on, of: _, interrupt, until_sent, carries_data } = table;
     let wrong = |key: &str, why: String| (format!("unit.{name}"), key.to_owned(), why);
@@ -185,17 +178,6 @@ impl PathReader<'_> {
 /// has come through that one, so it begins as late.
 fn trailing(stage: &[Pass]) -> Time {
     stage.iter().skip_while(|pass| !pass.carries_data).map(|pass| pass.latency).sum()
-}
-
-/// The passes of a stage that a file names; or that there is no such unit.
-pub(super) fn stage(names: &Names<'_>, steps: &[String]) -> Result<Stage, String> {
-    let pass = |name: &String| names.get(name.as_str()).copied();
-    steps.iter().map(|name| pass(name).ok_or_else(|| unknown(names, name))).collect()
-}
-
-fn unknown(names: &Names<'_>, name: &str) -> String {
-    let names: Vec<&str> = names.keys().copied().collect();
-    format!("there is no unit '{name}'; there are {}", names.join(", "))
 }
 
 fn translation(table: &AtuTable, names: &Names<'_>, limits: &TableLimits) -> Result<Translation, Wrong> {

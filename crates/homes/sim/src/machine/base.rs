@@ -10,13 +10,13 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::MachineError;
+use super::error::MachineError;
 
 /// The key that names the base.
 pub(super) const KEY: &str = "base";
 /// Files that may build on each other.
 const DEPTH_MAX: usize = 8;
-/// What a base does not give.
+/// Keys that a base does not give.
 const OWN: [&str; 3] = ["name", "about", "published"];
 
 /// The tables of a file on those of its base, if it has one.

@@ -74,7 +74,7 @@ fn response(host: &Host, nic: &NicModel) -> Path {
     Path { fire, record: nic.event.max(nic.counter), ..both_ways(host, nic) }
 }
 
-/// What requests and responses have in common.
+/// The stages that requests and responses have in common.
 fn both_ways(host: &Host, nic: &NicModel) -> Path {
     let engine = |unit, time| Pass { before: nic.polling_loop / 2, ..Pass::work(unit, time) };
     let bus = |unit| Pass { bytes_per_s: host.dma_bytes_per_s, ..Pass::delay(unit, Time::ZERO) };

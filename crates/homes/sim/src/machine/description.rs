@@ -221,7 +221,7 @@ pub struct NicTable {
     /// The pause of a sender between a refusal and its next attempt. Default: 10,000.
     #[serde(default = "retry_ns")]
     pub retry_ns: Figure,
-    /// What becomes of a VELO message whose mailbox is full. drop (default): it is lost, and counted. block: the NIC takes nothing more
+    /// The treatment of a VELO message whose mailbox is full. drop (default): it is lost, and counted. block: the NIC takes nothing more
     /// from the fabric until it fits. credits: a sender has no more messages under way than fit.
     pub full_mailbox: Option<String>,
 }

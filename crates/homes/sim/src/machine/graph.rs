@@ -78,7 +78,7 @@ impl Pass {
     }
 }
 
-/// What a message is.
+/// The class of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {

@@ -22,15 +22,15 @@
 //! 2. Stages of an interface name units of the graph. What the file does not name is made of the keys of `[host]`.
 
 use super::Host;
-use super::assemble::{self, Names, Wrong};
 use super::description::InterfaceTable;
 use super::figure::Figure;
 use super::graph::{Graph, Pass, Stage, Unit, UnitId};
+use super::names::{self, Names, Wrong};
 use crate::time::Time;
 
-/// A way of commands to the NIC.
+/// A kind of host interface: how commands come to the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum InterfaceKind {
     Classical,
     TriggerPage,
     IoTransaction,
@@ -44,48 +44,54 @@ pub enum Way {
     KernelInterrupt,
 }
 
-impl Way {
-    pub const ALL: [Way; 9] = [
-        Way::Classical,
-        Way::TriggerPage,
-        Way::IoTransaction,
-        Way::Cfcq,
-        Way::CfcqData,
-        Way::OsSynchronised,
-        Way::Enqcmd,
-        Way::Kernel,
-        Way::KernelInterrupt,
+impl InterfaceKind {
+    pub const ALL: [InterfaceKind; 9] = [
+        InterfaceKind::Classical,
+        InterfaceKind::TriggerPage,
+        InterfaceKind::IoTransaction,
+        InterfaceKind::Cfcq,
+        InterfaceKind::CfcqData,
+        InterfaceKind::OsSynchronised,
+        InterfaceKind::Enqcmd,
+        InterfaceKind::Kernel,
+        InterfaceKind::KernelInterrupt,
     ];
 
     /// Its name in a machine's file.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Classical => "classical",
-            Way::TriggerPage => "trigger-page",
-            Way::IoTransaction => "io-transaction",
-            Way::Cfcq => "cfcq",
-            Way::CfcqData => "cfcq-data",
-            Way::OsSynchronised => "os-synchronised",
-            Way::Enqcmd => "enqcmd",
-            Way::Kernel => "kernel",
-            Way::KernelInterrupt => "kernel-interrupt",
+            InterfaceKind::Classical => "classical",
+            InterfaceKind::TriggerPage => "trigger-page",
+            InterfaceKind::IoTransaction => "io-transaction",
+            InterfaceKind::Cfcq => "cfcq",
+            InterfaceKind::CfcqData => "cfcq-data",
+            InterfaceKind::OsSynchronised => "os-synchronised",
+            InterfaceKind::Enqcmd => "enqcmd",
+            InterfaceKind::Kernel => "kernel",
+            InterfaceKind::KernelInterrupt => "kernel-interrupt",
         }
     }
 
     /// Commands pass the kernel.
     fn is_in_kernel(self) -> bool {
-        matches!(self, Way::Classical | Way::OsSynchronised | Way::Kernel | Way::KernelInterrupt)
+        matches!(
+            self,
+            InterfaceKind::Classical
+                | InterfaceKind::OsSynchronised
+                | InterfaceKind::Kernel
+                | InterfaceKind::KernelInterrupt
+        )
     }
 
     /// The program waits for the answer of the NIC.
     fn is_answered(self) -> bool {
-        matches!(self, Way::TriggerPage | Way::IoTransaction | Way::Enqcmd)
+        matches!(self, InterfaceKind::TriggerPage | InterfaceKind::IoTransaction | InterfaceKind::Enqcmd)
     }
 }
 
-/// What becomes of a program whose command finds the queue full.
+/// The treatment of a program whose command finds the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenFull {
+pub enum FullQueue {
     /// Its processor stands still in the store until the NIC has returned a credit.
     Stall,
     /// It sleeps in the driver until the NIC interrupts.
@@ -100,10 +106,10 @@ pub const DESCRIPTOR_BYTES: u64 = 16;
 /// The interface of a machine's nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    pub way: Way,
+    pub kind: InterfaceKind,
     /// The program's processor, before the command leaves it.
     pub before: Time,
-    /// The processor copies payload at so many bytes a second, to send and to receive; 0: it copies nothing.
+    /// Bytes a second at which the processor copies payload, to send and to receive; 0: it copies nothing.
     pub copy_bytes_per_s: u64,
     /// Under the driver's lock, which one program has at a time.
     pub driver: Option<Pass>,
@@ -115,7 +121,7 @@ pub struct Interface {
     pub fetch: Stage,
     /// Payload beyond so many bytes does not go with the command.
     pub inline_bytes: u64,
-    pub when_full: WhenFull,
+    pub full_queue: FullQueue,
     /// Commands that the queue holds.
     pub places: u32,
     /// The pause of the library before it offers a refused command again.
@@ -133,7 +139,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// From the processor's part until the NIC has all of a command with so many bytes of payload, if nothing else is under way.
+    /// From the processor's part until the NIC has all of a command with n bytes of payload, if nothing else is under kind.
     pub fn start(&self, bytes: u64) -> Time {
         let stage = |stage: &Stage, bytes| {
             stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(bytes)).sum::<Time>()
@@ -159,14 +165,14 @@ pub(super) fn interface(
     host: &Host,
     table: &InterfaceTable,
 ) -> Result<Interface, Wrong> {
-    let Some(way) = Way::ALL.into_iter().find(|way| way.name() == table.way) else {
-        let names: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+    let Some(kind) = InterfaceKind::ALL.into_iter().find(|kind| kind.name() == table.way) else {
+        let names: Vec<&str> = InterfaceKind::ALL.iter().map(|kind| kind.name()).collect();
         return Err(wrong("way", format!("there is no way '{}'; there are {}", table.way, names.join(", "))));
     };
     let time = |figure: &Option<Figure>| figure.as_ref().map(|figure| Time::from_ns_f64(figure.value));
     let mut stage = |key: &str, given: &Option<Vec<String>>, pass: Pass| match given {
         None => Ok([Pass { unit: unit(graph, key), ..pass }].into()),
-        Some(steps) => assemble::stage(names, steps).map_err(|why| wrong(key, why)),
+        Some(steps) => names::stage(names, steps).map_err(|why| wrong(key, why)),
     };
     let posted = Pass { bytes_per_s: host.pio_bytes_per_s, ..Pass::delay(0, host.doorbell.max(host.pio_write)) };
     let posted = stage("posted", &table.posted, posted)?;
@@ -179,34 +185,45 @@ pub(super) fn interface(
         fetch.insert(0, Pass::work(unit(graph, "dequeue"), dequeue));
     }
     let driver = time(&table.driver_ns).unwrap_or_default();
-    let kernel = match way {
-        Way::OsSynchronised => host.system_call,
-        _ if way.is_in_kernel() => time(&table.kernel_ns).unwrap_or(host.system_call),
-        Way::TriggerPage => host.memory_access,
+    let kernel = match kind {
+        InterfaceKind::OsSynchronised => host.system_call,
+        _ if kind.is_in_kernel() => time(&table.kernel_ns).unwrap_or(host.system_call),
+        InterfaceKind::TriggerPage => host.memory_access,
         _ => Time::ZERO,
     };
-    let has_driver = way.is_in_kernel() && driver > Time::ZERO;
+    let has_driver = kind.is_in_kernel() && driver > Time::ZERO;
     let wake = time(&table.wake_ns).unwrap_or_default();
-    let interrupts = matches!(way, Way::Classical | Way::KernelInterrupt);
-    let carries = !matches!(way, Way::Classical | Way::TriggerPage | Way::Cfcq | Way::Enqcmd);
+    let interrupts = matches!(kind, InterfaceKind::Classical | InterfaceKind::KernelInterrupt);
+    let carries = !matches!(
+        kind,
+        InterfaceKind::Classical | InterfaceKind::TriggerPage | InterfaceKind::Cfcq | InterfaceKind::Enqcmd
+    );
     Ok(Interface {
-        way,
+        kind,
         before: kernel.saturating_sub(if has_driver { driver } else { Time::ZERO }),
-        copy_bytes_per_s: if way == Way::Classical { host.copy_bytes_per_s } else { 0 },
+        copy_bytes_per_s: if kind == InterfaceKind::Classical { host.copy_bytes_per_s } else { 0 },
         driver: has_driver.then(|| Pass::work(unit(graph, "driver"), driver)),
-        offer: if way.is_answered() { request } else { posted },
-        answer: if way.is_answered() { answer } else { Stage::default() },
-        fetch: if matches!(way, Way::Classical | Way::TriggerPage) { fetch.into() } else { Stage::default() },
+        offer: if kind.is_answered() { request } else { posted },
+        answer: if kind.is_answered() { answer } else { Stage::default() },
+        fetch: if matches!(kind, InterfaceKind::Classical | InterfaceKind::TriggerPage) {
+            fetch.into()
+        } else {
+            Stage::default()
+        },
         inline_bytes: if carries { u64::MAX } else { 0 },
-        when_full: match way {
-            _ if way.is_answered() => WhenFull::Refuse,
-            _ if way.is_in_kernel() => WhenFull::Sleep,
-            _ => WhenFull::Stall,
+        full_queue: match kind {
+            _ if kind.is_answered() => FullQueue::Refuse,
+            _ if kind.is_in_kernel() => FullQueue::Sleep,
+            _ => FullQueue::Stall,
         },
         places: whole("places", &table.places, 16, 1, 1 << 20)? as u32,
         retry: time(&table.retry_ns).unwrap_or_default(),
         outgoing: whole("outgoing", &table.outgoing, 8, 1, 1 << 20)? as usize,
-        receive: if matches!(way, Way::Classical | Way::Kernel | Way::KernelInterrupt) { kernel } else { Time::ZERO },
+        receive: if matches!(kind, InterfaceKind::Classical | InterfaceKind::Kernel | InterfaceKind::KernelInterrupt) {
+            kernel
+        } else {
+            Time::ZERO
+        },
         interrupt: interrupts.then_some((host.interrupt, wake)),
         wake: host.interrupt + wake,
         splits_ppm: whole("splits_ppm", &table.splits_ppm, 0, 0, 1_000_000)? as u32,

@@ -3,7 +3,7 @@
 //!
 //! Errors name the file and, where there is one, the line, and say what to change.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -12,35 +12,17 @@ use selvedge_nic::aggregation::message::Way;
 use selvedge_nic::aggregation::records;
 use selvedge_nic::limits::LOCK_WAITERS_MAX;
 
-use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError};
+use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology};
 
 use super::base;
 use super::description::{AggregationTable, Description, TopologyTable};
+use super::error::MachineError;
 use super::figure::Figure;
 use super::{AggregationModel, FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
 };
 use crate::time::Time;
-
-/// Why a description gives no machine.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    #[error("{path}: {error}")]
-    Read { path: PathBuf, error: std::io::Error },
-    #[error("{path}: {error}")]
-    Parse { path: PathBuf, error: Box<toml::de::Error> },
-    #[error("{path}{}: [{section}] {key}: {why}", line.map(|line| format!(":{line}")).unwrap_or_default())]
-    Value { path: PathBuf, line: Option<usize>, section: String, key: String, why: String },
-    #[error("{path}{}: [topology] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
-    Topology { path: PathBuf, line: Option<usize>, error: TopologyError },
-    #[error("{path}{}: [routing] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
-    Routing { path: PathBuf, line: Option<usize>, error: RoutingError },
-    #[error("{path}: base: {why}")]
-    Base { path: PathBuf, why: String },
-    #[error("'{0}' is not of the form section.key=value, as in link.latency_ns=20")]
-    Override(String),
-}
 
 /// Reads a machine.
 pub fn load(path: &Path) -> Result<Machine, MachineError> {
@@ -382,7 +364,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What a full mailbox needs of the machine.
+    /// Checks that the machine has what its treatment of full mailboxes needs.
     fn mailboxes(&self, description: &Description, host: &Host, nic: &NicModel) -> Result<(), MachineError> {
         let wrong = |why: &str| Err(self.wrong("nic", "full_mailbox", why.to_owned()));
         match nic.full_mailbox {

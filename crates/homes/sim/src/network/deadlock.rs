@@ -9,9 +9,9 @@
 
 use selvedge_fabric::NodeId;
 
+use super::buffers::Buffers;
 use super::slab::NONE;
-use super::state::{Fate, State, UNLIMITED};
-use super::{DeadlockPolicy, Network, Packet, Schedule};
+use super::state::{State, UNLIMITED};
 use crate::time::Time;
 
 /// Packets that wait for each other.
@@ -32,12 +32,7 @@ pub struct Stuck {
     pub to: NodeId,
 }
 
-impl Network {
-    /// The first deadlock that was found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.
-    pub fn deadlock(&self) -> Option<&Deadlock> {
-        self.deadlock.as_ref()
-    }
-
+impl Buffers {
     /// Searches for a cycle, whatever the policy. O(virtual channels).
     pub fn find_deadlock(&self, now: Time) -> Option<Deadlock> {
         let mut seen = vec![NONE; self.sources as usize];
@@ -55,46 +50,9 @@ impl Network {
         None
     }
 
-    /// Searches for cycles from the outputs that have become stuck, and breaks them.
-    pub(super) fn resolve(&mut self, now: Time, queue: &mut impl Schedule) {
-        while let Some(output) = self.suspects.pop() {
-            if self.deadlock.is_some() {
-                continue;
-            }
-            let Some(cycle) = self.cycle(output) else { continue };
-            let mut packets: Vec<u32> = cycle.iter().map(|&resident| self.residents[resident].packet).collect();
-            packets.sort_unstable();
-            packets.dedup();
-            self.statistics.deadlocks += 1;
-            self.statistics.deadlocked_packets += packets.len() as u64;
-            *self.statistics.cycle_lengths.entry(cycle.len() as u32).or_default() += 1;
-            match self.config.deadlock {
-                DeadlockPolicy::Detect => self.deadlock = Some(self.describe(now, &cycle)),
-                DeadlockPolicy::Resolve { .. } => {
-                    // The head of some packet waits in the cycle, for all flits behind a head wait for it.
-                    let head = cycle.iter().rev().find(|&&resident| !self.has_begun(resident));
-                    debug_assert!(head.is_some(), "a cycle without a head");
-                    if let Some(&head) = head {
-                        self.statistics.recovered += 1;
-                        self.take_out(now, head, Fate::Recovered, queue);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The time from a packet's removal from the network to its arrival at its node.
-    pub(super) fn recovery_time(&self, packet: &Packet) -> Time {
-        let delay = match self.config.deadlock {
-            DeadlockPolicy::Resolve { delay } => delay,
-            DeadlockPolicy::Detect => Time::ZERO,
-        };
-        delay + self.latency_empty(packet.from, packet.to, packet.bytes)
-    }
-
     /// The residents of the cycle that an output leads to. None: some packet in the chain moves, or can. Brent's
     /// method: O(length).
-    fn cycle(&self, start: u32) -> Option<Vec<u32>> {
+    pub fn cycle(&self, start: u32) -> Option<Vec<u32>> {
         let (mut marked, mut output) = (start, self.waits(start)?.1);
         let (mut steps, mut limit) = (1, 1);
         while output != marked {
@@ -134,7 +92,8 @@ impl Network {
         self.residents[out.owner].ready > 0 && out.credits + out.releases.sum(&self.releases) < self.unit(out.owner)
     }
 
-    fn describe(&self, at: Time, cycle: &[u32]) -> Deadlock {
+    /// The packets of a cycle.
+    pub fn describe(&self, at: Time, cycle: &[u32]) -> Deadlock {
         let stuck = |&resident: &u32| {
             let here = &self.residents[resident];
             let channel = self.vcs[here.buffer as usize].channel;

@@ -8,70 +8,25 @@ use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 use super::event::Event;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
-use super::state::{Cast, Fate, Resident, State, UNLIMITED};
+use super::state::{Cast, Fate, State, UNLIMITED};
 use super::{Network, NetworkEvent, Schedule};
 use crate::time::Time;
 
 impl Network {
-    /// Appends a packet to a buffer.
-    #[inline]
-    pub(super) fn enter(&mut self, packet: u32, buffer: u32, left: u32, ready: u32, asked: Time, end_in: Time) -> u32 {
-        let generation = self.next_generation();
-        let resident = self.residents.insert(Resident {
-            packet,
-            next: NONE,
-            next_waiter: NONE,
-            buffer,
-            output: NONE,
-            generation,
-            left,
-            ready,
-            asked,
-            end_in,
-            started: Time::ZERO,
-            state: State::Arriving,
-            lost: false,
-            copies: 0,
-            holder: NONE,
-        });
-        let buffer = &mut self.vcs[buffer as usize];
-        if buffer.back == NONE {
-            buffer.front = resident;
-        } else {
-            self.residents[buffer.back].next = resident;
-        }
-        buffer.back = resident;
-        resident
-    }
-
-    /// A new generation; never 0, the generation of a free slot.
-    #[inline]
-    pub(super) fn next_generation(&mut self) -> u32 {
-        self.generation = self.generation.wrapping_add(1).max(1);
-        self.generation
-    }
-
-    /// Frees a resident's slot. Events that are still queued for it are stale.
-    #[inline]
-    pub(super) fn free_resident(&mut self, resident: u32) {
-        self.residents[resident].generation = 0;
-        self.residents.remove(resident);
-    }
-
     #[inline]
     pub(super) fn schedule_ready(&mut self, resident: u32, at: Time, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         here.state = State::Arriving;
         queue.schedule(at, NetworkEvent(Event::Ready { resident, generation: here.generation }));
     }
 
     #[inline]
     pub(super) fn on_ready(&mut self, now: Time, resident: u32, generation: u32, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         if here.generation != generation {
             return;
         }
-        let buffer = &self.vcs[here.buffer as usize];
+        let buffer = &self.buffers.vcs[here.buffer as usize];
         if buffer.front != resident {
             here.state = State::Queued;
         } else if buffer.busy_until > now {
@@ -84,8 +39,8 @@ impl Network {
     /// The first packet of a buffer asks for its output. It is sent at once if the output is free.
     #[inline]
     pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
-        let here = &self.residents[resident];
-        if here.buffer < self.sources && self.flights[here.packet].cast == Cast::Tree {
+        let here = &self.buffers.residents[resident];
+        if here.buffer < self.buffers.sources && self.buffers.flights[here.packet].cast == Cast::Tree {
             return self.copy(now, resident, queue);
         }
         let Some(output) = self.route(now, resident) else {
@@ -98,37 +53,37 @@ impl Network {
     /// A packet, or a copy, asks for an output.
     #[inline]
     pub(super) fn request(&mut self, now: Time, resident: u32, output: u32, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         here.output = output;
         here.asked = now;
-        let at_router = here.buffer < self.sources;
+        let at_router = here.buffer < self.buffers.sources;
         let (packet, generation) = (here.packet, here.generation);
-        let channel = self.vcs[output as usize].channel;
+        let channel = self.buffers.vcs[output as usize].channel;
         self.statistics.requests += u64::from(at_router);
-        let link = &self.links[channel as usize];
+        let link = &self.buffers.links[channel as usize];
         if link.waiting == 0 && link.free_at <= now && link.is_up {
-            let flits = if self.cut_through { self.flights[packet].flits } else { 1 };
-            if self.has_room(output, now, flits) && self.has_window(channel, now, flits) {
-                let out = &mut self.vcs[output as usize];
-                out.last = self.residents[resident].buffer;
-                self.links[channel as usize].last_vc = (output - channel * self.virtual_channels) as u8;
+            let flits = if self.buffers.cut_through { self.buffers.flights[packet].flits } else { 1 };
+            if self.buffers.has_room(output, now, flits) && self.has_window(channel, now, flits) {
+                let out = &mut self.buffers.vcs[output as usize];
+                out.last = self.buffers.residents[resident].buffer;
+                self.buffers.links[channel as usize].last_vc = (output - channel * self.buffers.virtual_channels) as u8;
                 self.send(now, resident, queue);
-                if !self.cut_through && self.has_work(channel) {
-                    let free_at = self.links[channel as usize].free_at;
+                if !self.buffers.cut_through && self.buffers.has_work(channel) {
+                    let free_at = self.buffers.links[channel as usize].free_at;
                     self.wake(channel, free_at, queue);
                 }
                 return;
             }
         }
         self.statistics.blocked += u64::from(at_router);
-        self.wait(resident, output);
-        if !self.links[channel as usize].is_up {
+        self.buffers.wait(resident, output);
+        if !self.buffers.links[channel as usize].is_up {
             self.schedule_expiry(now, resident, generation, channel, queue);
         }
         self.serve(now, channel, queue);
         // `serve` reports a stuck owner only once. This packet may have closed a cycle through an owner that was stuck
         // before, so the output is checked again.
-        if self.vcs[output as usize].stuck {
+        if self.buffers.vcs[output as usize].stuck {
             self.suspects.push(output);
         }
     }
@@ -136,19 +91,19 @@ impl Network {
     /// The output of a resident: the only one that the routing allows, or the least loaded of several.
     #[inline]
     fn route(&mut self, now: Time, resident: u32) -> Option<u32> {
-        let here = &self.residents[resident];
-        if here.buffer >= self.sources {
-            let node = NodeId(here.buffer - self.sources);
-            return Some(self.topology.injection_channel(node) * self.virtual_channels);
+        let here = &self.buffers.residents[resident];
+        if here.buffer >= self.buffers.sources {
+            let node = NodeId(here.buffer - self.buffers.sources);
+            return Some(self.topology.injection_channel(node) * self.buffers.virtual_channels);
         }
-        let input = &self.vcs[here.buffer as usize];
+        let input = &self.buffers.vcs[here.buffer as usize];
         let router = RouterId(input.router);
-        let vc = here.buffer - input.channel * self.virtual_channels;
-        let flight = &mut self.flights[here.packet];
+        let vc = here.buffer - input.channel * self.buffers.virtual_channels;
+        let flight = &mut self.buffers.flights[here.packet];
         let arrived = Some((Port(input.port), Vc(vc as u8)));
         let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut flight.route);
         let number = |hop: &selvedge_fabric::Hop| {
-            self.topology.channel(router, hop.port) * self.virtual_channels + u32::from(hop.vc.0)
+            self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0)
         };
         match choices.as_slice() {
             [] => None,
@@ -159,11 +114,11 @@ impl Network {
 
     /// The load of an output, for comparison; among equal outputs the first is taken.
     fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
-        let output = &self.vcs[output as usize];
-        let link = &self.links[output.channel as usize];
+        let output = &self.buffers.vcs[output as usize];
+        let link = &self.buffers.links[output.channel as usize];
         let credits = match output.credits {
             UNLIMITED => UNLIMITED,
-            credits => credits + output.releases.sum(&self.releases),
+            credits => credits + output.releases.sum(&self.buffers.releases),
         };
         (!link.is_up, link.waiting, link.free_at.saturating_sub(now), UNLIMITED - credits)
     }
@@ -172,39 +127,39 @@ impl Network {
     /// room.
     #[inline]
     pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         let (output, buffer, packet) = (here.output, here.buffer, here.packet);
-        let flight = &mut self.flights[packet];
+        let flight = &mut self.buffers.flights[packet];
         let head = here.left == flight.flits;
-        let flits = if self.cut_through { here.left } else { 1 };
+        let flits = if self.buffers.cut_through { here.left } else { 1 };
         let last_there = here.ready == flits;
         here.left -= flits;
         here.ready -= flits;
         let (left, all, end_in) = (here.left, flight.flits, here.end_in);
         let tail = left == 0;
-        let from_router = buffer < self.sources;
+        let from_router = buffer < self.buffers.sources;
         let waited = now - here.asked;
         if head {
             here.started = now;
             flight.hops = flight.hops.saturating_add(u16::from(from_router));
         }
-        let channel = self.vcs[output as usize].channel;
+        let channel = self.buffers.vcs[output as usize].channel;
         let mut crossing = self.cross(now, channel, packet, flits, head);
         if head {
-            self.residents[resident].lost = crossing.lost;
+            self.buffers.residents[resident].lost = crossing.lost;
         } else {
-            crossing.lost = self.residents[resident].lost;
+            crossing.lost = self.buffers.residents[resident].lost;
         }
         if last_there {
             crossing.end = crossing.end.max(end_in);
         }
-        let out = &mut self.vcs[output as usize];
+        let out = &mut self.buffers.vcs[output as usize];
         let router = out.router;
         if out.credits != UNLIMITED {
             debug_assert!(out.credits >= flits, "credits below zero");
             out.credits -= flits;
         }
-        let link = &mut self.links[channel as usize];
+        let link = &mut self.buffers.links[channel as usize];
         link.free_at = crossing.end;
         link.statistics.packets += u64::from(head);
         link.statistics.flits += u64::from(flits);
@@ -226,7 +181,7 @@ impl Network {
             }
         } else if router == NONE {
             if head {
-                let flight = &mut self.flights[packet];
+                let flight = &mut self.buffers.flights[packet];
                 (flight.head, flight.output) = (crossing.start + latency, output);
             }
             if tail {
@@ -236,10 +191,10 @@ impl Network {
             let through = latency + self.config.switch.latency;
             let at = crossing.start + through;
             if head {
-                let next = self.enter(packet, output, all, flits, at, crossing.end + through);
+                let next = self.buffers.enter(packet, output, all, flits, at, crossing.end + through);
                 self.schedule_ready(next, at, queue);
             } else {
-                let next = self.vcs[output as usize].back;
+                let next = self.buffers.vcs[output as usize].back;
                 let duration_ps = (crossing.end - crossing.start).0 as u32;
                 queue.schedule(at, NetworkEvent(Event::Flit { resident: next, duration_ps }));
             }
@@ -250,9 +205,9 @@ impl Network {
     /// Allocates the output to a packet whose tail has not left, and frees it when the tail leaves.
     #[inline]
     fn keep_or_free(&mut self, resident: u32, output: u32, channel: u32, tail: bool) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         let owned = here.state == State::Owner;
-        let (out, link) = (&mut self.vcs[output as usize], &mut self.links[channel as usize]);
+        let (out, link) = (&mut self.buffers.vcs[output as usize], &mut self.buffers.links[channel as usize]);
         out.stuck = false;
         if owned && tail {
             out.owner = NONE;
@@ -275,29 +230,29 @@ impl Network {
         tail: bool,
         queue: &mut impl Schedule,
     ) {
-        if self.residents[resident].holder != NONE {
+        if self.buffers.residents[resident].holder != NONE {
             return self.copy_left(resident, at, queue);
         }
-        if buffer < self.sources {
-            let latency = self.links[self.vcs[buffer as usize].channel as usize].latency;
+        if buffer < self.buffers.sources {
+            let latency = self.buffers.links[self.buffers.vcs[buffer as usize].channel as usize].latency;
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
-            let node = buffer - self.sources;
+            let node = buffer - self.buffers.sources;
             self.source_waiting[node as usize] -= 1;
             if std::mem::take(&mut self.notify_requested[node as usize]) {
                 self.notified.push(NodeId(node));
             }
         }
         if tail {
-            debug_assert_eq!(self.vcs[buffer as usize].front, resident);
-            let next = self.residents[resident].next;
-            self.free_resident(resident);
-            let buffer = &mut self.vcs[buffer as usize];
+            debug_assert_eq!(self.buffers.vcs[buffer as usize].front, resident);
+            let next = self.buffers.residents[resident].next;
+            self.buffers.free_resident(resident);
+            let buffer = &mut self.buffers.vcs[buffer as usize];
             buffer.busy_until = at;
             buffer.front = next;
             if next == NONE {
                 buffer.back = NONE;
-            } else if self.residents[next].state == State::Queued {
+            } else if self.buffers.residents[next].state == State::Queued {
                 self.schedule_ready(next, at, queue);
             }
         }
@@ -306,14 +261,14 @@ impl Network {
     /// Sends credits back to an output; they arrive at `at`.
     #[inline]
     pub(super) fn release(&mut self, output: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
-        let out = &mut self.vcs[output as usize];
+        let out = &mut self.buffers.vcs[output as usize];
         if out.credits == UNLIMITED {
             return;
         }
-        out.releases.push(&mut self.releases, at, flits);
+        out.releases.push(&mut self.buffers.releases, at, flits);
         out.stuck = false;
         let channel = out.channel;
-        let link = &self.links[channel as usize];
+        let link = &self.buffers.links[channel as usize];
         if link.waiting > 0 {
             let at = at.max(link.free_at);
             self.wake(channel, at, queue);
@@ -322,12 +277,12 @@ impl Network {
 
     /// One more flit of a packet has arrived in its buffer.
     pub(super) fn on_flit(&mut self, now: Time, resident: u32, duration_ps: u32, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         here.ready += 1;
         here.end_in = now + Time(u64::from(duration_ps));
         match here.state {
             State::Owner => {
-                let channel = self.vcs[here.output as usize].channel;
+                let channel = self.buffers.vcs[here.output as usize].channel;
                 self.serve(now, channel, queue);
             }
             State::Draining => self.drain(now, resident, queue),
@@ -337,7 +292,7 @@ impl Network {
 
     /// Removes the flits of a packet that are in this buffer from the network.
     pub(super) fn drain(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
-        let here = &mut self.residents[resident];
+        let here = &mut self.buffers.residents[resident];
         let flits = here.ready;
         here.left -= flits;
         here.ready = 0;
@@ -351,7 +306,7 @@ impl Network {
     }
 
     pub(super) fn on_arrive(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
-        let flight = &self.flights[packet];
+        let flight = &self.buffers.flights[packet];
         if let Fate::Lost(_) = flight.fate {
             // The node drops it, and has its room back.
             let (output, flits) = (flight.output, flight.flits);
@@ -372,12 +327,12 @@ impl Network {
         };
         self.statistics.delivered += 1;
         self.statistics.delivered_bytes += u64::from(flight.packet.bytes);
-        self.flights.remove(packet);
+        self.buffers.flights.remove(packet);
         self.arrivals.push_back(Arrival::Delivered(delivery));
     }
 
     pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
-        let flight = &self.flights[packet];
+        let flight = &self.buffers.flights[packet];
         let why = match flight.fate {
             Fate::Lost(why) => why,
             Fate::Intact | Fate::Recovered => LossReason::Loss,
@@ -387,14 +342,14 @@ impl Network {
         }
         self.statistics.lost += 1;
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
-        self.flights.remove(packet);
+        self.buffers.flights.remove(packet);
         self.arrivals.push_back(Arrival::Lost(loss));
     }
 
     #[cold]
     fn record(&mut self, resident: u32, channel: u32, end: Time) {
-        let here = &self.residents[resident];
-        let packet = &self.flights[here.packet].packet;
+        let here = &self.buffers.residents[resident];
+        let packet = &self.buffers.flights[here.packet].packet;
         let (message, from, to) = (packet.message, packet.from, packet.to);
         self.spans.push(HopSpan { message, from, to, channel, start: here.started, end });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults of links: loss, corruption, failure; and retransmission.
+//! Faults of links: loss, corruption, failure; and retransmission. Packets that are taken out of the network, because of them or of a deadlock.
 //!
 //! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that
 //! is not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the
@@ -17,7 +17,7 @@ use super::event::Event;
 use super::packet::LossReason;
 use super::slab::NONE;
 use super::state::{Cast, Fate, State};
-use super::{ErrorRates, Network, NetworkError, NetworkEvent, Schedule};
+use super::{DeadlockPolicy, ErrorRates, Network, NetworkError, NetworkEvent, Packet, Schedule};
 use crate::time::Time;
 
 /// A packet or flit on a channel: when the transmission of its head that succeeds starts, and when its tail ends.
@@ -31,24 +31,24 @@ pub(super) struct Crossing {
 impl Network {
     /// Takes a channel (one direction of a link) out of service. No effect on a channel that is down.
     pub fn fail_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
-        let link = &mut self.links[channel as usize];
+        let link = &mut self.buffers.links[channel as usize];
         if !link.is_up {
             return;
         }
         link.is_up = false;
         self.reliability[channel as usize].down_since = now;
-        let first = channel * self.virtual_channels;
-        for output in first..first + self.virtual_channels {
-            let out = &self.vcs[output as usize];
+        let first = channel * self.buffers.virtual_channels;
+        for output in first..first + self.buffers.virtual_channels {
+            let out = &self.buffers.vcs[output as usize];
             let (owner, mut waiter) = (out.owner, out.waiters);
-            if owner != NONE && !self.has_begun(owner) {
-                self.schedule_expiry(now, owner, self.residents[owner].generation, channel, queue);
+            if owner != NONE && !self.buffers.has_begun(owner) {
+                self.schedule_expiry(now, owner, self.buffers.residents[owner].generation, channel, queue);
             }
             while waiter != NONE {
-                self.schedule_expiry(now, waiter, self.residents[waiter].generation, channel, queue);
-                waiter = self.residents[waiter].next_waiter;
+                self.schedule_expiry(now, waiter, self.buffers.residents[waiter].generation, channel, queue);
+                waiter = self.buffers.residents[waiter].next_waiter;
             }
-            if self.cut_through {
+            if self.buffers.cut_through {
                 self.interrupt_wire(now, channel, output, queue);
             }
         }
@@ -56,23 +56,23 @@ impl Network {
 
     /// Puts a channel back into service. No effect on a channel that is up.
     pub fn repair_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
-        let link = &mut self.links[channel as usize];
+        let link = &mut self.buffers.links[channel as usize];
         if link.is_up {
             return;
         }
         link.is_up = true;
         let through = link.latency + self.config.switch.latency;
         self.reliability[channel as usize].down_since = Time::MAX;
-        let first = channel * self.virtual_channels;
-        for output in first..first + self.virtual_channels {
-            let mut resident = self.vcs[output as usize].front;
+        let first = channel * self.buffers.virtual_channels;
+        for output in first..first + self.buffers.virtual_channels {
+            let mut resident = self.buffers.vcs[output as usize].front;
             while resident != NONE {
-                let here = &mut self.residents[resident];
+                let here = &mut self.buffers.residents[resident];
                 let next = here.next;
                 if here.state == State::Held {
-                    let link = &mut self.links[channel as usize];
+                    let link = &mut self.buffers.links[channel as usize];
                     let start = now.max(link.free_at);
-                    let missing = self.flights[here.packet].missing;
+                    let missing = self.buffers.flights[here.packet].missing;
                     let short = self.config.part(link.flit_time, missing.into());
                     let end = start + (link.flit_time * u64::from(here.left)).saturating_sub(short);
                     link.free_at = end;
@@ -100,7 +100,7 @@ impl Network {
             }
             Some(channel) => {
                 if self.channel_errors.is_empty() {
-                    self.channel_errors = vec![self.config.errors; self.links.len()];
+                    self.channel_errors = vec![self.config.errors; self.buffers.links.len()];
                 }
                 self.channel_errors[channel as usize] = rates;
             }
@@ -110,23 +110,23 @@ impl Network {
         Ok(())
     }
 
-    /// Sends so many flits of a packet over a channel, from `now` on.
+    /// Sends n flits of a packet over a channel, from `now` on.
     #[inline]
     pub(super) fn cross(&mut self, now: Time, channel: u32, packet: u32, flits: u32, head: bool) -> Crossing {
-        let flit_time = self.links[channel as usize].flit_time;
+        let flit_time = self.buffers.links[channel as usize].flit_time;
         // Flits are short only where packets move as wholes.
-        let short = self.config.part(flit_time, self.flights[packet].missing.into());
+        let short = self.config.part(flit_time, self.buffers.flights[packet].missing.into());
         let end = now + (flit_time * u64::from(flits)).saturating_sub(short);
         let mut crossing = Crossing { start: now, end, lost: false };
         if self.errors && head {
             self.draw_errors(channel, packet, flits, &mut crossing);
         }
         if self.window_limits {
-            let at = crossing.end + self.links[channel as usize].latency * 2;
+            let at = crossing.end + self.buffers.links[channel as usize].latency * 2;
             let link = &mut self.reliability[channel as usize];
             debug_assert!(link.window >= flits, "window below zero");
             link.window -= flits;
-            link.acknowledgements.push(&mut self.releases, at, flits);
+            link.acknowledgements.push(&mut self.buffers.releases, at, flits);
         }
         crossing
     }
@@ -135,7 +135,7 @@ impl Network {
     #[cold]
     fn draw_errors(&mut self, channel: u32, packet: u32, flits: u32, crossing: &mut Crossing) {
         let rates = self.channel_errors.get(channel as usize).copied().unwrap_or(self.config.errors);
-        let link = &self.links[channel as usize];
+        let link = &self.buffers.links[channel as usize];
         let (flit_time, round_trip) = (link.flit_time, link.latency * 2);
         // Flits that have crossed without an error, and when the next one starts.
         let (mut across, mut start) = (0, crossing.start);
@@ -147,10 +147,10 @@ impl Network {
             if !lost && !corrupted {
                 break;
             }
-            let is_sent_again = self.flights[packet].cast == Cast::One;
+            let is_sent_again = self.buffers.flights[packet].cast == Cast::One;
             let Some(retransmission) = self.config.retransmission.as_ref().filter(|_| is_sent_again) else {
                 let why = if lost { LossReason::Loss } else { LossReason::Corruption };
-                self.flights[packet].fate = Fate::Lost(why);
+                self.buffers.flights[packet].fate = Fate::Lost(why);
                 crossing.lost = lost;
                 return;
             };
@@ -162,23 +162,23 @@ impl Network {
                 crossing.start = start;
             }
             self.statistics.retransmissions += 1;
-            self.links[channel as usize].statistics.flits += u64::from(flits - across);
+            self.buffers.links[channel as usize].statistics.flits += u64::from(flits - across);
         }
-        let short = self.config.part(flit_time, self.flights[packet].missing.into());
+        let short = self.config.part(flit_time, self.buffers.flights[packet].missing.into());
         crossing.end = start + (flit_time * u64::from(flits - across)).saturating_sub(short);
     }
 
     /// Holds back, or loses, the packets whose heads are on the wire of a link that has failed.
     fn interrupt_wire(&mut self, now: Time, channel: u32, output: u32, queue: &mut impl Schedule) {
         let arrives = now + self.config.switch.latency;
-        let mut resident = self.vcs[output as usize].front;
+        let mut resident = self.buffers.vcs[output as usize].front;
         while resident != NONE {
-            let here = &self.residents[resident];
+            let here = &self.buffers.residents[resident];
             let next = here.next;
             if here.state == State::Arriving && here.asked > arrives {
                 if self.config.retransmission.is_some() {
-                    let generation = self.next_generation();
-                    let here = &mut self.residents[resident];
+                    let generation = self.buffers.next_generation();
+                    let here = &mut self.buffers.residents[resident];
                     here.generation = generation;
                     here.state = State::Held;
                     self.schedule_expiry(now, resident, generation, channel, queue);
@@ -205,15 +205,15 @@ impl Network {
     }
 
     pub(super) fn on_expire(&mut self, now: Time, resident: u32, generation: u32, queue: &mut impl Schedule) {
-        let here = &self.residents[resident];
+        let here = &self.buffers.residents[resident];
         if here.generation != generation {
             return;
         }
         match here.state {
             State::Held => self.lose_on_wire(now, resident, queue),
             State::Waiting | State::Owner => {
-                let link = &self.links[self.vcs[here.output as usize].channel as usize];
-                if !link.is_up && !self.has_begun(resident) {
+                let link = &self.buffers.links[self.buffers.vcs[here.output as usize].channel as usize];
+                if !link.is_up && !self.buffers.has_begun(resident) {
                     self.take_out(now, resident, Fate::Lost(LossReason::LinkDown), queue);
                 }
             }
@@ -223,67 +223,106 @@ impl Network {
 
     /// Loses a packet that has not reached its buffer.
     fn lose_on_wire(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
-        let here = &self.residents[resident];
+        let here = &self.buffers.residents[resident];
         let (buffer, packet, flits, after) = (here.buffer, here.packet, here.left, here.next);
-        let (mut before, mut at) = (NONE, self.vcs[buffer as usize].front);
+        let (mut before, mut at) = (NONE, self.buffers.vcs[buffer as usize].front);
         while at != resident {
             before = at;
-            at = self.residents[at].next;
+            at = self.buffers.residents[at].next;
         }
-        let room = &mut self.vcs[buffer as usize];
+        let room = &mut self.buffers.vcs[buffer as usize];
         if after == NONE {
             room.back = before;
         }
         if before != NONE {
-            self.residents[before].next = after;
+            self.buffers.residents[before].next = after;
         } else {
             room.front = after;
-            if after != NONE && self.residents[after].state == State::Queued {
+            if after != NONE && self.buffers.residents[after].state == State::Queued {
                 let at = room.busy_until.max(now);
                 self.schedule_ready(after, at, queue);
             }
         }
-        self.free_resident(resident);
+        self.buffers.free_resident(resident);
         self.release(buffer, now, flits, queue);
-        self.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
+        self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
         queue.schedule(now, NetworkEvent(Event::Lose { packet }));
     }
 
     /// Removes the first packet of a buffer from the network: its flits that are here at once, the others as they
     /// arrive.
     pub(super) fn take_out(&mut self, now: Time, resident: u32, fate: Fate, queue: &mut impl Schedule) {
-        let here = &self.residents[resident];
+        let here = &self.buffers.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);
         let waited = matches!(state, State::Waiting | State::Owner);
         if state == State::Waiting {
-            self.remove_waiter(resident);
+            self.buffers.remove_waiter(resident);
         } else if state == State::Owner {
-            let out = &mut self.vcs[output as usize];
+            let out = &mut self.buffers.vcs[output as usize];
             out.owner = NONE;
             out.stuck = false;
         }
-        let flight = &mut self.flights[packet];
+        let flight = &mut self.buffers.flights[packet];
         if flight.fate == Fate::Intact {
             flight.fate = fate;
         }
-        self.residents[resident].state = State::Draining;
+        self.buffers.residents[resident].state = State::Draining;
         self.drain(now, resident, queue);
         if waited {
-            let channel = self.vcs[output as usize].channel;
-            self.links[channel as usize].waiting -= 1;
+            let channel = self.buffers.vcs[output as usize].channel;
+            self.buffers.links[channel as usize].waiting -= 1;
             self.serve(now, channel, queue);
         }
     }
 
     /// All flits of a packet are removed from the network.
     pub(super) fn taken_out(&mut self, at: Time, packet: u32, queue: &mut impl Schedule) {
-        let flight = &self.flights[packet];
+        let flight = &self.buffers.flights[packet];
         if flight.fate == Fate::Recovered {
             let arrival = at + self.recovery_time(&flight.packet);
-            self.flights[packet].head = arrival;
+            self.buffers.flights[packet].head = arrival;
             queue.schedule(arrival, NetworkEvent(Event::Arrive { packet }));
         } else {
             queue.schedule(at, NetworkEvent(Event::Lose { packet }));
         }
+    }
+
+    // ---- Deadlocks -----------------------------------------------------------------------------------------------
+
+    /// Searches for cycles from the outputs that have become stuck, and breaks them.
+    pub(super) fn resolve(&mut self, now: Time, queue: &mut impl Schedule) {
+        while let Some(output) = self.suspects.pop() {
+            if self.deadlock.is_some() {
+                continue;
+            }
+            let Some(cycle) = self.buffers.cycle(output) else { continue };
+            let mut packets: Vec<u32> = cycle.iter().map(|&resident| self.buffers.residents[resident].packet).collect();
+            packets.sort_unstable();
+            packets.dedup();
+            self.statistics.deadlocks += 1;
+            self.statistics.deadlocked_packets += packets.len() as u64;
+            *self.statistics.cycle_lengths.entry(cycle.len() as u32).or_default() += 1;
+            match self.config.deadlock {
+                DeadlockPolicy::Detect => self.deadlock = Some(self.buffers.describe(now, &cycle)),
+                DeadlockPolicy::Resolve { .. } => {
+                    // The head of some packet waits in the cycle, for all flits behind a head wait for it.
+                    let head = cycle.iter().rev().find(|&&resident| !self.buffers.has_begun(resident));
+                    debug_assert!(head.is_some(), "a cycle without a head");
+                    if let Some(&head) = head {
+                        self.statistics.recovered += 1;
+                        self.take_out(now, head, Fate::Recovered, queue);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The time from a packet's removal from the network to its arrival at its node.
+    pub(super) fn recovery_time(&self, packet: &Packet) -> Time {
+        let delay = match self.config.deadlock {
+            DeadlockPolicy::Resolve { delay } => delay,
+            DeadlockPolicy::Detect => Time::ZERO,
+        };
+        delay + self.latency_empty(packet.from, packet.to, packet.bytes)
     }
 }

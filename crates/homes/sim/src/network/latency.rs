@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The latency of a packet through an empty network, in closed form.
 
-use selvedge_fabric::{NodeId, Peer};
+use selvedge_fabric::{NodeId, Peer, Routing, Topology};
 
-use super::{Network, Switching};
+use super::config::{NetworkConfig, Switching};
 use crate::time::Time;
 
-impl Network {
-    /// From the injection of a packet to the arrival of its last byte, without other packets and without errors: for h
+/// A network without other packets and without errors.
+pub(super) struct EmptyNetwork<'a> {
+    pub topology: &'a Topology,
+    pub routing: &'a Routing,
+    pub config: &'a NetworkConfig,
+}
+
+impl EmptyNetwork<'_> {
+    /// From the injection of a packet to the arrival of its last byte: for h
     /// routers on the route and L flits
     ///
     /// `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`
@@ -15,7 +22,7 @@ impl Network {
     /// with the flit time of the slowest channel on the route, less what a short last flit lacks. In a wormhole network, where a packet may be longer than
     /// a buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
     /// latency + flit time` of each channel. Otherwise the latency is computed flit by flit, O(L * h).
-    pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
+    pub fn latency(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
         let routers = self.routers_crossed(from, to);
         let flits = self.config.flits(bytes);
         let buffer = self.config.link.buffer_flits;
@@ -33,13 +40,14 @@ impl Network {
 
     /// Routers that a packet crosses if it takes the first of each choice.
     fn routers_crossed(&self, from: NodeId, to: NodeId) -> u32 {
-        let mut state = self.routing.start(&self.topology, from, to, 0);
+        let mut state = self.routing.start(self.topology, from, to, 0);
         let (mut router, port) = self.topology.attachment(from);
         let mut arrived = Some((port, selvedge_fabric::Vc(0)));
         let mut routers = 1;
         // No route uses a virtual channel twice.
-        while routers <= self.sources {
-            let choices = self.routing.next(&self.topology, router, arrived, to, &mut state);
+        let virtual_channels = self.topology.channels() * u32::from(self.config.link.virtual_channels);
+        while routers <= virtual_channels {
+            let choices = self.routing.next(self.topology, router, arrived, to, &mut state);
             let Some(hop) = choices.as_slice().first() else { break };
             let Peer::Router { router: next, port } = self.topology.peer(router, hop.port) else { break };
             (router, arrived) = (next, Some((port, hop.vc)));

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
-use super::multicast::Branch;
+use super::trees::Branch;
 use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;

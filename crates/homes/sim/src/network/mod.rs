@@ -42,6 +42,7 @@
 //! up to three where a packet is blocked. Each event costs O(routing) + O(packets that wait for the same link). Nothing
 //! is allocated once the number of packets in flight has reached its maximum. Bytes: `state.rs`.
 
+mod buffers;
 mod config;
 mod deadlock;
 mod engine;
@@ -55,11 +56,12 @@ mod serve;
 mod slab;
 mod state;
 mod statistics;
+mod trees;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeId, Peer, Port, RouteState, RouterId, Routing, Topology};
+use selvedge_fabric::{NodeId, RouteState, Routing, Topology};
 
 pub use config::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, NetworkError, NodeLink, RetransmissionConfig,
@@ -74,10 +76,12 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 
 use crate::random::Random;
 use crate::time::Time;
+use buffers::Buffers;
 use event::Event;
-use multicast::Branch;
-use slab::{NONE, Slab};
-use state::{Cast, Fate, Flight, Link, Release, Releases, Reliability, Resident, State, UNLIMITED, VirtualChannel};
+use latency::EmptyNetwork;
+use slab::NONE;
+use state::{Cast, Fate, Flight, Releases, Reliability, State};
+use trees::Branch;
 
 /// The fabric of one machine.
 ///
@@ -89,31 +93,20 @@ pub struct Network {
     topology: Arc<Topology>,
     routing: Routing,
     config: NetworkConfig,
-    links: Vec<Link>,
+    buffers: Buffers,
     reliability: Vec<Reliability>,
-    vcs: Vec<VirtualChannel>,
-    /// Index of the first source queue in `vcs`.
-    sources: u32,
     /// Packets in each node's source queue that have not begun to leave.
     source_waiting: Vec<u32>,
     /// Nodes that asked for a notification when their next packet begins to leave ([`Network::notify_when_taken`]), and
     /// nodes whose notification is due.
     notify_requested: Vec<bool>,
     notified: Vec<NodeId>,
-    residents: Slab<Resident>,
-    flights: Slab<Flight>,
-    releases: Slab<Release>,
     /// The branches of all trees.
     branches: Vec<Branch>,
     arrivals: VecDeque<Arrival>,
     random: Random,
-    generation: u32,
-    virtual_channels: u32,
-    cut_through: bool,
     /// The retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
-    /// An output with fewer credits than this collects the credits that have come back.
-    credits_low: u32,
     /// Some error rate is above 0.
     errors: bool,
     /// Error rates of each channel; empty: all channels have those of the configuration.
@@ -142,7 +135,7 @@ impl Counted for Network {
     }
 
     fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        self.links[channel as usize].statistics
+        self.buffers.links[channel as usize].statistics
     }
 }
 
@@ -160,24 +153,15 @@ impl Network {
         let window = config.retransmission.as_ref().map_or(0, |retransmission| retransmission.window_flits);
         let sound = Reliability { down_since: Time::MAX, window, acknowledgements: Releases::EMPTY };
         Ok(Network {
-            links: links(&topology, &config),
+            buffers: Buffers::new(&topology, &config, sources),
             reliability: vec![sound; channels as usize],
-            vcs: vcs(&topology, &config),
-            sources,
             source_waiting: vec![0; topology.nodes() as usize],
             notify_requested: vec![false; topology.nodes() as usize],
             notified: Vec::new(),
-            residents: Slab::new(),
-            flights: Slab::new(),
-            releases: Slab::new(),
             branches: Vec::new(),
             arrivals: VecDeque::new(),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
-            generation: 0,
-            virtual_channels,
-            cut_through: config.switch.switching == Switching::CutThrough,
             window_limits: config.window_limits(),
-            credits_low: config.link.buffer_flits - config.link.buffer_flits / CREDITS_OUT,
             errors: config.errors != ErrorRates::NONE,
             channel_errors: Vec::new(),
             suspects: Vec::new(),
@@ -219,13 +203,13 @@ impl Network {
         let (injected, head) = (now, now);
         let (hops, fate) = (0, Fate::Intact);
         let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate, cast };
-        let flight = self.flights.insert(flight);
-        let buffer = self.sources + packet.from.0;
+        let flight = self.buffers.flights.insert(flight);
+        let buffer = self.buffers.sources + packet.from.0;
         self.source_waiting[packet.from.0 as usize] += 1;
-        let resident = self.enter(flight, buffer, flits, flits, now, now);
-        let busy_until = self.vcs[buffer as usize].busy_until;
-        if self.vcs[buffer as usize].front != resident {
-            self.residents[resident].state = State::Queued;
+        let resident = self.buffers.enter(flight, buffer, flits, flits, now, now);
+        let busy_until = self.buffers.vcs[buffer as usize].busy_until;
+        if self.buffers.vcs[buffer as usize].front != resident {
+            self.buffers.residents[resident].state = State::Queued;
         } else if busy_until > now {
             self.schedule_ready(resident, busy_until, queue);
         } else {
@@ -273,12 +257,12 @@ impl Network {
     }
 
     pub fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        self.links[channel as usize].statistics
+        self.buffers.links[channel as usize].statistics
     }
 
     /// Packets that are injected and neither delivered nor lost, packets in source queues included.
     pub fn in_flight(&self) -> u64 {
-        self.flights.in_use() as u64
+        self.buffers.flights.in_use() as u64
     }
 
     /// Packets in a node's source queue that have not begun to leave.
@@ -300,7 +284,7 @@ impl Network {
 
     /// When a node's injection channel is free.
     pub fn injection_free_at(&self, node: NodeId) -> Time {
-        self.links[self.topology.injection_channel(node) as usize].free_at
+        self.buffers.links[self.topology.injection_channel(node) as usize].free_at
     }
 
     /// Flits of a packet with `bytes` of payload.
@@ -322,7 +306,7 @@ impl Network {
     pub fn channels_between_routers(&self) -> Vec<u32> {
         let first_injection = self.topology.channels() - self.topology.nodes();
         (0..first_injection)
-            .filter(|&channel| self.vcs[(channel * self.virtual_channels) as usize].router != NONE)
+            .filter(|&channel| self.buffers.vcs[(channel * self.buffers.virtual_channels) as usize].router != NONE)
             .collect()
     }
 
@@ -337,6 +321,23 @@ impl Network {
         self.spans = Vec::new();
     }
 
+    /// The first deadlock that was found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        self.deadlock.as_ref()
+    }
+
+    /// Searches for a cycle, whatever the policy. O(virtual channels).
+    pub fn find_deadlock(&self, now: Time) -> Option<Deadlock> {
+        self.buffers.find_deadlock(now)
+    }
+
+    /// From the injection of a packet to the arrival of its last byte, without other packets and without errors
+    /// (`latency.rs`).
+    pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
+        let Network { topology, routing, config, .. } = self;
+        EmptyNetwork { topology, routing, config }.latency(from, to, bytes)
+    }
+
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -348,80 +349,6 @@ impl Network {
     pub fn config(&self) -> &NetworkConfig {
         &self.config
     }
-}
-
-/// An output collects returned credits when more than 1/16 of its buffer is occupied: not for each packet, yet often
-/// enough that few returns are kept.
-const CREDITS_OUT: u32 = 16;
-
-fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
-    let link = |node: Option<u32>| Link {
-        free_at: Time::ZERO,
-        wake_at: Time::MAX,
-        flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
-        latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
-        waiting: 0,
-        last_vc: 0,
-        is_up: true,
-        statistics: ChannelStatistics::default(),
-    };
-    let ends = ends(topology);
-    let first_injection = ends.len() - topology.nodes() as usize;
-    let numbered = ends.into_iter().enumerate();
-    let node = |(channel, end): (usize, Peer)| match end {
-        Peer::Node(node) => Some(node.0),
-        _ => channel.checked_sub(first_injection).map(|node| node as u32),
-    };
-    numbered.map(|at| link(node(at))).collect()
-}
-
-fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
-    let new = |channel: u32, end: Peer| {
-        let (router, port, credits) = match end {
-            Peer::Router { router, port } => (router.0, port.0, config.link.buffer_flits),
-            Peer::Node(_) => (NONE, 0, config.node_buffer_flits.unwrap_or(UNLIMITED)),
-            Peer::Unconnected => (NONE, 0, UNLIMITED),
-        };
-        VirtualChannel {
-            owner: NONE,
-            waiters: NONE,
-            waiters_last: NONE,
-            last: 0,
-            credits,
-            releases: Releases::EMPTY,
-            channel,
-            front: NONE,
-            back: NONE,
-            busy_until: Time::ZERO,
-            router,
-            port,
-            stuck: false,
-        }
-    };
-    let ends = (0..).zip(ends(topology));
-    let mut vcs: Vec<VirtualChannel> = Vec::new();
-    for (channel, end) in ends {
-        vcs.extend((0..config.link.virtual_channels).map(|_| new(channel, end)));
-    }
-    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected)));
-    vcs
-}
-
-/// The receiving end of each channel, in the order of channel numbers.
-fn ends(topology: &Topology) -> Vec<Peer> {
-    let mut ends = Vec::with_capacity(topology.channels() as usize);
-    for router in (0..topology.routers()).map(RouterId) {
-        for port in (0..topology.ports(router)).map(Port) {
-            debug_assert_eq!(ends.len(), topology.channel(router, port) as usize);
-            ends.push(topology.peer(router, port));
-        }
-    }
-    for node in (0..topology.nodes()).map(NodeId) {
-        debug_assert_eq!(ends.len(), topology.injection_channel(node) as usize);
-        let (router, port) = topology.attachment(node);
-        ends.push(Peer::Router { router, port });
-    }
-    ends
 }
 
 #[cfg(test)]

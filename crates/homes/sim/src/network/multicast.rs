@@ -8,56 +8,23 @@
 //! copies have left; until then the packets behind it wait. So there are credits on every output, and a copy whose output is blocked stops its
 //! buffer, not the other copies. A copy takes no room of its own: switches copy what they send.
 //!
-//! A packet to many nodes is a datagram: links do not send it again, also if they retransmit others. Whoever sends it needs a reliability of
+//! A packet to many nodes is a datagram: links do not send it again, also if they retransmit others. Its sender needs a reliability of
 //! its own above.
 //!
 //! Deadlock: see [`MulticastTree`]. Cut-through switching and a routing without deadlocks are needed ([`Network::can_cast`]).
 //!
 //! # Costs
 //!
-//! As a packet for each branch; a copy is an entry of the table of packets and of that of residents, which is not in its buffer's list. A tree
-//! has 20 bytes for each branch, and stays.
+//! As a packet for each branch; a copy is an entry of the table of packets and of that of residents, which is not in its buffer's list.
 
 use selvedge_fabric::{MulticastTree, RouteState};
 
 use super::packet::{Arrival, Loss, LossReason};
 use super::slab::NONE;
 use super::state::{Cast, Resident, State};
+use super::trees::{self, Branch};
 use super::{Network, NetworkConfig, Packet, Schedule, Switching};
 use crate::time::Time;
-
-/// A channel of a tree.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Branch {
-    /// The virtual channel.
-    pub output: u32,
-    /// The node at its end; `NONE`: a router.
-    pub node: u32,
-    /// The branches behind it.
-    pub first: u32,
-    pub count: u32,
-    /// Nodes behind it, its own included.
-    pub targets: u32,
-}
-
-/// Appends the branches of a tree to others; gives the place of the first.
-pub(super) fn append(branches: &mut Vec<Branch>, tree: &MulticastTree, virtual_channels: u32) -> u32 {
-    let start = branches.len() as u32;
-    branches.extend(tree.branches().iter().map(|branch| Branch {
-        output: branch.channel * virtual_channels + u32::from(branch.vc.0),
-        node: branch.node.map_or(NONE, |node| node.0),
-        first: start + branch.next().start,
-        count: branch.next().len() as u32,
-        targets: branch.node.is_some().into(),
-    }));
-    // What is behind a branch comes later.
-    for place in (start as usize..branches.len()).rev() {
-        let Branch { first, count, .. } = branches[place];
-        let behind: u32 = branches[first as usize..][..count as usize].iter().map(|branch| branch.targets).sum();
-        branches[place].targets += behind;
-    }
-    start
-}
 
 impl Network {
     /// Whether packets to many nodes can be simulated: flits of a packet must not extend over several buffers, and cycles of copies are not
@@ -72,7 +39,7 @@ impl Network {
     /// If [`Network::can_cast`] says that there can be none, which is a bug of the caller.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
         assert!(Network::can_cast(&self.config, self.routing.deadlock_free()), "a tree in a network that has none");
-        append(&mut self.branches, tree, self.virtual_channels)
+        trees::append(&mut self.branches, tree, self.buffers.virtual_channels)
     }
 
     /// Nodes that a tree leads to.
@@ -88,19 +55,19 @@ impl Network {
     pub fn inject_cast(&mut self, now: Time, packet: Packet, tree: u32, queue: &mut impl Schedule) {
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         let branch = self.branches[tree as usize];
-        debug_assert_eq!(branch.output, self.topology.injection_channel(packet.from) * self.virtual_channels);
+        debug_assert_eq!(branch.output, self.topology.injection_channel(packet.from) * self.buffers.virtual_channels);
         self.statistics.injected += u64::from(branch.targets);
         self.put_in_source(now, packet, RouteState::default(), (Cast::Tree, tree), queue);
     }
 
     /// The first packet of a buffer becomes copies, which ask for their outputs.
     pub(super) fn copy(&mut self, now: Time, holder: u32, queue: &mut impl Schedule) {
-        let Resident { packet, buffer, left, end_in, .. } = self.residents[holder];
-        let flight = self.flights[packet];
+        let Resident { packet, buffer, left, end_in, .. } = self.buffers.residents[holder];
+        let flight = self.buffers.flights[packet];
         let Branch { first, count, .. } = self.branches[flight.output as usize];
-        let here = &mut self.residents[holder];
+        let here = &mut self.buffers.residents[holder];
         (here.state, here.copies, here.started) = (State::Copied, count as u16, now);
-        self.flights.remove(packet);
+        self.buffers.flights.remove(packet);
         for place in first..first + count {
             let branch = self.branches[place as usize];
             let mut copied = flight;
@@ -111,9 +78,9 @@ impl Network {
                     (copied.output, copied.cast) = (NONE, Cast::Leaf);
                 }
             }
-            let packet = self.flights.insert(copied);
-            let generation = self.next_generation();
-            let copy = self.residents.insert(Resident {
+            let packet = self.buffers.flights.insert(copied);
+            let generation = self.buffers.next_generation();
+            let copy = self.buffers.residents.insert(Resident {
                 packet,
                 next: NONE,
                 next_waiter: NONE,
@@ -136,9 +103,9 @@ impl Network {
 
     /// A copy has left its router by `at`. The last one frees the buffer.
     pub(super) fn copy_left(&mut self, copy: u32, at: Time, queue: &mut impl Schedule) {
-        let holder = self.residents[copy].holder;
-        self.free_resident(copy);
-        let here = &mut self.residents[holder];
+        let holder = self.buffers.residents[copy].holder;
+        self.buffers.free_resident(copy);
+        let here = &mut self.buffers.residents[holder];
         here.copies -= 1;
         here.started = here.started.max(at);
         if here.copies == 0 {
@@ -149,8 +116,8 @@ impl Network {
 
     /// A packet on a tree is lost for all targets behind its branch.
     pub(super) fn lose_tree(&mut self, now: Time, packet: u32, why: LossReason) {
-        let flight = self.flights[packet];
-        self.flights.remove(packet);
+        let flight = self.buffers.flights[packet];
+        self.buffers.flights.remove(packet);
         let mut open = vec![flight.output];
         while let Some(place) = open.pop() {
             let branch = self.branches[place as usize];

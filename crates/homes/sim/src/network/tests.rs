@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
 use super::oracle::Oracle;
+use super::state::UNLIMITED;
 use super::*;
 use crate::queue::Queue;
 
@@ -50,24 +51,24 @@ pub(super) fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arriv
 
 /// Checks that an empty network has all its credits, and that no packet waits or is held.
 pub(super) fn assert_empty(network: &mut Network) {
-    for output in 0..network.sources as usize {
-        let out = &mut network.vcs[output];
+    for output in 0..network.buffers.sources as usize {
+        let out = &mut network.buffers.vcs[output];
         assert_eq!(out.owner, NONE, "output {output} has an owner");
         assert_eq!(out.waiters, NONE, "output {output} has waiters");
         if out.credits != UNLIMITED {
-            out.credits += out.releases.collect(&mut network.releases, Time::MAX);
+            out.credits += out.releases.collect(&mut network.buffers.releases, Time::MAX);
             assert_eq!(out.credits, network.config.link.buffer_flits, "credits of output {output}");
         }
     }
-    assert!(network.links.iter().all(|link| link.waiting == 0));
+    assert!(network.buffers.links.iter().all(|link| link.waiting == 0));
     for link in &mut network.reliability {
-        link.acknowledgements.collect(&mut network.releases, Time::MAX);
+        link.acknowledgements.collect(&mut network.buffers.releases, Time::MAX);
     }
-    assert!(network.vcs.iter().all(|vc| vc.front == NONE && vc.back == NONE));
+    assert!(network.buffers.vcs.iter().all(|vc| vc.front == NONE && vc.back == NONE));
     assert!(network.source_waiting.iter().all(|&waiting| waiting == 0));
-    assert_eq!(network.residents.in_use(), 0);
-    assert_eq!(network.flights.in_use(), 0);
-    assert_eq!(network.releases.in_use(), 0);
+    assert_eq!(network.buffers.residents.in_use(), 0);
+    assert_eq!(network.buffers.flights.in_use(), 0);
+    assert_eq!(network.buffers.releases.in_use(), 0);
     assert_eq!(network.in_flight(), 0);
 }
 
@@ -486,7 +487,8 @@ fn a_deadlock_that_is_left_is_described() {
     assert_eq!(network.statistics().deadlocks, 1);
     assert_eq!(network.statistics().cycle_lengths, BTreeMap::from([(8, 1)]));
     // Each packet waits for the next: the channels of the cycle follow each other round the ring.
-    let routers: Vec<u32> = deadlock.cycle.iter().map(|stuck| network.vcs[stuck.channel as usize].router).collect();
+    let routers: Vec<u32> =
+        deadlock.cycle.iter().map(|stuck| network.buffers.vcs[stuck.channel as usize].router).collect();
     let steps: Vec<u32> = (0..8).map(|at| (routers[(at + 1) % 8] + 8 - routers[at]) % 8).collect();
     assert!(steps.iter().all(|&step| step == steps[0] && (step == 1 || step == 7)), "{routers:?}");
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the messages of a node share: its units, the queue of those that leave, the order of deliveries, streams.
+//! Resources that the messages of a node share: its units, the queue of those that leave, the order of deliveries, streams, the queue of
+//! commands, and what waits behind a full mailbox.
 
 use std::collections::VecDeque;
 
 use crate::machine::Machine;
 use crate::machine::graph::Graph;
+use crate::network::Delivery as Packet;
 use crate::time::Time;
 
-use super::commands::CommandQueue;
-use super::mailboxes::Blocked;
+use super::ranks::MailboxState;
 use super::units::NodeUnits;
 
 /// A node: its units, and what else its messages share.
@@ -21,12 +22,12 @@ pub(super) struct NodeHardware {
     /// When the last injected packet, or the last message, has left the node.
     pub sent: Time,
     /// When the last message from this node to itself has arrived.
-    pub looped: Time,
+    looped: Time,
     /// When the last message was delivered: no message overtakes another.
     delivered: Time,
     /// Commands of its programs, on a machine with a host interface.
     pub commands: CommandQueue,
-    /// What it does not take because a mailbox is full, on a machine whose NICs block.
+    /// Messages and packets that it does not take because a mailbox is full, on a machine whose NICs block.
     pub blocked: Blocked,
     /// Source ranks of arriving long messages, and the number of messages of each.
     streams: Vec<(u32, u32)>,
@@ -35,6 +36,12 @@ pub(super) struct NodeHardware {
 impl NodeHardware {
     pub fn new(graph: &Graph) -> NodeHardware {
         NodeHardware { units: NodeUnits::new(graph), ..NodeHardware::default() }
+    }
+
+    /// When a message from this node to itself arrives that is ready at `at`: not before the previous one.
+    pub fn loop_back(&mut self, at: Time) -> Time {
+        self.looped = self.looped.max(at);
+        self.looped
     }
 
     /// The delivery time of a message that is ready at `at`: not before the previous delivery.
@@ -66,5 +73,120 @@ impl NodeHardware {
                 self.streams.swap_remove(at);
             }
         }
+    }
+}
+
+/// The queue of commands of one node. A command has a place from the moment that it is admitted until the NIC begins with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CommandQueue {
+    /// Places that commands have.
+    taken: u32,
+    /// Commands in the queue that the NIC does not take, because messages before them wait for the fabric.
+    pub held: VecDeque<u32>,
+    /// Commands whose programs wait for a place.
+    waiting: VecDeque<u32>,
+}
+
+impl CommandQueue {
+    /// Takes one of so many places. False: all are taken.
+    pub fn take_place(&mut self, places: u32) -> bool {
+        let is_free = self.taken < places;
+        self.taken += u32::from(is_free);
+        is_free
+    }
+
+    /// A place is free again.
+    pub fn free_place(&mut self) {
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// A command waits for a place.
+    pub fn wait(&mut self, command: u32) {
+        self.waiting.push_back(command);
+    }
+
+    /// The command that has waited longest, if one of so many places is free.
+    pub fn next_waiting(&mut self, places: u32) -> Option<u32> {
+        if self.taken < places { self.waiting.pop_front() } else { None }
+    }
+}
+
+/// Messages and packets that a node that blocks does not take.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blocked {
+    /// The message that does not fit.
+    message: Option<u32>,
+    /// Its mailbox, as it was then.
+    mailbox: Option<MailboxState>,
+    /// It is tried again.
+    is_retried: bool,
+    /// Messages that are to be delivered behind it.
+    behind: VecDeque<u32>,
+    /// Packets in the node's buffer.
+    packets: VecDeque<Packet>,
+}
+
+/// The next that a node takes when it no longer blocks.
+pub(super) enum Unblocked {
+    Message(u32),
+    Packet(Packet),
+}
+
+impl Blocked {
+    pub fn is_blocked(&self) -> bool {
+        self.message.is_some()
+    }
+
+    /// The message that does not fit.
+    pub fn message(&self) -> Option<u32> {
+        self.message
+    }
+
+    /// The mailbox of this message, as it was when the message did not fit.
+    pub fn mailbox(&self) -> Option<MailboxState> {
+        self.mailbox
+    }
+
+    /// A message does not fit. False: it has been tried again.
+    pub fn block(&mut self, message: u32, mailbox: Option<MailboxState>) -> bool {
+        (self.message, self.mailbox) = (Some(message), mailbox);
+        !self.is_retried
+    }
+
+    /// Whether a message has to wait behind the one that does not fit. Then it is kept.
+    pub fn keeps(&mut self, message: u32) -> bool {
+        if self.is_blocked() {
+            self.behind.push_back(message);
+        }
+        self.is_blocked()
+    }
+
+    /// Whether a packet has to stay in the node's buffer. Then it is kept.
+    #[inline]
+    pub fn keeps_packet(&mut self, packet: &Packet) -> bool {
+        if self.is_blocked() {
+            self.packets.push_back(*packet);
+        }
+        self.is_blocked()
+    }
+
+    /// Takes the message that does not fit, to try it again. [`Blocked::end_retry`] is called afterwards.
+    pub fn begin_retry(&mut self) -> Option<u32> {
+        let message = self.message.take();
+        self.is_retried = message.is_some();
+        message
+    }
+
+    pub fn end_retry(&mut self) {
+        self.is_retried = false;
+    }
+
+    /// Takes what was kept first, unless the node blocks. Messages come before packets.
+    pub fn next(&mut self) -> Option<Unblocked> {
+        if self.is_blocked() {
+            return None;
+        }
+        let message = self.behind.pop_front().map(Unblocked::Message);
+        message.or_else(|| self.packets.pop_front().map(Unblocked::Packet))
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Watches for ranks that repeat themselves: operations with the same arguments that bring back the same values.
 //!
-//! A rank *repeats* an operation when it is equal to one of its last [`KNOWN`] different ones, arguments, payload and reply.
+//! A rank *repeats* an operation when it is equal to one of its last [`RECENT_MAX`] different ones, arguments, payload and reply.
 //! Every other operation is *progress*: other arguments, another reply, a payload that is too long to compare. So is a
 //! rank that ends, enters or leaves the launcher's barrier, or writes a message to a ring.
 //!
@@ -10,16 +10,16 @@
 //! decides by. Waits, polls and sleeps are neither, since a rank that waits does not decide anything.
 //!
 //! This is a suspicion and no proof: a program may read the same words many times and then go on. So it ends nothing.
-//! Whoever asks decides from when on it is worth a word; for that it is counted.
+//! The caller decides when it is worth a word; for that it is counted.
 //!
-//! Cost: one hash of an operation and one of its reply, and a comparison with [`KNOWN`] words.
+//! Cost: one hash of an operation and one of its reply, and a comparison with [`RECENT_MAX`] words.
 
 use selvedge_nic::tables::{Command, kind};
 
 use crate::time::Time;
 
 /// Different operations of a rank that are kept. A loop with more of them is taken for progress.
-const KNOWN: usize = 16;
+const RECENT_MAX: usize = 16;
 /// A longer payload or reply is progress.
 const BYTES_MAX: usize = 64;
 
@@ -108,7 +108,7 @@ impl std::fmt::Display for Operation {
     }
 }
 
-/// What a rank has repeated since the last progress of any rank.
+/// The operations that a rank has repeated since the last progress of any rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeated {
     /// All its operations since then.
@@ -130,7 +130,7 @@ pub struct Repetition {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct RecentOperation {
     signature: Signature,
     /// How often since the progress with this number.
     times: u64,
@@ -138,8 +138,8 @@ struct Known {
 }
 
 #[derive(Clone, Debug, Default)]
-struct OfRank {
-    known: Vec<Known>,
+struct RankHistory {
+    recent: Vec<RecentOperation>,
     /// The place of the next new one.
     next: usize,
     repeated: Option<Repeated>,
@@ -147,10 +147,10 @@ struct OfRank {
     after: u64,
 }
 
-/// What the ranks have done lately.
+/// The latest operations of the ranks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
-    ranks: Vec<OfRank>,
+    ranks: Vec<RankHistory>,
     since: Time,
     /// Progress so far, of all ranks. What was counted after an earlier one counts no more.
     progress: u64,
@@ -158,7 +158,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub fn new(ranks: u32) -> Watch {
-        Watch { ranks: vec![OfRank::default(); ranks as usize], ..Watch::default() }
+        Watch { ranks: vec![RankHistory::default(); ranks as usize], ..Watch::default() }
     }
 
     /// A rank has made progress.
@@ -169,28 +169,28 @@ impl Watch {
 
     /// A rank has carried out an operation; `reads`: its reply is part of the signature.
     pub fn note(&mut self, now: Time, rank: u32, signature: Signature, operation: Operation, reads: bool) {
-        let of_rank = &mut self.ranks[rank as usize];
-        let known = of_rank.known.iter_mut().find(|known| known.signature == signature);
-        let Some(known) = known.filter(|_| signature != Signature::NEW) else {
-            of_rank.learn(signature);
+        let history = &mut self.ranks[rank as usize];
+        let recent = history.recent.iter_mut().find(|recent| recent.signature == signature);
+        let Some(recent) = recent.filter(|_| signature != Signature::NEW) else {
+            history.learn(signature);
             return self.progress(now);
         };
-        if known.after != self.progress {
-            (known.times, known.after) = (0, self.progress);
+        if recent.after != self.progress {
+            (recent.times, recent.after) = (0, self.progress);
         }
-        known.times += 1;
-        let before = of_rank.repeated.filter(|_| of_rank.after == self.progress);
+        recent.times += 1;
+        let before = history.repeated.filter(|_| history.after == self.progress);
         let (operations, reading) = before.map_or((0, 0), |before| (before.operations, before.reads));
-        of_rank.after = self.progress;
-        of_rank.repeated = Some(Repeated {
+        history.after = self.progress;
+        history.repeated = Some(Repeated {
             operations: operations + 1,
             reads: reading + u64::from(reads),
             last: operation,
-            last_times: known.times,
+            last_times: recent.times,
         });
     }
 
-    /// What the ranks repeat, if it may be a livelock.
+    /// The operations that the ranks repeat, if it may be a livelock.
     pub fn suspicion(&self) -> Option<Repetition> {
         let ranks: Vec<_> =
             self.ranks.iter().map(|rank| rank.repeated.filter(|_| rank.after == self.progress)).collect();
@@ -199,17 +199,17 @@ impl Watch {
     }
 }
 
-impl OfRank {
+impl RankHistory {
     fn learn(&mut self, signature: Signature) {
         if signature == Signature::NEW {
             return;
         }
-        let known = Known { signature, times: 0, after: 0 };
-        if self.known.len() < KNOWN {
-            self.known.push(known);
+        let recent = RecentOperation { signature, times: 0, after: 0 };
+        if self.recent.len() < RECENT_MAX {
+            self.recent.push(recent);
         } else {
-            self.known[self.next] = known;
-            self.next = (self.next + 1) % KNOWN;
+            self.recent[self.next] = recent;
+            self.next = (self.next + 1) % RECENT_MAX;
         }
     }
 }
@@ -302,7 +302,7 @@ mod tests {
             assert_eq!(watch.suspicion(), None);
         }
         for round in 0..100 {
-            read(&mut watch, 1000 + round, 0, round % (KNOWN as u64 + 1), 0);
+            read(&mut watch, 1000 + round, 0, round % (RECENT_MAX as u64 + 1), 0);
             assert_eq!(watch.suspicion(), None);
         }
         let long = Signature::of(&swap(0), &[]).replied(&[0; 65]);

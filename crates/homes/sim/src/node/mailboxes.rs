@@ -2,138 +2,105 @@
 //! VELO messages whose mailbox is full (seed 002, section 6.5): the NIC drops them, or blocks, or senders need credits.
 //!
 //! **Block.** The message stays at its NIC, which takes nothing more from the fabric until it fits: deliveries queue behind it, and packets
-//! keep their room in the node's buffer. So the fabric fills, then the command queues of the senders, and then their processors
-//! stand still. Two nodes that send to each other so, and read nothing meanwhile, wait for each other for ever (figure 6-7).
+//! keep their room in the node's buffer ([`super::hardware::Blocked`]). So the fabric fills, then the command queues of the senders, and then
+//! their processors stand still. Two nodes that send to each other so, and read nothing meanwhile, wait for each other for ever (figure 6-7).
 //!
-//! Credits are those of `credits.rs`.
+//! **Credits.** A message takes its credits when it is offered, and its slots keep them until its program has read it. Shares and debts are
+//! in `credits.rs`.
 //!
 //! Invariant: while a node blocks, nothing is delivered there: what comes stays in the order in which it came.
 //!
 //! Costs: with `drop`, one comparison for a delivery; with `block`, one more for each turn of a rank whose mailbox is full.
 
-use std::collections::VecDeque;
+use selvedge_nic::tables::kind;
+use selvedge_nic::velo::Header;
 
 use crate::machine::FullMailbox;
-use crate::network::Delivery as Packet;
 use crate::time::Time;
 
-use super::message::Phase;
+use super::credits::{Credit, MailboxId};
+use super::events::Event;
+use super::message::{NONE, Phase};
+use super::nodes::Nodes;
+use super::rank_states::Activity;
 use super::ranks::{Bytes, MailboxState, Ranks};
-use super::run::{Activity, Event, Simulation};
 
-/// What a node that blocks does not take.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Blocked {
-    /// The message that does not fit.
-    message: Option<u32>,
-    /// Its mailbox, as it was then.
-    mailbox: Option<MailboxState>,
-    /// It has been tried again, and does not fit yet.
-    is_retried: bool,
-    /// Messages that are to be delivered behind it.
-    behind: VecDeque<u32>,
-    /// Packets in the node's buffer.
-    pub packets: VecDeque<Packet>,
-}
-
-impl Blocked {
-    pub fn is_blocked(&self) -> bool {
-        self.message.is_some()
+impl<R: Ranks> Nodes<R> {
+    /// The mailbox of a message, and the slots that it takes. None: nobody reads it.
+    fn mailbox_of(&mut self, index: u32) -> Option<Credit> {
+        let message = &self.messages[index];
+        let header = Header::from_word(message.command.match_bits).ok()?;
+        let (rank, ni) = self.ranks.find(message.command.target, message.ni)?;
+        if self.rank_states[rank].has_ended() {
+            return None;
+        }
+        Some(((rank, ni, header.destination.vpid), header.extent.slots()))
     }
 
-    /// The message that does not fit.
-    pub fn message(&self) -> Option<u32> {
-        self.message
-    }
-}
-
-impl<R: Ranks> Simulation<R> {
     /// The mailbox that a message goes to, as its program has left it. None: its rank has ended.
     fn mailbox_state(&mut self, index: u32) -> Option<MailboxState> {
         let ((rank, ni, vpid), _) = self.mailbox_of(index)?;
         self.ranks.mailbox(rank, ni, vpid)
     }
 
-    // ---- Block ---------------------------------------------------------------------------------------------------
-
-    /// Whether a message has to wait at its target, because one before it does not fit.
-    pub(super) fn waits_behind(&mut self, node: u32, index: u32) -> bool {
-        let blocked = &mut self.hardware[node as usize].blocked;
-        if blocked.is_blocked() {
-            blocked.behind.push_back(index);
-        }
-        blocked.is_blocked()
-    }
-
-    /// Whether the NIC of a rank blocks when a mailbox is full. Nobody reads those of a rank that has ended.
-    pub(super) fn blocks_for(&self, rank: u32) -> bool {
-        self.machine.nic.full_mailbox == FullMailbox::Block
-            && !matches!(self.rank_states[rank as usize].activity, Activity::Ended)
-    }
-
-    /// A message finds its mailbox full at a NIC that blocks.
-    pub(super) fn block(&mut self, now: Time, index: u32, payload: Bytes) {
-        let message = &mut self.messages[index as usize];
-        message.payload = payload;
-        let (to, target) = (message.to, message.target);
-        let mailbox = self.mailbox_state(index);
-        let blocked = &mut self.hardware[target as usize].blocked;
-        (blocked.message, blocked.mailbox) = (Some(index), mailbox);
-        self.statistics.blocked += u64::from(!blocked.is_retried);
-        self.statistics.note(&[u64::from(to), now.0, 3000]);
-    }
-
     /// A rank has run, and may have read its mailbox: what waited at its node may go on.
-    pub(super) fn after_turn(&mut self, rank: u32, at: Time) {
+    pub fn after_turn(&mut self, rank: u32, at: Time) {
         match self.machine.nic.full_mailbox {
             FullMailbox::Drop => {}
             FullMailbox::Block => {
-                let node = self.nodes[rank as usize];
+                let node = self.node_of(rank);
                 let blocked = &self.hardware[node as usize].blocked;
-                let (message, before) = (blocked.message, blocked.mailbox);
-                let Some(index) = message.filter(|index| self.messages[*index as usize].to == rank) else { return };
+                let (message, before) = (blocked.message(), blocked.mailbox());
+                let Some(index) = message.filter(|index| self.messages[*index].to == rank) else { return };
                 if self.mailbox_state(index) != before {
-                    self.queue.schedule(at, Event::Unblock(node));
+                    self.events.schedule(at, Event::Unblock(node));
                 }
             }
-            FullMailbox::Credits => self.free_slots(rank, at),
+            FullMailbox::Credits => self.return_credits(rank, at),
         }
     }
 
-    /// A node that blocks tries again, and goes on if it can.
-    pub(super) fn unblock(&mut self, now: Time, node: u32) {
-        let Some(index) = self.hardware[node as usize].blocked.message.take() else { return };
-        self.hardware[node as usize].blocked.is_retried = true;
-        self.deliver(now, index);
-        self.hardware[node as usize].blocked.is_retried = false;
-        while !self.hardware[node as usize].blocked.is_blocked() {
-            let blocked = &mut self.hardware[node as usize].blocked;
-            if let Some(index) = blocked.behind.pop_front() {
-                match self.messages[index as usize].phase {
-                    Phase::Request => self.deliver(now, index),
-                    _ => self.answer(now, index),
-                }
-            } else if let Some(packet) = blocked.packets.pop_front() {
-                self.take_packet(now, &packet);
-            } else {
-                return;
-            }
+    /// A rank has ended: nothing waits for its mailboxes any more.
+    pub fn mailboxes_ended(&mut self, rank: u32, at: Time) {
+        match self.machine.nic.full_mailbox {
+            FullMailbox::Drop => {}
+            FullMailbox::Block => self.after_turn(rank, at),
+            // A mailbox that nobody reads needs no credits.
+            FullMailbox::Credits => self.offer_again(at, None),
         }
+    }
+
+    // ---- Block ---------------------------------------------------------------------------------------------------
+
+    /// Whether the NIC of a rank blocks when a mailbox is full. Nobody reads those of a rank that has ended.
+    pub fn blocks_for(&self, rank: u32) -> bool {
+        self.machine.nic.full_mailbox == FullMailbox::Block && !self.rank_states[rank].has_ended()
+    }
+
+    /// A message finds its mailbox full at a NIC that blocks.
+    pub fn block(&mut self, now: Time, index: u32, payload: Bytes) {
+        let message = &mut self.messages[index];
+        message.payload = payload;
+        let (to, target) = (message.to, message.target);
+        let mailbox = self.mailbox_state(index);
+        let is_new = self.hardware[target as usize].blocked.block(index, mailbox);
+        self.statistics.blocked += u64::from(is_new);
+        self.statistics.note(&[u64::from(to), now.0, 3000]);
     }
 
     /// Which rank a rank waits for whose command queue is full: the one whose mailbox blocks the node that its messages go to.
     fn blocked_by(&self, rank: u32) -> Option<u32> {
-        if !matches!(self.rank_states[rank as usize].activity, Activity::Offering { .. }) {
+        if !matches!(self.rank_states[rank].activity, Activity::Offering { .. }) {
             return None;
         }
-        let next = *self.hardware[self.nodes[rank as usize] as usize].leaving.front()?;
-        let target = self.messages[next as usize].target;
+        let next = *self.hardware[self.node_of(rank) as usize].leaving.front()?;
+        let target = self.messages[next].target;
         let message = self.hardware[target as usize].blocked.message()?;
-        Some(self.messages[message as usize].to)
+        Some(self.messages[message].to)
     }
 
     /// Why the command queue of a rank's node stays full, for the report on stuck ranks.
-    pub(super) fn why_full(&self, rank: u32) -> Option<String> {
+    pub fn why_full(&self, rank: u32) -> Option<String> {
         let first = self.blocked_by(rank)?;
         let mut chain = vec![rank, first];
         while let Some(next) = chain.last().and_then(|last| self.blocked_by(*last)) {
@@ -143,19 +110,72 @@ impl<R: Ranks> Simulation<R> {
                 break;
             }
         }
-        let node = self.nodes[first as usize];
+        let node = self.node_of(first);
         let why = format!("; its messages wait for node {node}, which the full mailbox of rank {first} blocks");
         let is_cycle = chain.iter().filter(|other| *other == chain.last().unwrap_or(&rank)).count() > 1;
         let ranks: Vec<String> = chain.iter().map(u32::to_string).collect();
         Some(if is_cycle { format!("{why}: a deadlock of ranks {}", ranks.join(", ")) } else { why })
     }
 
-    /// A rank has ended: nothing waits for its mailboxes any more.
-    pub(super) fn mailboxes_ended(&mut self, rank: u32, at: Time) {
-        match self.machine.nic.full_mailbox {
-            FullMailbox::Drop => {}
-            FullMailbox::Block => self.after_turn(rank, at),
-            FullMailbox::Credits => self.offer_all_again(at),
+    // ---- Credits -------------------------------------------------------------------------------------------------
+
+    /// Takes the credits of a message that is offered, and of its second part. False: its sender has too few.
+    pub fn take_credit(&mut self, index: u32) -> bool {
+        let message = &self.messages[index];
+        let needs = self.machine.nic.full_mailbox == FullMailbox::Credits && message.command.kind == kind::VELO_SEND;
+        if !needs || message.credit.is_some() {
+            return true;
         }
+        let (from, rest) = (message.from, message.offer.rest);
+        let Some((mailbox, slots)) = self.mailbox_of(index) else { return true };
+        let of_rest = if rest == NONE { 0 } else { self.mailbox_of(rest).map_or(0, |(_, slots)| slots) };
+        let state = self.mailbox(mailbox);
+        let share = self.share(state);
+        if !self.credits.take(from, mailbox, share, slots + of_rest) {
+            return false;
+        }
+        self.messages[index].credit = Some((mailbox, slots));
+        if rest != NONE {
+            self.messages[rest].credit = Some((mailbox, of_rest));
+        }
+        true
+    }
+
+    /// A message was written to its mailbox: its slots have its credits until its program has read it.
+    pub fn hold_slots(&mut self, index: u32) {
+        let message = &mut self.messages[index];
+        let Some(credit) = message.credit.take() else { return };
+        let from = message.from;
+        let state = self.mailbox(credit.0);
+        self.credits.hold(from, credit, state);
+    }
+
+    /// Counts the slots that a rank has freed, and sends credits back where they are half a share.
+    fn return_credits(&mut self, rank: u32, at: Time) {
+        for mailbox in self.credits.mailboxes_of(rank) {
+            let state = self.mailbox(mailbox);
+            let share = self.share(state);
+            for due in self.credits.take_due(mailbox, state, share) {
+                self.send_credits(at, due, mailbox);
+            }
+        }
+    }
+
+    /// The NIC of a mailbox sends credits back to a sender: a response without a payload. They are there when its record is freed.
+    fn send_credits(&mut self, at: Time, (from, slots): (u32, u32), mailbox: MailboxId) {
+        let index = self.new_message(at, from, mailbox.1, Box::default(), Bytes::new());
+        let message = &mut self.messages[index];
+        (message.to, message.phase, message.credit) = (mailbox.0, Phase::Credit, Some((mailbox, slots)));
+        self.events.schedule(at, Event::Issue(index));
+    }
+
+    fn mailbox(&mut self, (rank, ni, vpid): MailboxId) -> Option<MailboxState> {
+        self.ranks.mailbox(rank, ni, vpid)
+    }
+
+    /// A sender's share of a mailbox.
+    fn share(&self, mailbox: Option<MailboxState>) -> u32 {
+        let slots = mailbox.map_or(0, |state| state.slots);
+        (slots / u64::from(self.ranks.size())) as u32
     }
 }

@@ -1,27 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Nodes in virtual time: programs, hosts and NICs, connected by the fabric.
 //!
-//! | file | what |
+//! The state is cut into values, each with methods of its own; what acts on several of them stands above.
+//!
+//! ```text
+//! Simulation (run, turns) ── the event loop, turns of ranks
+//!     └─ Transfers (transfers, departure, arrival, delivery, commands) ── messages between nodes
+//!            ├─ Fabric, PairOrder, Switches
+//!            └─ Nodes (nodes, mailboxes, autonomous) ── the steps that concern one node
+//!                   └─ Events, RankStates, NodeHardware, Messages, Credits, Statistics, Trace, Watch, and the ranks
+//! ```
+//!
+//! | file | subject |
 //! |---|---|
-//! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
-//! | `options` | options of a simulation, and its errors |
-//! | `run` | the event loop: turns of ranks, waiting ranks, stuck ranks |
-//! | `message` | one message from command to counter, step by step |
+//! | `run` | [`Simulation`]: the event loop; how a run ends |
+//! | `turns` | turns of ranks, and their requests |
+//! | `transfers` | `Transfers`: messages from the command to the fabric |
+//! | `departure` | a message that crosses the fabric as a whole departs |
+//! | `arrival` | the steps at the target node, up to the delivery |
+//! | `delivery` | the delivery of requests and responses |
 //! | `commands` | commands on their way to the NIC, by the node's host interface |
-//! | `credits` | credits of mailboxes |
-//! | [`aggregation`] | aggregation nodes in switches |
-//! | `arrival` | the steps at the target node |
-//! | `kept` | lock requests that a NIC keeps, and their answers |
+//! | `switches` | `Switches`: aggregation nodes in switches |
+//! | `nodes` | `Nodes`: the state that steps share, and the steps that concern one node |
 //! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
-//! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
+//! | `autonomous` | messages that a NIC sends without its program |
+//! | `same_node` | messages in rings of ranks that share memory |
+//! | `fabric` | `Fabric`: the network, in either of its models |
+//! | `order` | `PairOrder`: the order of messages between two ranks |
+//! | `multicast` | `MulticastGroups`: receivers of results that are cast |
+//! | `rank_states` | `RankStates`: what each rank does, and its next turn |
+//! | `hardware` | `NodeHardware`: what the messages of a node share |
+//! | `credits` | `Credits`: shares of mailboxes |
+//! | `message` | `Message`: a record for each message, and the table of all |
+//! | `events` | `Events`: the event queue, and progress |
 //! | `units` | the units of a node: until when each is busy, and what waits before it |
-//! | `hardware` | what else the messages of a node share: who leaves next, order, streams |
-//! | `same_node` | ranks of one node that share memory: messages in rings, and the price of a message in memory |
 //! | `train` | when the packets of a message leave, in closed form |
 //! | `list_search` | what a search of an ordered list would have cost |
+//! | `livelock`, `pace` | ranks that repeat themselves; hosts that vary |
+//! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
+//! | [`aggregation`] | trees and a job's share of the aggregation nodes, made before the run |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
 //! | [`trace`] | spans: which unit worked on which message, from when to when |
-//! | [`outcome`] | how a run ended, and its statistics |
+//! | `options`, [`outcome`], `rank_commands` | options and errors; how a run ended, and its statistics |
 //!
 //! Rules
 //! 1. Events happen in order of virtual time; events of one time in the order in which they were scheduled.
@@ -35,34 +55,43 @@
 
 pub mod aggregation;
 mod arrival;
+mod autonomous;
 mod commands;
 mod credits;
+mod delivery;
+mod departure;
+mod events;
 mod fabric;
 mod hardware;
-mod kept;
 mod list_search;
 mod livelock;
 mod mailboxes;
 mod message;
 mod multicast;
+mod nodes;
 mod options;
+mod order;
 pub mod outcome;
 mod pace;
+mod rank_commands;
+mod rank_states;
 pub mod ranks;
 mod run;
 mod same_node;
+mod switches;
 pub mod tables;
 pub mod trace;
 mod train;
+mod transfers;
+mod turns;
 mod units;
 
 pub use aggregation::{Aggregation, AggregationError};
-pub use commands::{RankCommands, Wish};
-pub use fabric::Model;
 pub(crate) use list_search::header_search;
 pub use livelock::{Operation, Repeated, Repetition};
-pub use options::{Death, Fault, Options, SimulationError};
+pub use options::{Death, Fault, Model, Options, SimulationError};
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use pace::Variation;
-pub use ranks::{Ask, Bytes, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
+pub use rank_commands::RankCommands;
+pub use ranks::{Bytes, Incoming, KILLED, Meter, RankRequest, Ranks, RegisterSums, StartFlags, TimedRequest};
 pub use run::{Simulation, View};

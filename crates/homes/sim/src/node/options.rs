@@ -3,12 +3,60 @@
 
 use std::sync::Arc;
 
-use crate::network::NetworkError;
+use serde::Serialize;
+
+use crate::machine::{FullMailbox, Machine};
+use crate::network::{ErrorRates, NetworkError, Switching};
 use crate::time::Time;
 
 use super::aggregation::Aggregation;
-use super::fabric::Model;
 use super::pace::Variation;
+
+/// How the fabric is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Packet by packet, with credits and virtual channels.
+    #[default]
+    Packet,
+    /// Each message as a whole; a channel serves one message after the other.
+    Message,
+}
+
+impl Model {
+    /// Refuses a machine or a run with features that this model does not have.
+    pub fn check(self, machine: &Machine, faults: &[Fault]) -> Result<(), SimulationError> {
+        let network = &machine.network;
+        let refuse = |what, instead| Err(SimulationError::Model { what, instead });
+        match self {
+            Model::Packet => Ok(()),
+            _ if network.errors != ErrorRates::NONE => refuse(
+                "packets that are lost or corrupted (link.loss, link.corruption)",
+                "give both rates the value 0 (--loss 0 --corruption 0)",
+            ),
+            _ if network.switch.switching == Switching::Wormhole => {
+                refuse("wormhole switching", "let packets move as wholes (--set switch.switching=cut-through)")
+            }
+            _ if !machine.routing.deadlock_free() => refuse(
+                "deadlocks, which this machine's routing allows",
+                "take a routing that has none (routing.algorithm)",
+            ),
+            _ if machine.nic.full_mailbox == FullMailbox::Block => {
+                refuse("NICs that block (nic.full_mailbox)", "take credits, or let full mailboxes drop")
+            }
+            _ if !faults.is_empty() => refuse("links that fail", "leave --fail-link and --fail-node out"),
+            Model::Message => Ok(()),
+        }
+    }
+
+    /// The model as text for a report.
+    pub fn words(self) -> &'static str {
+        match self {
+            Model::Packet => "packet by packet",
+            Model::Message => "each message as a whole",
+        }
+    }
+}
 
 /// The failure or the repair of a channel of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::time::Time;
 
-use super::commands::RankCommands;
+use super::rank_commands::RankCommands;
 use super::ranks::RegisterSums;
 
 /// Why a run ended.
@@ -27,7 +27,7 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Waiting {
     pub rank: u32,
-    /// What it does: "waits for its NIC", "polls", "is in a barrier".
+    /// Its activity: "waits for its NIC", "polls", "is in a barrier".
     pub what: String,
     /// Virtual time since which it waits.
     pub since_ns: u64,
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub ended: Vec<Option<Time>>,
     /// Exit code of each rank that ended.
     pub codes: Vec<Option<i32>>,
-    /// What each rank has offered to its NIC; zero on a machine without a host interface.
+    /// Commands that each rank has offered to its NIC; zero on a machine without a host interface.
     pub commands: Vec<RankCommands>,
     /// Jain's index of fairness among the ranks of the node that has taken most commands. None: no rank has a rate.
     pub fairness: Option<f64>,

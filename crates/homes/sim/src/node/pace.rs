@@ -55,7 +55,7 @@ impl Pace {
         Pace { random, ppm_max: u64::from(variation.ppm_max.min(500_000)), shorter_ppm: 0, steps: 0 }
     }
 
-    /// What a step of the host takes that takes `time` by the machine's file.
+    /// The time of a step of the host that takes `time` by the machine's file.
     #[inline]
     pub fn step(&mut self, time: Time) -> Time {
         if self.ppm_max == 0 { time } else { self.varied(time) }

@@ -3,7 +3,7 @@
 //!
 //! Rules
 //! 1. One rank runs at a time, and only during [`Ranks::resume`]. So a run is deterministic.
-//! 2. A rank's request takes effect at [`Turn::at`], which is not before the time at which the rank was resumed. The
+//! 2. A rank's request takes effect at [`TimedRequest::at`], which is not before the time at which the rank was resumed. The
 //!    difference is the time that the program itself took.
 //! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents
 //!    of a rank's memory lead to an error of that rank, and to nothing worse.
@@ -18,17 +18,24 @@ use selvedge_sim_protocol::Published;
 
 use crate::time::Time;
 
-pub use super::commands::Wish;
-
 /// A payload. Payloads of up to 16 bytes, as of most counting puts and reductions, need no allocation.
 pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 
+/// Options of an operation that a rank starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartFlags {
+    /// The rank continues when one of its NICs has changed after the NIC has the command.
+    pub waits: bool,
+    /// The library returns an error if the NIC refuses the command, instead of offering it again.
+    pub or_refuse: bool,
+}
+
 /// A rank's request to the simulation at the end of its turn. It determines when the rank runs again.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum RankRequest {
     /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
     /// the command over; if it `waits`, when one of its NICs has changed after that.
-    Start { ni: u32, command: Box<Command>, payload: Bytes, wish: Wish },
+    Start { ni: u32, command: Box<Command>, payload: Bytes, flags: StartFlags },
     /// Make a message visible that it has written to a ring of the NIC `target`. The rank continues when the message has
     /// been copied.
     Publish { ni: u32, target: u64, message: Published },
@@ -51,9 +58,9 @@ pub enum Ask {
 
 /// A rank's request and its time.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct TimedRequest {
     pub at: Time,
-    pub ask: Ask,
+    pub request: RankRequest,
 }
 
 /// Exit code of a rank that was killed: 128 + SIGKILL, as of a process.
@@ -112,7 +119,7 @@ pub trait Meter {
 pub struct Incoming<'a> {
     pub request: &'a Request,
     pub payload: &'a [u8],
-    /// What a unit that keeps the request gives back with the answer.
+    /// Names the request in the answer of a unit that keeps it.
     pub token: u64,
 }
 
@@ -121,9 +128,9 @@ pub trait Ranks {
     fn size(&self) -> u32;
 
     /// Runs a rank from `now` until it makes a request. A rank that has ended is not resumed.
-    fn resume(&mut self, rank: u32, now: Time) -> Turn;
+    fn resume(&mut self, rank: u32, now: Time) -> TimedRequest;
 
-    /// A rank that has left [`Ask::Blocked`] since the last call.
+    /// A rank that has left [`RankRequest::Blocked`] since the last call.
     fn take_released(&mut self) -> Option<u32>;
 
     /// A NIC (rank and number) on which calls of its own rank have made triggered operations due since the last call.
@@ -160,7 +167,7 @@ pub trait Ranks {
     /// them.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
 
-    /// The NIC has refused the operation that a rank has started: its library returns an error at the next turn ([`Wish::or_refuse`]).
+    /// The NIC has refused the operation that a rank has started: its library returns an error at the next turn ([`StartFlags::or_refuse`]).
     fn refused(&mut self, _rank: u32) {}
 
     /// The host of a rank that waits has started its operation at this time, which is before its next turn.

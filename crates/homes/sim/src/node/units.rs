@@ -26,9 +26,9 @@ pub(super) struct NodeUnits {
     begun: Box<[VecDeque<Time>]>,
 }
 
-/// An item's way through a stage.
+/// The passage of an item through a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Passage {
     /// When the first unit has admitted it. Until then it is where it was before.
     pub admitted: Time,
     /// When it is behind the last unit.
@@ -88,25 +88,25 @@ impl NodeUnits {
         stage: &[Pass],
         (at, bytes): (Time, u64),
         mut seen: impl FnMut(&Pass, Time, Time),
-    ) -> Way {
-        let mut way = Way { admitted: at, end: at };
+    ) -> Passage {
+        let mut passage = Passage { admitted: at, end: at };
         // The unit that has the item, and keeps it until the next one admits it.
         let mut holder: Option<UnitId> = None;
         for (number, pass) in stage.iter().enumerate() {
             if graph.units[usize::from(pass.unit)].is_processor {
-                let end = way.end + pass.latency + pass.bytes(bytes);
-                seen(pass, way.end, end);
-                (way.end, holder) = (end, None);
+                let end = passage.end + pass.latency + pass.bytes(bytes);
+                seen(pass, passage.end, end);
+                (passage.end, holder) = (end, None);
                 continue;
             }
-            let (admitted, begin, end) = self.enter(graph, pass, (way.end, bytes), holder);
+            let (admitted, begin, end) = self.enter(graph, pass, (passage.end, bytes), holder);
             if number == 0 {
-                way.admitted = admitted;
+                passage.admitted = admitted;
             }
             seen(pass, begin, end);
-            (way.end, holder) = (end, Some(pass.unit));
+            (passage.end, holder) = (end, Some(pass.unit));
         }
-        way
+        passage
     }
 
     /// An item enters a unit from the one that holds it, which keeps it until there is room. Gives the times at which it is
@@ -193,10 +193,11 @@ mod tests {
         let graph = graph(&[0, 1]);
         let mut units = NodeUnits::new(&graph);
         let (fast, slow) = (Pass::work(0, ns(10)), Pass::work(1, ns(100)));
-        let ways: Vec<Way> = (0..4).map(|_| units.through(&graph, &[fast, slow], (ns(0), 0), |_, _, _| ())).collect();
+        let passages: Vec<Passage> =
+            (0..4).map(|_| units.through(&graph, &[fast, slow], (ns(0), 0), |_, _, _| ())).collect();
         // Items begin with the slow unit at 10, 110, 210, 310. One may wait, so the third is kept by the fast one until 110, and
         // the fourth begins there only then.
-        assert_eq!(ways.iter().map(|way| way.end).collect::<Vec<_>>(), [110, 210, 310, 410].map(ns));
+        assert_eq!(passages.iter().map(|passage| passage.end).collect::<Vec<_>>(), [110, 210, 310, 410].map(ns));
         assert_eq!(units.free[0], ns(210));
         let mut unbounded = NodeUnits::new(&super::tests::graph(&[0, 0]));
         for _ in 0..4 {

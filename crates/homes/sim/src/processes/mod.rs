@@ -26,17 +26,17 @@ use selvedge_host::simulated::{Visited, command_from};
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
-use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
+use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, Request, SimEnd};
 
 use crate::node::ranks::MailboxState;
-use crate::node::{Ask, Incoming, Meter, Ranks, RegisterSums, Turn, Wish};
+use crate::node::{Incoming, Meter, RankRequest, Ranks, RegisterSums, StartFlags, TimedRequest};
 use crate::time::Time;
 
 /// How a turn of a rank ended.
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
     /// The rank made a request.
-    Asked(Asked),
+    Request(Request),
     /// It is in a call that returns when other ranks have made it, too.
     Blocked(&'static str),
     /// It has ended, with this exit code; 128 + the signal's number if a signal killed it.
@@ -162,35 +162,37 @@ impl<L: Launcher> Processes<L> {
         nic.is_some_and(|nic| self.ids(from).any(|sender| nic.publish(sender, message)))
     }
 
-    fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
+    fn ask(&mut self, rank: u32, at: Time, asked: Request) -> RankRequest {
         match asked {
-            Asked::Start { ni, origin, command, payload, waits, or_refuse } => match checked(&command[..], &payload) {
-                Ok(command) => {
-                    let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
-                    let ni = own.map_or(ni, |(_, ni)| ni);
-                    // Only an operation with a reply surely changes a NIC.
-                    let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
-                    Ask::Start {
-                        ni,
-                        command: Box::new(command),
-                        payload: payload.into(),
-                        wish: Wish { waits, or_refuse },
+            Request::Start { ni, origin, command, payload, waits, or_refuse } => {
+                match checked(&command[..], &payload) {
+                    Ok(command) => {
+                        let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
+                        let ni = own.map_or(ni, |(_, ni)| ni);
+                        // Only an operation with a reply surely changes a NIC.
+                        let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
+                        RankRequest::Start {
+                            ni,
+                            command: Box::new(command),
+                            payload: payload.into(),
+                            flags: StartFlags { waits, or_refuse },
+                        }
                     }
+                    Err(why) => RankRequest::Ended { code: self.launcher.accuse(rank, why) },
                 }
-                Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
-            },
-            Asked::Publish { ni, target, message } => Ask::Publish { ni, target, message },
-            Asked::SharesMemory { ni, target } => Ask::SharesMemory { ni, target },
-            Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },
+            }
+            Request::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
+            Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
+            Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
             // A process that yields the processor has not always polled all of its NICs.
-            Asked::Poll if self.changed.remove(&rank) => Ask::Sleep { until: at + POLL_AGAIN },
-            Asked::Poll => Ask::Poll,
-            Asked::Sleep { until_ps } => {
+            Request::Poll if self.changed.remove(&rank) => RankRequest::Sleep { until: at + POLL_AGAIN },
+            Request::Poll => RankRequest::Poll,
+            Request::Sleep { until_ps } => {
                 let until = Time(until_ps);
                 if until <= at {
                     self.collect_fired(rank);
                 }
-                Ask::Sleep { until }
+                RankRequest::Sleep { until }
             }
         }
     }
@@ -229,17 +231,17 @@ impl<L: Launcher> Ranks for Processes<L> {
         self.launcher.size()
     }
 
-    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+    fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
         let (at, end) = self.launcher.run(rank, now);
-        let ask = match end {
-            TurnEnd::Asked(asked) => self.ask(rank, at, asked),
-            TurnEnd::Blocked(in_call) => Ask::Blocked { in_call },
-            TurnEnd::Ended(code) => Ask::Ended { code },
+        let request = match end {
+            TurnEnd::Request(asked) => self.ask(rank, at, asked),
+            TurnEnd::Blocked(in_call) => RankRequest::Blocked { in_call },
+            TurnEnd::Ended(code) => RankRequest::Ended { code },
         };
-        if matches!(ask, Ask::Ended { .. }) {
+        if matches!(request, RankRequest::Ended { .. }) {
             self.ended.insert(rank);
         }
-        Turn { at, ask }
+        TimedRequest { at, request }
     }
 
     fn kill(&mut self, rank: u32) -> i32 {

@@ -13,13 +13,10 @@ use selvedge_nic::aggregation::{Failure, StartError};
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::{Command, Side};
 
-use crate::node::{Ask, Bytes};
+use crate::node::{Bytes, RankRequest};
 use crate::time::Time;
 
 use super::process::Process;
-
-/// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
-pub(super) const STARTED_EACH: u32 = 64;
 
 /// A group that a rank has joined.
 #[derive(Clone, Debug)]
@@ -34,7 +31,7 @@ pub struct JoinedGroup {
     pub bytes: u32,
 }
 
-/// What a group reduces: values of a type, by an operation.
+/// A reduction: values of a type, by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduce {
     pub operation: Operation,
@@ -65,7 +62,7 @@ impl Process {
                 Some(GroupState::Ready { credits, bytes }) => {
                     return Ok(JoinedGroup { handle, node, key, credits, target, bytes });
                 }
-                Some(GroupState::Joining) => self.ask(Ask::Wait { until: Time::MAX }).await,
+                Some(GroupState::Joining) => self.ask(RankRequest::Wait { until: Time::MAX }).await,
                 Some(GroupState::Failed(failure)) => return Err(failure),
                 None => return Err(Failure::NoGroup),
             }
@@ -75,7 +72,7 @@ impl Process {
     /// Leaves a group, when its leaf node has said that all reductions have ended: a result that was cast comes before that.
     pub async fn leave_group(&self, group: JoinedGroup) {
         while !self.core.borrow_mut().tables.nic().member().is_idle(group.handle) {
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
         let left = self.core.borrow_mut().tables.nic().member().leave(group.handle);
         if let Some((node, message)) = left {
@@ -120,7 +117,7 @@ impl Process {
             let repeat = self.core.borrow_mut().tables.nic().member().repeat(group.handle);
             match repeat {
                 Some(message) => self.send_to_node((group.node, group.key), message, Bytes::new()).await,
-                None => self.ask(Ask::Wait { until: Time::MAX }).await,
+                None => self.ask(RankRequest::Wait { until: Time::MAX }).await,
             }
         }
         reduced

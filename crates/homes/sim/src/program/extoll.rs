@@ -7,94 +7,24 @@
 //! A call that finds what it waits for at once pays for the library and for the line that it reads. A call that waits pays for
 //! them when it is woken.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use selvedge_nic::NoMemory;
-use selvedge_nic::atu::{AddressEntry, NlaPage, PAGE_BYTES, PageSize, Rights};
 use selvedge_nic::rma::{Descriptor, Notification, Operation, Requester, options};
 use selvedge_nic::tables::Command;
-use selvedge_nic::velo::{Endpoint, Mailbox, Outgoing, Reassembler, Status};
+use selvedge_nic::velo::{Endpoint, Outgoing};
 
 use crate::machine::graph::Class;
 use crate::machine::{FullMailbox, Machine};
-use crate::node::tables::OwnTables;
-use crate::node::{Ask, Bytes, Wish};
+use crate::node::{Bytes, RankRequest, StartFlags};
 use crate::time::Time;
 
-use super::process::{Core, Process};
+use super::port::VPID;
+use super::process::Process;
+use super::shared::Core;
 
-/// The port of a rank.
-const VPID: u16 = 0;
-/// Slots of a mailbox between two publications of its read pointer.
-const LAZINESS: u32 = 16;
-
-/// The units of a rank, as its program sees them.
-pub(super) struct Port {
-    mailbox: Mailbox,
-    /// Messages whose store was split.
-    parts: BTreeMap<Endpoint, Reassembler<1>>,
-    /// Messages that a send without room has taken out of the mailbox: type, tag, bytes.
-    kept: VecDeque<(u8, u8, Vec<u8>)>,
-    /// Notifications taken so far.
-    notifications: u64,
-}
-
-impl Port {
-    /// Opens the port of a NIC, and registers so many bytes from address 0 on. None: the NIC has no units.
-    pub fn open(tables: &mut OwnTables, machine: &Machine, bytes: usize) -> Option<Port> {
-        let mut nic = tables.nic();
-        let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
-        let when_full = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
-        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
-        for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
-            let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
-            nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
-        }
-        let mailbox = Mailbox::new(&tables.signals(), VPID, LAZINESS)?;
-        Some(Port { mailbox, parts: BTreeMap::new(), kept: VecDeque::new(), notifications: 0 })
-    }
-}
-
-/// What a call pays that finds a message of this class and length at once: its library, and a line of memory for each item.
+/// The cost of a call that finds a message of this class and length at once: its library, and a line of memory for each item.
 fn found(machine: &Machine, class: Class, bytes: usize) -> Time {
     let path = machine.graph.path(class);
     path.receive + machine.host.memory_access * path.items(bytes as u64)
-}
-
-impl Core {
-    /// Takes the next message that is whole.
-    fn take_message(&mut self) -> Option<(Status, Vec<u8>)> {
-        let signals = self.tables.signals();
-        let Port { mailbox, parts, .. } = self.port.as_mut()?;
-        let mut part = [0; 128];
-        loop {
-            let (status, length) = mailbox.take(&signals, &mut part).ok()??;
-            if status.extent.is_whole() {
-                let whole = status.extent.message_bytes() as usize;
-                return Some((status, part[..whole.min(length)].to_vec()));
-            }
-            // A part whose first part was lost with a full mailbox is lost, too.
-            let of_source = parts.entry(status.source).or_default();
-            if let Ok(Some((status, bytes))) = of_source.add(&status, &part[..length]) {
-                let whole = status.extent.message_bytes() as usize;
-                return Some((status, bytes[..whole.min(bytes.len())].to_vec()));
-            }
-        }
-    }
-
-    /// Publishes what was read, so that a sender that waits for room gets it.
-    fn publish_mailbox(&mut self) {
-        let signals = self.tables.signals();
-        if let Some(port) = &mut self.port {
-            port.mailbox.publish(&signals);
-        }
-    }
-
-    fn take_notification(&mut self) -> Option<Notification> {
-        let signals = self.tables.signals();
-        let port = self.port.as_mut()?;
-        signals.take_notification(VPID, &mut port.notifications).map(Notification::decode)
-    }
 }
 
 impl Process {
@@ -120,8 +50,8 @@ impl Process {
     /// As [`Process::velo_send`].
     pub async fn velo_try_send(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) -> bool {
         let command = self.velo_command(to, mtt, tag, payload);
-        let wish = Wish { or_refuse: true, waits: false };
-        self.ask(Ask::Start { ni: 0, command, payload: Bytes::from_slice(payload), wish }).await;
+        let flags = StartFlags { or_refuse: true, waits: false };
+        self.ask(RankRequest::Start { ni: 0, command, payload: Bytes::from_slice(payload), flags }).await;
         !std::mem::take(&mut self.core.borrow_mut().refused)
     }
 
@@ -146,7 +76,7 @@ impl Process {
                 return message;
             }
             waited = true;
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -170,11 +100,16 @@ impl Process {
 
     /// Takes the next message, and pays for it if nothing else has.
     fn take_velo(&self, pays: bool) -> Option<(u8, u8, Vec<u8>)> {
-        let taken = self.core.borrow_mut().take_message();
-        let Some((status, bytes)) = taken else {
-            self.core.borrow_mut().publish_mailbox();
-            return None;
+        let taken = {
+            let Core { tables, port, .. } = &mut *self.core.borrow_mut();
+            let (port, signals) = (port.as_mut()?, tables.signals());
+            let taken = port.take_message(&signals);
+            if taken.is_none() {
+                port.publish_mailbox(&signals);
+            }
+            taken
         };
+        let (status, bytes) = taken?;
         if pays {
             self.spend(found(&self.machine(), Class::Velo, bytes.len()));
         }
@@ -209,11 +144,16 @@ impl Process {
         self.start(Box::new(command), payload).await;
     }
 
+    fn take_notification(&self) -> Option<Notification> {
+        let Core { tables, port, .. } = &mut *self.core.borrow_mut();
+        port.as_mut()?.take_notification(&tables.signals())
+    }
+
     /// Takes the next notification. Waits for it.
     pub async fn rma_notification(&self) -> Notification {
         let mut waited = false;
         loop {
-            let taken = self.core.borrow_mut().take_notification();
+            let taken = self.take_notification();
             if let Some(notification) = taken {
                 if !waited {
                     self.spend(found(&self.machine(), Class::RmaNotificationPut, 0));
@@ -221,7 +161,7 @@ impl Process {
                 return notification;
             }
             waited = true;
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 }

@@ -120,7 +120,7 @@ fn place(address: u64) -> Option<(usize, usize)> {
 pub(super) struct MemoryBus<'a> {
     pub memory: &'a mut Memory,
     pub payload: &'a [u8],
-    /// What a unit that keeps the request gives back with the answer.
+    /// Names the request in the answer of a unit that keeps it.
     pub token: u64,
     pub reply: &'a mut Vec<u8>,
     pub meter: &'a mut dyn Meter,

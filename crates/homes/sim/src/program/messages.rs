@@ -7,147 +7,28 @@
 //!
 //! A synchronous send uses rendezvous at any length: it is done when its receive has fetched the payload.
 //!
-//! Tags from [`OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of
+//! Tags from [`super::OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of
 //! any tag does not match their messages.
 //!
 //! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement has
 //! the match bits under which the payload can be fetched, and its 8 bytes of payload the length of the message.
 
-use std::collections::VecDeque;
-
-use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{EntrySpec, Event, Posted, event_kind, list, options};
 use selvedge_nic::tables::{Side, kind};
-use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
+use selvedge_nic::{Bus, Metered, NoMemory, Step};
 
 use crate::machine::{Matching, Mode};
 use crate::node::header_search;
-use crate::node::{Ask, Bytes};
+use crate::node::{Bytes, RankRequest};
 use crate::time::Time;
 
-use super::memory::{ARRIVALS_AT, ARRIVALS_BYTES, Memory, landing_of};
-use super::process::{Core, PORTAL_FETCH, PORTAL_MESSAGES, Process};
-
-/// Any source; any tag.
-pub const ANY: u32 = u32::MAX;
-
-/// The first of the tags that [`ANY`] leaves out.
-pub const OWN_TAGS: u32 = 1 << 31;
-
-/// A received message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    pub source: u32,
-    pub tag: u32,
-    pub bytes: Bytes,
-}
-
-/// A send or receive that has been started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId(u32);
-
-/// The match bit of an announcement.
-const ANNOUNCEMENT: u64 = 1 << 63;
-/// Payload of an announcement: the length of the message.
-const ANNOUNCEMENT_BYTES: u64 = 8;
-
-#[derive(Clone, Debug)]
-enum State {
-    Free,
-    /// A posted receive of at most so many bytes.
-    Posted {
-        most: u64,
-    },
-    /// The announcement of a long message has arrived: the payload is to be fetched.
-    Announced {
-        source: u32,
-        tag: u32,
-        length: u64,
-        token: u64,
-    },
-    /// The payload is being fetched.
-    Fetching {
-        source: u32,
-        tag: u32,
-    },
-    /// A long send that waits to be fetched.
-    Offered,
-    Done(Option<Message>),
-}
-
-/// The messages of a rank.
-pub(super) struct Messages {
-    events: u32,
-    requests: Vec<State>,
-    free: Vec<u32>,
-    /// Requests whose payload is to be fetched.
-    announced: VecDeque<u32>,
-}
-
-impl Messages {
-    pub fn new(nic: &mut Nic<'_>, events: u32) -> Messages {
-        let spec = EntrySpec {
-            options: options::OP_PUT
-                | options::MANAGE_LOCAL
-                | options::EVENT_LINK_DISABLE
-                | options::EVENT_COMM_DISABLE
-                | options::EVENT_UNLINK_DISABLE,
-            start: ARRIVALS_AT,
-            length: ARRIVALS_BYTES,
-            ignore_bits: u64::MAX,
-            source_ignore: u64::MAX,
-            ..EMPTY
-        };
-        let appended = nic.append(&mut NoMemory, PORTAL_MESSAGES, list::OVERFLOW, &spec);
-        debug_assert!(appended.is_ok(), "a new NIC has room for its first entry");
-        Messages { events, requests: Vec::new(), free: Vec::new(), announced: VecDeque::new() }
-    }
-
-    fn begin(&mut self, memory: &mut Memory, state: State) -> RequestId {
-        match self.free.pop() {
-            Some(index) => {
-                self.requests[index as usize] = state;
-                RequestId(index)
-            }
-            None => {
-                self.requests.push(state);
-                memory.reserve(self.requests.len());
-                RequestId(self.requests.len() as u32 - 1)
-            }
-        }
-    }
-
-    fn is_done(&self, request: RequestId) -> bool {
-        matches!(self.requests.get(request.0 as usize), Some(State::Done(_)))
-    }
-
-    fn take_done(&mut self, request: RequestId) -> Option<Option<Message>> {
-        let slot = self.requests.get_mut(request.0 as usize)?;
-        if !matches!(slot, State::Done(_)) {
-            return None;
-        }
-        let State::Done(message) = std::mem::replace(slot, State::Free) else { return None };
-        self.free.push(request.0);
-        Some(message)
-    }
-}
-
-const EMPTY: EntrySpec = EntrySpec {
-    options: 0,
-    start: 0,
-    length: 0,
-    iov: NONE,
-    iov_count: 0,
-    match_bits: 0,
-    ignore_bits: 0,
-    source: 0,
-    source_ignore: 0,
-    min_free: 0,
-    user_ptr: 0,
-    counter: NONE,
-    uid: u32::MAX,
+use super::memory::landing_of;
+use super::process::Process;
+use super::requests::{
+    ANNOUNCEMENT, ANNOUNCEMENT_BYTES, EMPTY, Message, PORTAL_MESSAGES, RequestId, RequestState, receive_of,
 };
+use super::shared::{Core, PORTAL_FETCH};
 
 impl Process {
     /// Starts a send.
@@ -159,7 +40,7 @@ impl Process {
         let command = self.command(kind::PUT, to, PORTAL_MESSAGES, tag.into(), 0, length);
         self.start(command, Bytes::from_slice(bytes)).await;
         let core = &mut *self.core.borrow_mut();
-        core.messages.begin(&mut core.memory, State::Done(None))
+        core.requests.begin(&mut core.memory, RequestState::Done(None))
     }
 
     /// Starts a synchronous send: it is done when the matching receive has the whole payload.
@@ -167,7 +48,7 @@ impl Process {
         let length = bytes.len() as u64;
         let (request, token) = {
             let core = &mut *self.core.borrow_mut();
-            let request = core.messages.begin(&mut core.memory, State::Offered);
+            let request = core.requests.begin(&mut core.memory, RequestState::Offered);
             let token = landing_of(request.0);
             let written = core.memory.write(token, bytes);
             debug_assert!(written.is_ok(), "a request has its space");
@@ -196,10 +77,10 @@ impl Process {
         request
     }
 
-    /// Starts a receive of at most so many bytes from a rank with a tag ([`ANY`]: any rank, any tag).
+    /// Starts a receive of at most n bytes from a rank with a tag ([`super::ANY`]: any rank, any tag).
     pub fn irecv(&self, from: u32, tag: u32, bytes: u64) -> RequestId {
         let core = &mut *self.core.borrow_mut();
-        let request = core.messages.begin(&mut core.memory, State::Posted { most: bytes });
+        let request = core.requests.begin(&mut core.memory, RequestState::Posted { most: bytes });
         // At least as long as an announcement.
         let length = bytes.max(ANNOUNCEMENT_BYTES);
         let spec =
@@ -208,13 +89,13 @@ impl Process {
         request
     }
 
-    /// The oldest unexpected message from a rank with a tag ([`ANY`]: any): source, tag, bytes. If there is none, the
+    /// The oldest unexpected message from a rank with a tag ([`super::ANY`]: any): source, tag, bytes. If there is none, the
     /// rank's turn ends and the next event happens.
     pub async fn probe(&self, from: u32, tag: u32) -> Option<(u32, u32, u64)> {
         self.progress().await;
         let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
         if found.is_none() {
-            self.ask(Ask::Poll).await;
+            self.ask(RankRequest::Poll).await;
         }
         found
     }
@@ -223,9 +104,9 @@ impl Process {
     /// next event happens.
     pub async fn test(&self, request: RequestId) -> Option<Option<Message>> {
         self.progress().await;
-        let done = self.core.borrow_mut().messages.take_done(request);
+        let done = self.core.borrow_mut().requests.take_done(request);
         if done.is_none() {
-            self.ask(Ask::Poll).await;
+            self.ask(RankRequest::Poll).await;
         }
         done
     }
@@ -235,7 +116,7 @@ impl Process {
         self.progress().await;
         let mut core = self.core.borrow_mut();
         let mut each = requests.iter().enumerate();
-        each.find_map(|(at, request)| core.messages.take_done(*request).map(|message| (at, message)))
+        each.find_map(|(at, request)| core.requests.take_done(*request).map(|message| (at, message)))
     }
 
     /// Waits for any of these requests.
@@ -244,7 +125,7 @@ impl Process {
             if let Some(done) = self.done_of(requests).await {
                 return done;
             }
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -253,15 +134,15 @@ impl Process {
         loop {
             let (moved, must_fetch) = {
                 let core = &mut *self.core.borrow_mut();
-                if let Some(done) = core.messages.take_done(request) {
+                if let Some(done) = core.requests.take_done(request) {
                     return done;
                 }
-                (core.take_events(), !core.messages.announced.is_empty())
+                (core.take_events(), !core.requests.announced.is_empty())
             };
             if must_fetch {
                 self.progress().await;
             } else if !moved {
-                self.ask(Ask::Wait { until: Time::MAX }).await;
+                self.ask(RankRequest::Wait { until: Time::MAX }).await;
             }
         }
     }
@@ -289,7 +170,7 @@ impl Process {
         let length = bytes.len() as u64;
         let receive = self.irecv(from, tag, length);
         let is_long = length > self.core.borrow().needs.eager_bytes_max;
-        let message = if is_long || self.core.borrow().messages.is_done(receive) {
+        let message = if is_long || self.core.borrow().requests.is_done(receive) {
             let send = self.isend(to, tag, bytes).await;
             let message = self.wait(receive).await;
             self.wait(send).await;
@@ -310,20 +191,21 @@ impl Process {
             let announced = {
                 let core = &mut *self.core.borrow_mut();
                 moved |= core.take_events();
-                core.messages.announced.pop_front()
+                core.requests.announced.pop_front()
             };
             let Some(index) = announced else { return moved };
             moved = true;
-            let State::Announced { source, tag, length, token } = self.core.borrow().messages.requests[index as usize]
+            let RequestState::Announced { source, tag, length, token } =
+                self.core.borrow().requests.states[index as usize]
             else {
                 continue;
             };
             let mut command = self.command(kind::GET, source, PORTAL_FETCH, token, 0, length);
             {
-                let messages = &mut self.core.borrow_mut().messages;
+                let requests = &mut self.core.borrow_mut().requests;
                 command.user_ptr = index.into();
-                command.sink = Side { start: landing_of(index), queue: messages.events, ..Side::NOWHERE };
-                messages.requests[index as usize] = State::Fetching { source, tag };
+                command.sink = Side { start: landing_of(index), queue: requests.events, ..Side::NOWHERE };
+                requests.states[index as usize] = RequestState::Fetching { source, tag };
             }
             self.start(command, Bytes::new()).await;
         }
@@ -365,7 +247,7 @@ impl Core {
         }
     }
 
-    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared so many headers, or,
+    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared `hashed` headers, or,
     /// on a machine without a hash, by a search of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
         let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
@@ -382,7 +264,7 @@ impl Core {
     fn take_events(&mut self) -> bool {
         let mut taken = false;
         loop {
-            let event = match self.tables.signals().take_event(self.messages.events) {
+            let event = match self.tables.signals().take_event(self.requests.events) {
                 Taken::Event(event, _) => event,
                 Taken::Empty | Taken::Gone => return taken,
             };
@@ -392,14 +274,14 @@ impl Core {
                 event_kind::GET => {
                     let index = event.user_ptr as u32;
                     self.memory.take(landing_of(index));
-                    self.messages.requests[index as usize] = State::Done(None);
+                    self.requests.states[index as usize] = RequestState::Done(None);
                 }
                 event_kind::REPLY => {
                     let index = event.user_ptr as u32;
                     let bytes = self.memory.take(landing_of(index));
-                    let slot = &mut self.messages.requests[index as usize];
-                    if let State::Fetching { source, tag } = *slot {
-                        *slot = State::Done(Some(Message { source, tag, bytes }));
+                    let slot = &mut self.requests.states[index as usize];
+                    if let RequestState::Fetching { source, tag } = *slot {
+                        *slot = RequestState::Done(Some(Message { source, tag, bytes }));
                     }
                 }
                 _ => {}
@@ -411,16 +293,16 @@ impl Core {
     fn received(&mut self, event: &Event) {
         let mut bytes = if event.mlength == 0 { Bytes::new() } else { self.memory.take(event.start) };
         let index = event.user_ptr as u32;
-        let Some(slot) = self.messages.requests.get_mut(index as usize) else { return };
-        let State::Posted { most } = *slot else { return };
+        let Some(slot) = self.requests.states.get_mut(index as usize) else { return };
+        let RequestState::Posted { most } = *slot else { return };
         let (source, tag) = (event.initiator as u32, event.match_bits as u32);
         if event.match_bits & ANNOUNCEMENT != 0 {
             let length = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)).min(most);
-            *slot = State::Announced { source, tag, length, token: event.header_data };
-            self.messages.announced.push_back(index);
+            *slot = RequestState::Announced { source, tag, length, token: event.header_data };
+            self.requests.announced.push_back(index);
         } else {
             bytes.truncate(most as usize);
-            *slot = State::Done(Some(Message { source, tag, bytes }));
+            *slot = RequestState::Done(Some(Message { source, tag, bytes }));
         }
     }
 
@@ -434,18 +316,5 @@ impl Core {
         let word = || self.memory.arrival(record.start).and_then(|bytes| bytes.first_chunk().copied());
         let bytes = if record.match_bits & ANNOUNCEMENT == 0 { record.mlength } else { u64::from_le_bytes(word()?) };
         Some((record.source as u32, record.match_bits as u32, bytes))
-    }
-}
-
-/// The entry of a receive, without its memory.
-fn receive_of(from: u32, tag: u32) -> EntrySpec {
-    let any = |value: u32| value == ANY;
-    EntrySpec {
-        options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
-        match_bits: if any(tag) { 0 } else { tag.into() },
-        ignore_bits: ANNOUNCEMENT | if any(tag) { u64::from(OWN_TAGS - 1) } else { 0 },
-        source: if any(from) { 0 } else { from.into() },
-        source_ignore: if any(from) { u64::MAX } else { 0 },
-        ..EMPTY
     }
 }

@@ -4,11 +4,14 @@
 //! | file | what |
 //! |---|---|
 //! | [`process`] | a rank as its program sees it: time, memory, one-sided operations, counters |
+//! | `shared` | the state behind it, which the simulation shares |
 //! | [`messages`] | sending and receiving with tags: eager, rendezvous |
+//! | `requests` | sends and receives that are not done |
 //! | [`memory`] | a rank's memory, and the bus by which transitions of its NIC access it |
 //! | [`collectives`] | barriers, sums and broadcasts of all ranks, by several algorithms |
 //! | [`aggregation`] | groups that reduce in the switches |
 //! | [`extoll`] | the EXTOLL units: messages, puts, gets, locks, notifications |
+//! | `port` | the port of a rank at these units |
 //! | [`offload`] | the same by the NICs alone, with counters and triggered operations |
 //! | [`results`] | results of programs: series of points, and mistakes |
 //! | `tasks` | the futures as [`crate::node::Ranks`] |
@@ -23,13 +26,16 @@ pub mod extoll;
 pub mod memory;
 pub mod messages;
 pub mod offload;
+mod port;
 pub mod process;
 pub mod ready;
+mod requests;
 pub mod results;
+mod shared;
 mod tasks;
 
-pub use messages::{ANY, Message, RequestId};
 pub use process::{Process, Trigger};
+pub use requests::{ANY, Message, OWN_TAGS, RequestId};
 pub use results::{Point, Results};
 pub use tasks::Tasks;
 

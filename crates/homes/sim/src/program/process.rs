@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank, as its program uses it.
 //!
-//! Its NIC has these portal table entries:
-//!
-//! | index | what |
-//! |---|---|
-//! | 0 | messages ([`super::messages`]) |
-//! | 1 | payload of long messages that is to be fetched |
-//! | 2 | the window: all of the memory, with one entry for each counter; the match bits give the counter's number |
-//! | 3 | the memory without a counter, for gets and atomics |
-//!
 //! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC
 //! has the command.
 
@@ -17,68 +8,19 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{EntrySpec, ack, list, options};
+use selvedge_nic::portals::{ack, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
-use selvedge_nic::{Limits, NoMemory};
 
 use crate::machine::{Machine, Mode};
-use crate::node::tables::OwnTables;
-use crate::node::{Aggregation, Ask, Bytes, Turn, Wish};
+use crate::node::{Bytes, RankRequest, StartFlags};
 use crate::time::Time;
 
-use super::Needs;
-use super::aggregation::STARTED_EACH;
-use super::extoll::Port;
-use super::memory::Memory;
-use super::messages::Messages;
-use super::results::Observer;
+use super::shared::{Core, PORTAL_MEMORY, PORTAL_WINDOW, counted, failed};
 
-pub(super) const PORTAL_MESSAGES: u32 = 0;
-pub(super) const PORTAL_FETCH: u32 = 1;
-pub(super) const PORTAL_WINDOW: u32 = 2;
-pub(super) const PORTAL_MEMORY: u32 = 3;
-
-/// The state of a rank that the simulation and the program share.
-pub(super) struct Core {
-    pub rank: u32,
-    pub size: u32,
-    /// The rank's clock: virtual time at the beginning of its turn, and the time that it has spent since then.
-    pub now: Time,
-    pub ask: Option<Ask>,
-    pub tables: OwnTables,
-    pub memory: Memory,
-    pub machine: Arc<Machine>,
-    pub needs: Needs,
-    pub messages: Messages,
-    /// Counters of the window.
-    windows: Vec<u32>,
-    /// The counter of acknowledgements for [`Process::put_acknowledged`], and the number of acknowledgements requested.
-    acknowledged: u32,
-    pub(super) unacknowledged: u64,
-    /// The counter of replies, and the number of replies requested.
-    replied: u32,
-    asked: u64,
-    observer: Rc<RefCell<Observer>>,
-    pub(super) spare: Spare,
-    /// The EXTOLL units, if the program needs them.
-    pub(super) port: Option<Port>,
-    /// The job's share of the aggregation nodes, if switches reduce.
-    pub(super) aggregation: Option<Arc<Aggregation>>,
-    /// The NIC has refused the last command.
-    pub(super) refused: bool,
-}
-
-/// Boxes of commands that have been carried out, of all ranks, for reuse.
-pub(super) type Spare = Rc<RefCell<Vec<Box<Command>>>>;
-
-/// Bytes of the scratch.
-const SCRATCH_BYTES: usize = 8;
 /// Operation and datatype of a sum.
 const SUM: (u8, u8) = (Operation::Sum as u8, Datatype::Uint64 as u8);
 
@@ -96,96 +38,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub(super) fn new(
-        rank: u32,
-        size: u32,
-        machine: Arc<Machine>,
-        needs: Needs,
-        observer: Rc<RefCell<Observer>>,
-        spare: Spare,
-    ) -> Process {
-        let sized = &machine.limits;
-        let queue = (2 * needs.receives + 4).next_power_of_two();
-        let limits = Limits {
-            entries: sized.entries.unwrap_or(0).max(needs.receives + needs.windows + 8 + 16),
-            headers: sized.headers.unwrap_or(0).max(needs.unexpected.max(1)),
-            descriptors: sized.descriptors.unwrap_or(1),
-            counters: sized.counters.unwrap_or(0).max(needs.windows + 4 + needs.triggered),
-            queues: sized.queues.unwrap_or(0).max(1),
-            portals: sized.portals.unwrap_or(0).max(4),
-            triggered: sized.triggered.unwrap_or(0).max(needs.triggered),
-            iovecs: 1,
-            list: u32::MAX,
-            short_list: 1,
-            pending: 1,
-            heap_blocks: queue,
-            heap_blocks_max: queue,
-            memberships: needs.groups,
-            member_operations: STARTED_EACH,
-            ..if needs.units { units(&machine, needs.memory_bytes) } else { Limits::NONE }
-        };
-        let mut tables = OwnTables::new(&limits);
-        // After the memory that other ranks can access lies the scratch, the target of fetched words.
-        let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
-        let mut nic = tables.nic();
-        let sure = "a NIC that was sized for it has room";
-        let events = nic.queue_alloc(queue).expect(sure);
-        for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
-            let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
-            nic.portal_alloc(Some(portal), 0, queue).expect(sure);
-        }
-        let acknowledged = nic.counter_alloc().expect(sure);
-        let replied = nic.counter_alloc().expect(sure);
-        let everything = EntrySpec {
-            options: options::OP_PUT | options::OP_GET | options::EVENT_LINK_DISABLE,
-            start: 0,
-            length: needs.memory_bytes as u64,
-            iov: NONE,
-            iov_count: 0,
-            match_bits: 0,
-            ignore_bits: 0,
-            source: 0,
-            source_ignore: u64::MAX,
-            min_free: 0,
-            user_ptr: 0,
-            counter: NONE,
-            uid: u32::MAX,
-        };
-        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counter_alloc().expect(sure)).collect();
-        for (number, &counter) in windows.iter().enumerate() {
-            let spec = EntrySpec {
-                options: everything.options | options::EVENT_CT_COMM,
-                match_bits: number as u64,
-                counter,
-                ..everything
-            };
-            nic.append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
-        }
-        let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
-        nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
-        let messages = Messages::new(&mut nic, events);
-        let port = if needs.units { Port::open(&mut tables, &machine, needs.memory_bytes) } else { None };
-        let core = Core {
-            rank,
-            size,
-            now: Time::ZERO,
-            ask: None,
-            tables,
-            memory,
-            machine,
-            needs,
-            messages,
-            windows,
-            acknowledged,
-            unacknowledged: 0,
-            replied,
-            asked: 0,
-            observer,
-            spare,
-            port,
-            aggregation: None,
-            refused: false,
-        };
+    pub(super) fn new(core: Core) -> Process {
         Process { core: Rc::new(RefCell::new(core)) }
     }
 
@@ -232,7 +85,7 @@ impl Process {
         self.core.borrow().observer.borrow_mut().record(series, x, y);
     }
 
-    /// Records that this rank has executed so many iterations, from `start` until now; all ranks execute them. The
+    /// Records that this rank has executed n iterations, from `start` until now; all ranks execute them. The
     /// point of the series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end
     /// of the last, over all laps so far.
     pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
@@ -261,7 +114,7 @@ impl Process {
     pub async fn compute(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
-            self.ask(Ask::Compute { until }).await;
+            self.ask(RankRequest::Compute { until }).await;
         }
     }
 
@@ -269,16 +122,16 @@ impl Process {
     pub async fn sleep(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
-            self.ask(Ask::Sleep { until }).await;
+            self.ask(RankRequest::Sleep { until }).await;
         }
     }
 
     /// The program has found nothing: it looks again when one of its NICs has changed, or after a pause, which grows.
     pub async fn poll(&self) {
-        self.ask(Ask::Poll).await;
+        self.ask(RankRequest::Poll).await;
     }
 
-    /// The processor copies so many bytes.
+    /// The processor copies n bytes.
     pub async fn copy(&self, bytes: u64) {
         let time = self.core.borrow().machine.host.copy(bytes);
         self.compute(time).await;
@@ -372,7 +225,7 @@ impl Process {
             if self.word(offset) >= value {
                 return;
             }
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -489,17 +342,17 @@ impl Process {
 
     /// Starts an operation; returns when the NIC has the command.
     pub fn start(&self, command: Box<Command>, payload: Bytes) -> impl Future<Output = ()> + use<> {
-        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish::default() })
+        self.ask(RankRequest::Start { ni: 0, command, payload, flags: StartFlags::default() })
     }
 
     /// Starts an operation; returns when the NIC has the command and one of the rank's NICs has changed after that.
     pub(super) fn start_and_wait(&self, command: Box<Command>, payload: Bytes) -> NextTurn {
-        self.ask(Ask::Start { ni: 0, command, payload, wish: Wish { waits: true, or_refuse: false } })
+        self.ask(RankRequest::Start { ni: 0, command, payload, flags: StartFlags { waits: true, or_refuse: false } })
     }
 
     async fn wait_for_counter(&self, counter: u32, count: u64) {
         while counted(&self.core.borrow().tables, counter) < count {
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -510,30 +363,14 @@ impl Process {
             counted(tables, counter) + failed(tables, counter)
         };
         while answers() < count {
-            self.ask(Ask::Wait { until: Time::MAX }).await;
+            self.ask(RankRequest::Wait { until: Time::MAX }).await;
         }
     }
 
     /// Ends the turn with a request to the simulation; the future is ready at this rank's next turn.
-    pub(super) fn ask(&self, ask: Ask) -> NextTurn {
-        self.core.borrow_mut().ask = Some(ask);
+    pub(super) fn ask(&self, request: RankRequest) -> NextTurn {
+        self.core.borrow_mut().request = Some(request);
         NextTurn { come: false }
-    }
-}
-
-/// The tables of the EXTOLL units: one port, and address tables for all of the memory.
-fn units(machine: &Machine, memory_bytes: usize) -> Limits {
-    let sized = &machine.limits;
-    Limits {
-        vpids: 1,
-        velo_bytes: sized.velo_bytes.unwrap_or(Limits::EXTOLL.velo_bytes),
-        mailbox_slots: sized.mailbox_slots.unwrap_or(Limits::EXTOLL.mailbox_slots),
-        notifications: Limits::EXTOLL.notifications,
-        address_tables: (memory_bytes as u64).div_ceil(1 << 30).max(1) as u32,
-        tlb_entries: sized.tlb_entries.unwrap_or(0),
-        tlb_ways: sized.tlb_ways.unwrap_or(1),
-        lock_waiters: sized.lock_waiters.unwrap_or(0),
-        ..Limits::NONE
     }
 }
 
@@ -550,21 +387,4 @@ impl Future for NextTurn {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if std::mem::replace(&mut self.come, true) { Poll::Ready(()) } else { Poll::Pending }
     }
-}
-
-impl Core {
-    /// The request with which the program has ended its turn.
-    pub(super) fn take_turn(&mut self) -> Turn {
-        // A future that is pending without a request to the simulation waits for ever; the run then ends as stuck.
-        let ask = self.ask.take().unwrap_or(Ask::Wait { until: Time::MAX });
-        Turn { at: self.now, ask }
-    }
-}
-
-fn counted(tables: &OwnTables, counter: u32) -> u64 {
-    tables.signals().counter(counter).map_or(0, |counter| counter.arrived())
-}
-
-fn failed(tables: &OwnTables, counter: u32) -> u64 {
-    tables.signals().counter(counter).map_or(0, |counter| counter.failure.load(Ordering::Acquire))
 }

@@ -10,7 +10,7 @@ use crate::time::Time;
 /// A point of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The name of y with its unit: "half round trip, us". The name of x is [`super::ready::Ready::over`].
+    /// The name of y with its unit: "half round trip, us". The name of x is [`super::ready::BuiltIn::over`].
     pub series: &'static str,
     pub x: f64,
     pub y: f64,

@@ -11,12 +11,13 @@ use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Aggregation, Ask, Incoming, KILLED, Meter, Ranks, RegisterSums, Turn};
+use crate::node::{Aggregation, Incoming, KILLED, Meter, RankRequest, Ranks, RegisterSums, TimedRequest};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
-use super::process::{Process, Spare};
+use super::process::Process;
 use super::results::{Observer, Results};
+use super::shared::{Core, Spare};
 use super::{Body, Needs};
 
 /// Ranks that are futures.
@@ -50,8 +51,8 @@ impl Tasks {
     ) -> Tasks {
         let (observer, spare) = (Rc::default(), Spare::default());
         let tasks = (0..size).map(|rank| {
-            let process =
-                Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
+            let core = Core::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
+            let process = Process::new(core);
             let body = Some(body(process.clone()));
             Task { process, body, dead: false }
         });
@@ -90,18 +91,20 @@ impl Ranks for Tasks {
         self.tasks.len() as u32
     }
 
-    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+    fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
         let task = &mut self.tasks[rank as usize];
         {
             let mut core = task.process.core.borrow_mut();
             core.now = core.now.max(now);
         }
         let mut context = Context::from_waker(Waker::noop());
-        let Some(body) = task.body.as_mut() else { return Turn { at: now, ask: Ask::Ended { code: 0 } } };
+        let Some(body) = task.body.as_mut() else {
+            return TimedRequest { at: now, request: RankRequest::Ended { code: 0 } };
+        };
         match body.as_mut().poll(&mut context) {
             Poll::Ready(code) => {
                 task.body = None;
-                Turn { at: task.process.now(), ask: Ask::Ended { code } }
+                TimedRequest { at: task.process.now(), request: RankRequest::Ended { code } }
             }
             Poll::Pending => {
                 let core = &mut *task.process.core.borrow_mut();

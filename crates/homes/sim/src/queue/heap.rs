@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A heap with four children for each node, in one vector: O(log n) to push and to pop.
 
-use super::Scheduled;
+use crate::time::Time;
 
 const CHILDREN: usize = 4;
+
+/// An event and its place in the order of the queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scheduled<E> {
+    pub at: Time,
+    pub sequence: u64,
+    pub event: E,
+}
+
+impl<E> Scheduled<E> {
+    #[inline(always)]
+    pub fn key(&self) -> u128 {
+        u128::from(self.at.0) << 64 | u128::from(self.sequence)
+    }
+}
 
 /// A heap of events; the first is the next one.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ mod heap;
 
 use crate::time::Time;
 
-use heap::Heap;
+use heap::{Heap, Scheduled};
 
 /// An event queue.
 #[derive(Debug)]
@@ -45,20 +45,6 @@ pub struct Queue<E> {
     now: Time,
     taken: u64,
     len: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Scheduled<E> {
-    at: Time,
-    sequence: u64,
-    event: E,
-}
-
-impl<E> Scheduled<E> {
-    #[inline(always)]
-    fn key(&self) -> u128 {
-        u128::from(self.at.0) << 64 | u128::from(self.sequence)
-    }
 }
 
 #[derive(Debug, Clone, Copy)]

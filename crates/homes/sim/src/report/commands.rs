@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host interfaces of a run's nodes have done: commands, refusals, waiting, fairness; and what full mailboxes did.
+//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness; and what full mailboxes did.
 
 use serde_json::{Value, json};
 
 use super::document::{Section, Table};
-use super::run::{latency_json, latency_words};
+use super::latency::{latency_json, latency_words};
 use super::words;
 use crate::machine::interface::Interface;
 use crate::node::{Outcome, RankCommands};
@@ -23,7 +23,7 @@ fn mean(commands: &[RankCommands]) -> Time {
 pub(super) fn section(interface: &Interface, outcome: &Outcome) -> Section {
     let (s, ranks) = (&outcome.statistics, &outcome.commands);
     let mut table = Table::of_values();
-    table.value("way", interface.way.name());
+    table.value("way", interface.kind.name());
     table.value("places of a node's queue", interface.places);
     table.value("commands", words::count(s.commands));
     table.value("attempts refused", words::count(s.commands_refused));
@@ -45,7 +45,7 @@ pub(super) fn section(interface: &Interface, outcome: &Outcome) -> Section {
 pub(super) fn json(interface: &Interface, outcome: &Outcome) -> Value {
     let (s, ranks) = (&outcome.statistics, &outcome.commands);
     json!({
-        "way": interface.way.name(),
+        "way": interface.kind.name(),
         "places": interface.places,
         "accepted": s.commands,
         "refused": s.commands_refused,

@@ -10,7 +10,7 @@
 //! | [`describe`] | a machine: document and JSON |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
-//! | [`words`] | numbers with a unit, as text |
+//! | [`words`], `latency` | numbers with a unit, and distributions of times, as text |
 //!
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
 
@@ -19,6 +19,7 @@ mod commands;
 pub mod describe;
 pub mod document;
 pub mod html;
+mod latency;
 pub mod plot;
 pub mod run;
 pub mod samples;

@@ -20,12 +20,12 @@ use crate::machine::figure::Figure;
 pub struct Entry {
     /// "link.latency_ns".
     pub key: String,
-    pub value: Worth,
+    pub value: EntryValue,
     pub source: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Worth {
+pub enum EntryValue {
     Number(f64),
     Text(String),
 }
@@ -218,12 +218,12 @@ impl Sheet {
         let mut table = Table::with_heads(&["key", ">value", "unit", "source"]);
         for entry in &self.entries {
             let value = match &entry.value {
-                Worth::Number(number) => number.to_string(),
-                Worth::Text(text) => text.clone(),
+                EntryValue::Number(number) => number.to_string(),
+                EntryValue::Text(text) => text.clone(),
             };
             let source = entry.source.as_deref().unwrap_or(match &entry.value {
-                Worth::Number(_) => "not said",
-                Worth::Text(_) => "",
+                EntryValue::Number(_) => "not said",
+                EntryValue::Text(_) => "",
             });
             table.row([entry.key.as_str(), &value, unit(&entry.key), source]);
         }
@@ -233,15 +233,15 @@ impl Sheet {
     pub fn json(&self) -> Value {
         let entries = self.entries.iter().map(|entry| {
             let value = match &entry.value {
-                Worth::Number(number) => json!(number),
-                Worth::Text(text) => json!(text),
+                EntryValue::Number(number) => json!(number),
+                EntryValue::Text(text) => json!(text),
             };
             json!({ "key": entry.key, "value": value, "source": entry.source })
         });
         entries.collect()
     }
 
-    fn add(&mut self, key: &str, value: Worth, source: Option<String>) {
+    fn add(&mut self, key: &str, value: EntryValue, source: Option<String>) {
         self.entries.push(Entry { key: key.to_owned(), value, source });
     }
 }
@@ -268,13 +268,13 @@ trait Add {
 
 impl Add for Figure {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        sheet.add(key, Worth::Number(self.value), self.source.clone());
+        sheet.add(key, EntryValue::Number(self.value), self.source.clone());
     }
 }
 
 impl Add for String {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        sheet.add(key, Worth::Text(self.clone()), None);
+        sheet.add(key, EntryValue::Text(self.clone()), None);
     }
 }
 
@@ -290,13 +290,13 @@ impl Add for Vec<Figure> {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
         let numbers: Vec<String> = self.iter().map(|figure| figure.value.to_string()).collect();
         let source = self.iter().find_map(|figure| figure.source.clone());
-        sheet.add(key, Worth::Text(format!("[{}]", numbers.join(", "))), source);
+        sheet.add(key, EntryValue::Text(format!("[{}]", numbers.join(", "))), source);
     }
 }
 
 impl Add for Vec<bool> {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        sheet.add(key, Worth::Text(format!("{self:?}")), None);
+        sheet.add(key, EntryValue::Text(format!("{self:?}")), None);
     }
 }
 
@@ -328,7 +328,7 @@ impl Add for UnitTable {
         of.add_to(sheet, &format!("{key}.of"));
         for (name, is_set) in [("interrupt", interrupt), ("until_sent", until_sent), ("carries_data", carries_data)] {
             if *is_set {
-                sheet.add(&format!("{key}.{name}"), Worth::Text("true".to_owned()), None);
+                sheet.add(&format!("{key}.{name}"), EntryValue::Text("true".to_owned()), None);
             }
         }
     }
@@ -370,6 +370,6 @@ impl Add for PathTable {
 
 impl Add for Vec<String> {
     fn add_to(&self, sheet: &mut Sheet, key: &str) {
-        sheet.add(key, Worth::Text(self.join(", ")), None);
+        sheet.add(key, EntryValue::Text(self.join(", ")), None);
     }
 }

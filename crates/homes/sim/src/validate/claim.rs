@@ -6,7 +6,7 @@
 //! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
 //! 3. A figure that is an input of the model, or the sum of inputs, has no verdict: the model does not predict it.
 //! 4. A figure that the source contradicts elsewhere is shown apart, and has no verdict.
-//! 5. A claim that rests on assumed figures says what becomes of it when each of them is halved and doubled ([`Moved`]).
+//! 5. A claim that rests on assumed figures says what becomes of it when each of them is halved and doubled ([`Sensitivity`]).
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub const CROSSING_NEAR: f64 = 2.25;
 
 /// A prediction with one assumed figure moved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Moved {
+pub struct Sensitivity {
     /// The key of the machine.
     pub key: String,
     /// By which it is multiplied.
@@ -115,9 +115,9 @@ pub struct Claim {
     /// The error of the prediction, in percent of the published number.
     pub error_percent: Option<f64>,
     pub verdict: Verdict,
-    /// What the prediction is when an assumed figure has another value.
+    /// The prediction when an assumed figure has another value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub moved: Vec<Moved>,
+    pub moved: Vec<Sensitivity>,
     /// Why it is missed, or what the prediction depends on.
     pub note: String,
 }
@@ -328,7 +328,7 @@ impl Claim {
     }
 
     /// The same claim with assumed figures moved. A claim that no longer holds with one of them moved is near at best.
-    pub fn moved(mut self, moved: Vec<Moved>) -> Claim {
+    pub fn moved(mut self, moved: Vec<Sensitivity>) -> Claim {
         if self.verdict == Verdict::Holds && moved.iter().any(|moved| !moved.holds) {
             self.verdict = Verdict::Near;
         }
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn an_assumption_that_decides_makes_a_claim_near_and_an_input_proves_nothing() {
-        let moved = |holds| Moved { key: "unit.x".into(), factor: 0.5, predicted: String::new(), holds };
+        let moved = |holds| Sensitivity { key: "unit.x".into(), factor: 0.5, predicted: String::new(), holds };
         let claim = || Claim::order("x", "y", "", ("", &[(2.0, 1.0)]));
         assert_eq!(claim().moved(vec![moved(true)]).verdict, Verdict::Holds);
         assert_eq!(claim().moved(vec![moved(true), moved(false)]).verdict, Verdict::Near);

@@ -31,7 +31,7 @@
 
 use std::sync::Arc;
 
-use super::claim::{Claim, Figure, Moved};
+use super::claim::{Claim, Figure, Sensitivity};
 use super::lab::{ValidateError, built_in};
 use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
@@ -120,7 +120,7 @@ impl Row {
         Ok((of("step, us"), of("exchange and sums, us")))
     }
 
-    /// What an iteration takes by the hosts and in the switches, in microseconds, if it computes for what HCOLL's time leaves.
+    /// The time of an iteration by the hosts and in the switches, in microseconds, if it computes for what HCOLL's time leaves.
     fn steps(&self, machine: &Arc<Machine>, library_ns: f64) -> Result<(f64, f64), ValidateError> {
         let whole_us = self.hcoll_s * 1e6 / iterations();
         // Neighbours wait for each other in between, so what communication takes depends a little on the computing.
@@ -166,7 +166,7 @@ pub(super) fn run(
         let moved = [0.5, 2.0].map(|factor| {
             let predicted = gain(row, factor * iterations, saved_us);
             let holds = (predicted - row.gain_percent).abs() <= LIMIT;
-            Moved { key: "iterations".into(), factor, predicted: format!("{predicted:.2} %"), holds }
+            Sensitivity { key: "iterations".into(), factor, predicted: format!("{predicted:.2} %"), holds }
         });
         let text = format!("icoFoam, {} processes: gain over HCOLL, within {LIMIT} points", row.processes);
         let claim =

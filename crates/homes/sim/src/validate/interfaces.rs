@@ -13,7 +13,7 @@ use super::lab::{self, ValidateError};
 use super::programs::extoll::{Kind, latency, stream};
 use super::programs::interfaces::{Contention, contention, crossfire};
 use crate::machine::Machine;
-use crate::machine::interface::Way;
+use crate::machine::interface::InterfaceKind;
 
 const MACHINE: &str = "extoll-ht400";
 
@@ -25,7 +25,7 @@ const TEST_DESIGN: [(&str, &str); 4] = [
     ("interface.fetch", "[\"fetch-280\"]"),
 ];
 
-fn by(way: Way, more: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
+fn by(way: InterfaceKind, more: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
     lab::machine(MACHINE, &[&[("interface.way", way.name())], more].concat())
 }
 
@@ -45,20 +45,26 @@ fn starts(results: &mut Results) -> Result<(), ValidateError> {
         Ok(interface.map_or(0.0, |interface| (interface.start(0).saturating_sub(interface.before)).as_ns_f64()))
     };
     let rows = [
-        ("extoll-6a", "seed 002, section 6.4.1", "start of a command by trigger page", 380.0, Way::TriggerPage),
+        (
+            "extoll-6a",
+            "seed 002, section 6.4.1",
+            "start of a command by trigger page",
+            380.0,
+            InterfaceKind::TriggerPage,
+        ),
         (
             "extoll-6b",
             "seed 002, section 6.4.2",
             "by I/O transaction (printed: around 200 ns; 90 by its own formula)",
             200.0,
-            Way::IoTransaction,
+            InterfaceKind::IoTransaction,
         ),
         (
             "extoll-6c",
             "seed 002, section 6.4.3",
             "by the central flow-controlled queue (printed: < 100 ns)",
             100.0,
-            Way::Cfcq,
+            InterfaceKind::Cfcq,
         ),
     ];
     for (id, source, what, published, way) in rows {
@@ -71,13 +77,17 @@ fn starts(results: &mut Results) -> Result<(), ValidateError> {
 fn kernel(results: &mut Results) -> Result<(), ValidateError> {
     let source = "seed 002, section 8.5";
     let start_up = |way| -> Result<f64, ValidateError> { Ok(latency(&by(way, &[])?, Kind::Velo, &[8], false)?[0]) };
-    let (user, kernel, interrupt) = (start_up(Way::CfcqData)?, start_up(Way::Kernel)?, start_up(Way::KernelInterrupt)?);
+    let (user, kernel, interrupt) = (
+        start_up(InterfaceKind::CfcqData)?,
+        start_up(InterfaceKind::Kernel)?,
+        start_up(InterfaceKind::KernelInterrupt)?,
+    );
     let what = "start-up latency that the kernel adds, both sides";
     results.claims.push(Claim::number("extoll-8-5a", source, what, (600.0, kernel - user, "ns")).input());
     let what = "and that interrupts add (approximately another microsecond)";
     results.claims.push(Claim::number("extoll-8-5b", source, what, (1000.0, interrupt - kernel, "ns")).input());
     let bandwidth = |way| stream(&by(way, &[])?, Kind::Put, 4096, 64);
-    let ratio = bandwidth(Way::Kernel)? / bandwidth(Way::CfcqData)?;
+    let ratio = bandwidth(InterfaceKind::Kernel)? / bandwidth(InterfaceKind::CfcqData)?;
     let what = "bandwidth by the kernel, against user space (\"not further affected\")";
     results.claims.push(Claim::number("extoll-8-5c", source, what, (1.0, ratio, "x")));
     Ok(())
@@ -87,33 +97,45 @@ fn kernel(results: &mut Results) -> Result<(), ValidateError> {
 fn queues(results: &mut Results) -> Result<(), ValidateError> {
     let source = "seed 002, sections 6.4.1 to 6.4.5";
     let mut all = Vec::new();
-    for way in Way::ALL {
+    for way in InterfaceKind::ALL {
         let machine = by(way, &[])?;
         all.push((way, contention(&machine, 1)?, contention(&machine, 8)?));
     }
-    let rate = |way: Way| all.iter().find(|row| row.0 == way).map_or(0.0, |row| row.1.rate);
-    let same = (rate(Way::TriggerPage) / rate(Way::IoTransaction) - 1.0).abs();
+    let rate = |way: InterfaceKind| all.iter().find(|row| row.0 == way).map_or(0.0, |row| row.1.rate);
+    let same = (rate(InterfaceKind::TriggerPage) / rate(InterfaceKind::IoTransaction) - 1.0).abs();
     results.claims.push(Claim::fact(
         "extoll-6d",
         "seed 002, section 6.4.2",
         "the rate of I/O transactions is that of the trigger page, since both wait for a round trip",
         (
             "the same",
-            format!("{:.2} and {:.2} M/s", rate(Way::IoTransaction) / 1e6, rate(Way::TriggerPage) / 1e6),
+            format!(
+                "{:.2} and {:.2} M/s",
+                rate(InterfaceKind::IoTransaction) / 1e6,
+                rate(InterfaceKind::TriggerPage) / 1e6
+            ),
             same < 0.15,
         ),
     ));
-    let higher = rate(Way::Cfcq) > rate(Way::IoTransaction);
+    let higher = rate(InterfaceKind::Cfcq) > rate(InterfaceKind::IoTransaction);
     results.claims.push(Claim::fact(
         "extoll-6e",
         "seed 002, section 6.4.3",
         "the rate of posted commands is higher, since nothing is waited for",
-        ("higher", format!("{:.2} against {:.2} M/s", rate(Way::Cfcq) / 1e6, rate(Way::IoTransaction) / 1e6), higher),
+        (
+            "higher",
+            format!(
+                "{:.2} against {:.2} M/s",
+                rate(InterfaceKind::Cfcq) / 1e6,
+                rate(InterfaceKind::IoTransaction) / 1e6
+            ),
+            higher,
+        ),
     ));
     for (way, _, eight) in &all {
         let Contention { rate, fairness, refused, waited, longest_ns } = *eight;
         let words = format!("{:.1} M/s, {fairness:.2}, {}, {longest_ns:.0} ns", rate / 1e6, refused + waited);
-        let id = ID_OF[Way::ALL.iter().position(|other| other == way).unwrap_or_default()];
+        let id = ID_OF[InterfaceKind::ALL.iter().position(|other| other == way).unwrap_or_default()];
         let what = format!(
             "8 programs send 200 messages each by one NIC, {}: rate, fairness, refusals or waits, longest wait",
             way.name()
@@ -142,16 +164,16 @@ fn figure_6_7(results: &mut Results) -> Result<(), ValidateError> {
     let rows = [
         (
             "extoll-6-7a",
-            Way::CfcqData,
+            InterfaceKind::CfcqData,
             "block",
             "full mailboxes block, and the full command queue stalls its writer",
             true,
         ),
-        ("extoll-6-7b", Way::CfcqData, "drop", "full mailboxes drop", false),
-        ("extoll-6-7c", Way::CfcqData, "credits", "senders have credits", false),
+        ("extoll-6-7b", InterfaceKind::CfcqData, "drop", "full mailboxes drop", false),
+        ("extoll-6-7c", InterfaceKind::CfcqData, "credits", "senders have credits", false),
         (
             "extoll-6-7d",
-            Way::IoTransaction,
+            InterfaceKind::IoTransaction,
             "block",
             "full mailboxes block, and I/O transactions are refused to programs that then receive",
             false,

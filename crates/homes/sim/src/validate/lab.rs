@@ -12,9 +12,9 @@ use crate::machine::{Machine, MachineError, load};
 use crate::node::{Aggregation, AggregationError, End, Options, Outcome, Simulation, SimulationError};
 use crate::program::ready::{self, ProgramError};
 use crate::program::{Body, Needs, Process, Results as Recorded, Tasks};
-use crate::report::sheet::{Entry, Sheet, Worth};
+use crate::report::sheet::{Entry, EntryValue, Sheet};
 
-use super::claim::Moved;
+use super::claim::Sensitivity;
 
 /// The files of the machines, compiled in.
 const FILES: [(&str, &str); 15] = [
@@ -70,7 +70,7 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
 pub fn assumed(machine: &Machine, which: impl Fn(&str) -> bool) -> Vec<(String, f64)> {
     let entries = Sheet::of(&machine.description).entries.into_iter();
     let number = |entry: Entry| match entry.value {
-        Worth::Number(value) if value > 0.0 => Some((entry.key, value, entry.source)),
+        EntryValue::Number(value) if value > 0.0 => Some((entry.key, value, entry.source)),
         _ => None,
     };
     entries
@@ -86,13 +86,13 @@ pub fn moved(
     name: &str,
     figures: &[(String, f64)],
     predict: impl Fn(&Arc<Machine>) -> Result<(String, bool), ValidateError>,
-) -> Result<Vec<Moved>, ValidateError> {
+) -> Result<Vec<Sensitivity>, ValidateError> {
     let mut all = Vec::new();
     for (key, value) in figures {
         for factor in [0.5, 2.0] {
             let machine = machine(name, &[(key, &(value * factor).to_string())])?;
             let (predicted, holds) = predict(&machine)?;
-            all.push(Moved { key: key.clone(), factor, predicted, holds });
+            all.push(Sensitivity { key: key.clone(), factor, predicted, holds });
         }
     }
     Ok(all)
@@ -206,7 +206,7 @@ impl Experiment<'_> {
     }
 }
 
-/// What a built-in program records on a machine, rank r on node r.
+/// The results of a built-in program on a machine, rank r on node r.
 pub fn built_in(
     name: &'static str,
     machine: &Arc<Machine>,

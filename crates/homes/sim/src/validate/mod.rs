@@ -34,7 +34,7 @@ mod seastar;
 mod sharp;
 
 pub use claim::{
-    CROSSING_HOLDS, CROSSING_NEAR, Claim, Figure, HOLDS_PERCENT, Moved, NEAR_PERCENT, TIE_PERCENT, Verdict, short,
+    CROSSING_HOLDS, CROSSING_NEAR, Claim, Figure, HOLDS_PERCENT, NEAR_PERCENT, Sensitivity, TIE_PERCENT, Verdict, short,
 };
 pub use lab::ValidateError;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::claim::{Claim, Figure, short};
 use super::lab::{ValidateError, machine};
-use super::programs::groups::{self, First};
+use super::programs::groups::{self, FirstAction};
 use super::programs::{patterns, queues};
 use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
@@ -348,7 +348,7 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
     ];
     let mut lines = Vec::new();
     let mut times = Vec::new();
-    for first in [First::Sends, First::Receives] {
+    for first in [FirstAction::Sends, FirstAction::Receives] {
         for (name, parts, eager) in ways {
             let mut line = Vec::new();
             for ranks in &nodes {
@@ -363,10 +363,10 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
                 let time = groups::measured("all-to-all", &machine, *ranks, needs, 1, move |process| {
                     Box::pin(async move { i32::from(!groups::alltoall(&process, parts, first, pause).await) })
                 })?;
-                line.push(time - if first == First::Sends { pause.as_us_f64() } else { 0.0 });
+                line.push(time - if first == FirstAction::Sends { pause.as_us_f64() } else { 0.0 });
             }
             let x: Vec<f64> = nodes.iter().map(|ranks| f64::from(*ranks)).collect();
-            let word = if first == First::Sends { "unexpected" } else { "expected" };
+            let word = if first == FirstAction::Sends { "unexpected" } else { "expected" };
             lines.push(CurveLine::new(format!("{name}, {word}"), &x, &line));
             times.push(line);
         }

@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::claim::{CROSSING_HOLDS, CROSSING_NEAR, HOLDS_PERCENT, Moved, NEAR_PERCENT, TIE_PERCENT, Verdict, short};
+use super::claim::{
+    CROSSING_HOLDS, CROSSING_NEAR, HOLDS_PERCENT, NEAR_PERCENT, Sensitivity, TIE_PERCENT, Verdict, short,
+};
 use super::{AxisOf, Claim, Curve, CurveLine, Results};
 use crate::report::plot::{Axis, Line, Plot, Shape};
 use crate::report::words;
@@ -71,7 +73,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
                 "\n**{}**, with one assumed figure moved\n\n| figure | times | simulated | |\n|---|---|---|---|\n",
                 claim.id
             );
-            for Moved { key, factor, predicted, holds } in &claim.moved {
+            for Sensitivity { key, factor, predicted, holds } in &claim.moved {
                 let verdict = if *holds { "holds" } else { "does not hold" };
                 let _ = writeln!(out, "| `{key}` | {factor} | {predicted} | {verdict} |");
             }

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::program::collectives::Sum;
 use crate::time::Time;
 
-/// What an MPI library adds to a call: 400 instructions at 3 GHz and two cache misses. Assumed.
+/// Time that an MPI library adds to a call: 400 instructions at 3 GHz and two cache misses. Assumed.
 const MPI: Time = Time::from_ns(250);
 
 /// The bytes of an all-reduce, and its latency with 32, 64 and 128 hosts.

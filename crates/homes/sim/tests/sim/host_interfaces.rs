@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
-use selvedge_sim::machine::interface::{Way, WhenFull};
+use selvedge_sim::machine::interface::{FullQueue, InterfaceKind};
 use selvedge_sim::machine::load::load_with;
 use selvedge_sim::node::{Death, End, Model, Options, Outcome, Simulation, Variation, Waiting};
 use selvedge_sim::program::{Needs, Results, Tasks, ready};
@@ -23,7 +23,7 @@ fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
     Arc::new(load_with(&file("extoll-ht400"), &overrides).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn by(way: Way, overrides: &[(&str, &str)]) -> Arc<Machine> {
+fn by(way: InterfaceKind, overrides: &[(&str, &str)]) -> Arc<Machine> {
     machine(&[&[("interface.way", way.name())], overrides].concat())
 }
 
@@ -64,7 +64,7 @@ fn stuck(outcome: &Outcome) -> &[Waiting] {
     }
 }
 
-const WAYS: [Way; 9] = Way::ALL;
+const WAYS: [InterfaceKind; 9] = InterfaceKind::ALL;
 
 /// One program alone: a call takes what the formulas of sections 6.4.1 to 6.4.5 say, from the machine's component figures.
 #[test]
@@ -76,15 +76,15 @@ fn a_command_alone_costs_what_its_way_says() {
     // The device reads 16 bytes of the descriptor.
     let fetch = 10.0 + 350.0 + 16.0 / 1.4;
     let figures = [
-        (Way::Classical, 300.0 + copied, 300.0 + copied + 150.0 + fetch),
-        (Way::TriggerPage, 70.0 + 300.0, 70.0 + 150.0 + fetch),
-        (Way::IoTransaction, 300.0 + word, 150.0 + word),
-        (Way::Cfcq, 0.0, 150.0),
-        (Way::CfcqData, 0.0, 150.0 + word),
-        (Way::OsSynchronised, 170.0, 170.0 + 150.0 + word),
-        (Way::Enqcmd, 300.0, 150.0),
-        (Way::Kernel, 300.0, 300.0 + 150.0 + word),
-        (Way::KernelInterrupt, 300.0, 300.0 + 150.0 + word),
+        (InterfaceKind::Classical, 300.0 + copied, 300.0 + copied + 150.0 + fetch),
+        (InterfaceKind::TriggerPage, 70.0 + 300.0, 70.0 + 150.0 + fetch),
+        (InterfaceKind::IoTransaction, 300.0 + word, 150.0 + word),
+        (InterfaceKind::Cfcq, 0.0, 150.0),
+        (InterfaceKind::CfcqData, 0.0, 150.0 + word),
+        (InterfaceKind::OsSynchronised, 170.0, 170.0 + 150.0 + word),
+        (InterfaceKind::Enqcmd, 300.0, 150.0),
+        (InterfaceKind::Kernel, 300.0, 300.0 + 150.0 + word),
+        (InterfaceKind::KernelInterrupt, 300.0, 300.0 + 150.0 + word),
     ];
     assert_eq!(figures.map(|row| row.0), WAYS);
     for (way, call, start) in figures {
@@ -130,7 +130,8 @@ fn the_kernel_path_adds_its_time_on_each_side() {
         completed(&outcome, way.name());
         outcome.ended[0].unwrap_or_default().as_ns_f64() / 20.0
     };
-    let (user, kernel, interrupt) = (one_way(Way::CfcqData), one_way(Way::Kernel), one_way(Way::KernelInterrupt));
+    let (user, kernel, interrupt) =
+        (one_way(InterfaceKind::CfcqData), one_way(InterfaceKind::Kernel), one_way(InterfaceKind::KernelInterrupt));
     let near = |found: f64, wanted: f64| (found - wanted).abs() < 1.0;
     assert!(near(kernel - user, 600.0) && near(interrupt - kernel, 1000.0), "{user} {kernel} {interrupt}");
 }
@@ -145,10 +146,15 @@ fn many_programs_share_a_nic_by_every_way() {
             let what = format!("{} with {places} places", way.name());
             completed(&outcome, &what);
             let s = &outcome.statistics;
-            let when_full = machine.interface.as_ref().unwrap().when_full;
+            let full_queue = machine.interface.as_ref().unwrap().full_queue;
             assert!(s.commands >= 600, "{what}");
-            assert_eq!(s.commands_refused > 0, when_full == WhenFull::Refuse, "{what}: refused {}", s.commands_refused);
-            assert_eq!(s.commands_waited > 0, when_full != WhenFull::Refuse, "{what}: waited {}", s.commands_waited);
+            assert_eq!(
+                s.commands_refused > 0,
+                full_queue == FullQueue::Refuse,
+                "{what}: refused {}",
+                s.commands_refused
+            );
+            assert_eq!(s.commands_waited > 0, full_queue != FullQueue::Refuse, "{what}: waited {}", s.commands_waited);
             assert_eq!(s.velo_discarded, 0, "{what}");
         }
     }
@@ -166,8 +172,8 @@ fn waiting_is_fair_and_refusal_is_not() {
         let longest = outcome.commands[..8].iter().map(|rank| rank.waited_longest).max().unwrap_or_default();
         (outcome.fairness.unwrap_or_default(), longest)
     };
-    let (stalled, wait) = rates(Way::CfcqData, &[]);
-    let (refused, longest) = rates(Way::IoTransaction, &[]);
+    let (stalled, wait) = rates(InterfaceKind::CfcqData, &[]);
+    let (refused, longest) = rates(InterfaceKind::IoTransaction, &[]);
     assert!(stalled > 0.99, "the queue's order is not fair: {stalled}");
     assert!(refused < stalled, "{refused} is no less fair than {stalled}");
     assert!(longest > wait, "a refused program waited {longest}, one that has its turn {wait}");
@@ -176,12 +182,12 @@ fn waiting_is_fair_and_refusal_is_not() {
 /// Section 6.4.4: a store that an interrupt splits comes in two parts, which the receiver puts together; 16 bytes are never split.
 #[test]
 fn split_stores_come_whole() {
-    let machine = by(Way::CfcqData, &[("interface.splits_ppm", "300000")]);
+    let machine = by(InterfaceKind::CfcqData, &[("interface.splits_ppm", "300000")]);
     let (outcome, _) = run(&machine, 8, "commands bytes 64 count 200", side_by_side(8));
     completed(&outcome, "split");
     let split = outcome.statistics.commands_split;
     assert!((160..320).contains(&split), "{split} of 800 stores were split");
-    let whole = run(&by(Way::CfcqData, &[]), 8, "commands bytes 64 count 200", side_by_side(8)).0;
+    let whole = run(&by(InterfaceKind::CfcqData, &[]), 8, "commands bytes 64 count 200", side_by_side(8)).0;
     assert_eq!(outcome.statistics.commands, whole.statistics.commands + split);
     assert!(outcome.time > whole.time, "the interrupts took no time");
     let (short, _) = run(&machine, 8, "commands bytes 16 count 200", side_by_side(8));
@@ -195,11 +201,12 @@ fn split_stores_come_whole() {
     }
     // Both parts have their credits, so that none waits for the other.
     let changes = [("nic.full_mailbox", "credits"), ("interface.splits_ppm", "300000"), SMALL];
-    let (outcome, _) = run(&by(Way::CfcqData, &changes), 2, "crossfire bytes 64 count 1000", Options::default());
+    let (outcome, _) =
+        run(&by(InterfaceKind::CfcqData, &changes), 2, "crossfire bytes 64 count 1000", Options::default());
     completed(&outcome, "credits and splits");
     assert_eq!(outcome.statistics.velo_discarded, 0);
     // By other ways a command is one store.
-    let machine = by(Way::IoTransaction, &[("interface.splits_ppm", "300000")]);
+    let machine = by(InterfaceKind::IoTransaction, &[("interface.splits_ppm", "300000")]);
     assert_eq!(run(&machine, 8, "commands bytes 64 count 50", side_by_side(8)).0.statistics.commands_split, 0);
 }
 
@@ -210,7 +217,7 @@ const SMALL: (&str, &str) = ("limits.mailbox_slots", "64");
 /// Both nodes block on full mailboxes, their fabrics fill, their queues fill, and both processors stand still in a store.
 #[test]
 fn blocking_completions_deadlock_two_senders() {
-    for way in [Way::Cfcq, Way::CfcqData] {
+    for way in [InterfaceKind::Cfcq, InterfaceKind::CfcqData] {
         for refused in ["wait", "receive"] {
             let machine = by(way, &[("nic.full_mailbox", "block"), SMALL]);
             let (outcome, _) = run(&machine, 4, &format!("crossfire count 1000 refused {refused}"), Options::default());
@@ -229,14 +236,14 @@ fn blocking_completions_deadlock_two_senders() {
 /// A queue that refuses leaves the program its processor. One that receives goes on; one that insists does not.
 #[test]
 fn a_refusal_lets_its_program_receive() {
-    for way in [Way::IoTransaction, Way::TriggerPage, Way::Enqcmd] {
+    for way in [InterfaceKind::IoTransaction, InterfaceKind::TriggerPage, InterfaceKind::Enqcmd] {
         let machine = by(way, &[("nic.full_mailbox", "block"), SMALL]);
         let (outcome, results) = run(&machine, 4, "crossfire count 500 refused receive", Options::default());
         completed(&outcome, way.name());
         assert!(outcome.statistics.blocked > 0 && outcome.statistics.commands_refused > 0);
         assert_eq!(mean(&results, "messages lost"), 0.0);
     }
-    let machine = by(Way::IoTransaction, &[("nic.full_mailbox", "block"), SMALL]);
+    let machine = by(InterfaceKind::IoTransaction, &[("nic.full_mailbox", "block"), SMALL]);
     let (outcome, _) = run(&machine, 2, "crossfire count 500", Options::default());
     assert!(stuck(&outcome).iter().all(|waiting| waiting.what.contains("deadlock")));
 }
@@ -272,8 +279,10 @@ fn dropping_and_credits_never_deadlock() {
 fn credits_hold_for_many_senders() {
     for network in [Model::Packet, Model::Message] {
         for ranks in [2, 8, 20] {
-            let machine =
-                by(Way::CfcqData, &[("nic.full_mailbox", "credits"), SMALL, ("interface.splits_ppm", "200000")]);
+            let machine = by(
+                InterfaceKind::CfcqData,
+                &[("nic.full_mailbox", "credits"), SMALL, ("interface.splits_ppm", "200000")],
+            );
             let options = Options { network, ..side_by_side(ranks) };
             let (outcome, _) = run(&machine, ranks, "commands bytes 64 count 300", options);
             completed(&outcome, &format!("{ranks} ranks"));
@@ -285,7 +294,7 @@ fn credits_hold_for_many_senders() {
 /// Many senders to one mailbox, each with its share; a job whose shares are too small is refused.
 #[test]
 fn shares_hold_for_many_senders_to_one_mailbox() {
-    let machine = by(Way::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
+    let machine = by(InterfaceKind::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
     let needs = Needs { units: true, ..Needs::default() };
     let tasks = |ranks: u32| {
         Tasks::new(ranks, &machine, &needs, move |process| {
@@ -322,12 +331,12 @@ fn shares_hold_for_many_senders_to_one_mailbox() {
 fn lost_messages_give_their_credits_back() {
     let overrides =
         [("nic.full_mailbox", "credits"), SMALL, ("link.loss", "0.05"), ("link.retransmission.window_flits", "64")];
-    let machine = by(Way::CfcqData, &overrides);
+    let machine = by(InterfaceKind::CfcqData, &overrides);
     let (outcome, _) = run(&machine, 2, "crossfire count 500", Options::default());
     completed(&outcome, "with retransmission");
     let deaths = vec![Death { at: Time::from_ns(30_000), rank: 1 }];
     let options = Options { deaths, keep_going: true, ..Options::default() };
-    let machine = by(Way::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
+    let machine = by(InterfaceKind::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
     let (outcome, _) = run(&machine, 2, "crossfire count 500", options);
     // All of its messages are taken, and it waits for answers that nobody sends.
     assert_eq!(stuck(&outcome)[0].what, "waits for its NIC");
@@ -337,7 +346,11 @@ fn lost_messages_give_their_credits_back() {
 /// A program that offers again and again what is refused makes no progress: the run ends as stuck.
 #[test]
 fn offering_for_ever_is_no_progress() {
-    for (way, mailbox) in [(Way::CfcqData, "credits"), (Way::IoTransaction, "block"), (Way::IoTransaction, "credits")] {
+    for (way, mailbox) in [
+        (InterfaceKind::CfcqData, "credits"),
+        (InterfaceKind::IoTransaction, "block"),
+        (InterfaceKind::IoTransaction, "credits"),
+    ] {
         let machine = by(way, &[("nic.full_mailbox", mailbox), SMALL]);
         let needs = Needs { units: true, ..Needs::default() };
         let tasks = Tasks::new(2, &machine, &needs, |process| {
@@ -364,7 +377,7 @@ fn offering_for_ever_is_no_progress() {
 /// A rank that is killed while its processor stands still, or while it blocks its node, leaves the others working.
 #[test]
 fn a_death_frees_what_waited_for_it() {
-    let machine = by(Way::CfcqData, &[("nic.full_mailbox", "block"), SMALL]);
+    let machine = by(InterfaceKind::CfcqData, &[("nic.full_mailbox", "block"), SMALL]);
     let deaths = vec![Death { at: Time::from_ns(400_000), rank: 1 }];
     let options = Options { deaths, keep_going: true, ..Options::default() };
     let (outcome, _) = run(&machine, 4, "crossfire count 1000", options);
@@ -374,7 +387,7 @@ fn a_death_frees_what_waited_for_it() {
     assert_eq!(of(0), Some("waits for its NIC"), "{waiting:?}");
     assert!(of(2).is_some_and(|what| what.contains("deadlock")) && of(1).is_none());
 
-    for way in [Way::CfcqData, Way::OsSynchronised, Way::IoTransaction] {
+    for way in [InterfaceKind::CfcqData, InterfaceKind::OsSynchronised, InterfaceKind::IoTransaction] {
         let machine = by(way, &[("interface.places", "1")]);
         let deaths = (0..3).map(|rank| Death { at: Time::from_ns(20_000 + 100 * u64::from(rank)), rank }).collect();
         let options = Options { deaths, keep_going: true, ..side_by_side(16) };
@@ -386,7 +399,11 @@ fn a_death_frees_what_waited_for_it() {
 
 #[test]
 fn runs_are_equal_to_the_byte() {
-    for (way, mailbox) in [(Way::IoTransaction, "block"), (Way::CfcqData, "credits"), (Way::OsSynchronised, "drop")] {
+    for (way, mailbox) in [
+        (InterfaceKind::IoTransaction, "block"),
+        (InterfaceKind::CfcqData, "credits"),
+        (InterfaceKind::OsSynchronised, "drop"),
+    ] {
         let once = || {
             let splits = ("interface.splits_ppm", "100000");
             let machine = by(way, &[("nic.full_mailbox", mailbox), SMALL, splits]);

@@ -12,7 +12,7 @@ use selvedge_nic::tables::Side;
 use selvedge_nic::{Fault, Nic};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Network;
-use selvedge_sim::node::{End, Incoming, Meter, Model, Options, Outcome, Ranks, Simulation, Turn};
+use selvedge_sim::node::{End, Incoming, Meter, Model, Options, Outcome, Ranks, Simulation, TimedRequest};
 use selvedge_sim::program::ready::{self, ProgramError};
 use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::time::Time;
@@ -144,7 +144,7 @@ impl Ranks for Flipping {
     fn size(&self) -> u32 {
         self.tasks.size()
     }
-    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+    fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
         self.tasks.resume(rank, now)
     }
     fn kill(&mut self, rank: u32) -> i32 {

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::node::Aggregation;
-use selvedge_sim::program::ready::{self, Ready};
+use selvedge_sim::program::ready::{self, BuiltIn};
 use selvedge_sim::report::{Document, Section, Table};
 
 use super::arguments::Percent;
@@ -134,7 +134,7 @@ impl ProgramOptions {
 
 /// Runs a built-in program.
 pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
-    let program: &Ready = ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
+    let program: &BuiltIn = ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
     // By default one rank on each node of the machine, up to a limit.
     let room = machine.topology.nodes().saturating_mul(args.ranks_per_node);
     let ranks = args.ranks.unwrap_or(room.min(RANKS_DEFAULT_MAX));

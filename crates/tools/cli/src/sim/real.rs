@@ -76,7 +76,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         grant: plan.aggregation.as_ref().map(|aggregation| aggregation.granted.save()),
         costs: Costs {
             call_ps: machine.local_command().0,
-            look_ps: machine.host.poll.0,
+            poll_ps: machine.host.poll.0,
             clock_ps: machine.host.clock_read.0,
             compute_ppm: args.compute.parts_per_million(),
             copy_ps_per_kib: Time::of_bytes(1024, machine.host.copy_bytes_per_s).0,

@@ -16,7 +16,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::validate::{
-    Document, HOLDS_PERCENT, Moved, NEAR_PERCENT, Plan, Results, TIE_PERCENT, Verdict, markdown, run, word,
+    Document, HOLDS_PERCENT, NEAR_PERCENT, Plan, Results, Sensitivity, TIE_PERCENT, Verdict, markdown, run, word,
 };
 use serde_json::json;
 
@@ -144,7 +144,7 @@ fn text(results: &Results) -> String {
     }
     for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
         text.push_str(&format!("  {} with one assumed figure moved:\n", claim.id));
-        for Moved { key, factor, predicted, holds } in &claim.moved {
+        for Sensitivity { key, factor, predicted, holds } in &claim.moved {
             let verdict = if *holds { "holds" } else { "does not hold" };
             text.push_str(&format!("    {key} x {factor}: {predicted}, {verdict}\n"));
         }

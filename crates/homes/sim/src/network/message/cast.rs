@@ -5,15 +5,15 @@
 
 use selvedge_fabric::{MulticastTree, NodeId};
 
-use super::super::multicast;
 use super::super::slab::NONE;
+use super::super::trees;
 use super::{ArrivalTimes, Departure, HopSpan, MessageNetwork, VcBuffer};
 use crate::time::Time;
 
 impl MessageNetwork {
     /// Adds a tree over this network's topology; gives its number. It stays.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
-        let place = multicast::append(&mut self.branches, tree, self.virtual_channels);
+        let place = trees::append(&mut self.branches, tree, self.virtual_channels);
         self.branches_served.resize(self.branches.len(), Time::ZERO);
         place
     }

@@ -15,12 +15,12 @@
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{fill, is_payload_of, payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::node::Bytes;
 use crate::program::{Needs, Process, Trigger};
 use crate::time::Time;
 
-pub(super) const ALL_TO_ALL: Ready = Ready {
+pub(super) const ALL_TO_ALL: BuiltIn = BuiltIn {
     name: "all-to-all",
     about: "all-to-all, by messages, gets that trigger, counting puts, flags or a barrier",
     over: "bytes",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::aggregation::{JoinedGroup, Reduce};
 use crate::program::collectives::Sum;
 use crate::program::offload::{NicBarrier, NicBroadcast, NicSum};
@@ -20,7 +20,7 @@ const WARM_UP: Parameter = whole("warm-up", "2", 0, "how often before");
 const AHEAD: Parameter = whole("ahead", "4", 1, "of the NIC's: how many are armed at a time, untimed");
 const EAGER: Parameter = whole("eager-bytes", "8K", 0, "messages up to this length are sent at once");
 
-pub(super) const BARRIER: Ready = Ready {
+pub(super) const BARRIER: BuiltIn = BuiltIn {
     name: "barrier",
     about: "barrier of all ranks",
     over: "ranks",
@@ -39,7 +39,7 @@ pub(super) const BARRIER: Ready = Ready {
     make: make_barrier,
 };
 
-pub(super) const ALLREDUCE: Ready = Ready {
+pub(super) const ALLREDUCE: BuiltIn = BuiltIn {
     name: "allreduce",
     about: "sum of all ranks' 8-byte words, at all ranks",
     over: "bytes",
@@ -60,7 +60,7 @@ pub(super) const ALLREDUCE: Ready = Ready {
     make: make_allreduce,
 };
 
-pub(super) const BROADCAST: Ready = Ready {
+pub(super) const BROADCAST: BuiltIn = BuiltIn {
     name: "broadcast",
     about: "rank 0's bytes to all ranks, down a binomial tree; a barrier before each",
     over: "bytes",

@@ -9,12 +9,12 @@
 
 use super::parameter::{whole, word};
 use super::payload::{is_payload_of, payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::machine::FullMailbox;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-pub(super) const COMMANDS: Ready = Ready {
+pub(super) const COMMANDS: BuiltIn = BuiltIn {
     name: "commands",
     about: "commands of all ranks of a node at its NIC at once, by its host interface (seed 002, chapter 6)",
     over: "rank",
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: Ready = Ready {
     make: make_commands,
 };
 
-pub(super) const CROSSFIRE: Ready = Ready {
+pub(super) const CROSSFIRE: BuiltIn = BuiltIn {
     name: "crossfire",
     about: "pairs of ranks that send to each other before they receive: what a full mailbox does (seed 002, figure 6-7)",
     over: "rank",
@@ -116,7 +116,7 @@ fn make_crossfire(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     prepared(setting, move |process| crossfire(process, bytes, count, receives))
 }
 
-/// What a rank of `crossfire` has received.
+/// Messages that a rank of `crossfire` has received.
 struct Received {
     from: u32,
     bytes: u64,

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use super::collective::{SWITCHES, in_switches, join_all};
 use super::parameter::{Kind, Parameter, whole, word};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::aggregation::JoinedGroup;
 use crate::program::collectives::Sum;
 use crate::program::{Needs, Process};
 use crate::random::Random;
 use crate::time::Time;
 
-pub(super) const HALO: Ready = Ready {
+pub(super) const HALO: BuiltIn = BuiltIn {
     name: "halo",
     about: "exchange of faces between neighbours of a grid of ranks",
     over: "bytes of a face",
@@ -63,7 +63,7 @@ struct Grid {
 struct Sums {
     count: u64,
     algorithm: &'static str,
-    /// What each takes besides.
+    /// Time that each takes besides.
     library: Time,
     /// All ranks, as members of a group; they share the list.
     members: Arc<[u32]>,

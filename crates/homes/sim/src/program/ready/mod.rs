@@ -19,12 +19,13 @@
 //! Rules
 //! 1. All payload is real, and a receiver checks every byte. A wrong byte is named in the results, and the exit code is
 //!    1.
-//! 2. A program records its results ([`Process::record`]) over one quantity, [`Ready::over`].
+//! 2. A program records its results ([`Process::record`]) over one quantity, [`BuiltIn::over`].
 //! 3. The values of parameters are checked before anything runs.
 
 mod all_to_all;
 mod collective;
 mod commands;
+mod error;
 mod halo;
 mod overlap;
 pub mod parameter;
@@ -43,11 +44,13 @@ use crate::machine::Machine;
 
 use super::{Body, Needs, Process, Tasks};
 
+pub use error::ProgramError;
+use error::listed;
 use parameter::Arguments;
 pub use parameter::{Kind, Parameter};
 
 /// A built-in program.
-pub struct Ready {
+pub struct BuiltIn {
     pub name: &'static str,
     pub about: &'static str,
     /// The quantity on the x axis of its results, with its unit.
@@ -92,26 +95,7 @@ impl Prepared {
     }
 }
 
-/// Why a program cannot be prepared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProgramError {
-    #[error("there is no program {name:?}; there are {there}")]
-    NoSuchProgram { name: String, there: String },
-    #[error("{program} has no parameter {name:?}; it has {there}")]
-    NoSuchParameter { program: &'static str, name: String, there: String },
-    #[error("parameter {name} of {program} is given twice")]
-    GivenTwice { program: &'static str, name: &'static str },
-    #[error("parameter {name} of {program} cannot be {value:?}: it is {expected}")]
-    BadValue { program: &'static str, name: &'static str, value: String, expected: String },
-    #[error("{program} needs {needed}, and there are {ranks} ranks")]
-    BadSize { program: &'static str, needed: String, ranks: u32 },
-    #[error("{file}:{line}: {what}")]
-    Trace { file: String, line: usize, what: String },
-    #[error("cannot read the trace {file}: {why}")]
-    Unreadable { file: String, why: String },
-}
-
-static ALL: [Ready; 19] = [
+static ALL: [BuiltIn; 19] = [
     ping_pong::PING_PONG,
     ping_pong::COUNTING,
     stream::STREAM,
@@ -134,12 +118,12 @@ static ALL: [Ready; 19] = [
 ];
 
 /// All programs.
-pub fn all() -> &'static [Ready] {
+pub fn all() -> &'static [BuiltIn] {
     &ALL
 }
 
 /// The program of this name.
-pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
+pub fn find(name: &str) -> Result<&'static BuiltIn, ProgramError> {
     let found = ALL.iter().find(|ready| ready.name == name);
     found.ok_or_else(|| ProgramError::NoSuchProgram {
         name: name.to_owned(),
@@ -147,8 +131,8 @@ pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
     })
 }
 
-impl Ready {
-    /// Prepares the program for so many ranks of a machine. A parameter that is not given has its default.
+impl BuiltIn {
+    /// Prepares the program for n ranks of a machine. A parameter that is not given has its default.
     pub fn prepare(
         &self,
         ranks: u32,
@@ -164,9 +148,4 @@ impl Ready {
         let prepared = (self.make)(&Setting { ranks, machine, arguments })?;
         Ok(Prepared { settings, ..prepared })
     }
-}
-
-fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    let names: Vec<_> = names.collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -7,11 +7,11 @@
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-pub(super) const OVERLAP: Ready = Ready {
+pub(super) const OVERLAP: BuiltIn = BuiltIn {
     name: "overlap",
     about: "how much computing hides behind an exchange of messages",
     over: "bytes",

@@ -10,7 +10,7 @@
 //! | a word | one of a list |
 //! | a file | its path |
 
-use super::{ProgramError, listed};
+use super::error::{ProgramError, listed};
 
 /// A parameter of a program.
 #[derive(Clone, Copy, Debug)]

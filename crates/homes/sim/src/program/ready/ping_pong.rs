@@ -5,7 +5,7 @@
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
@@ -13,7 +13,7 @@ const SIZES: Parameter = wholes("sizes", "0,8,16,32,64,256,1K,4K,16K,64K", 0, "b
 const ITERATIONS: Parameter = whole("iterations", "20", 1, "round trips that are timed");
 const WARM_UP: Parameter = whole("warm-up", "2", 0, "round trips before them");
 
-pub(super) const PING_PONG: Ready = Ready {
+pub(super) const PING_PONG: BuiltIn = BuiltIn {
     name: "ping-pong",
     about: "latency: half of a round trip between rank 0 and the last rank",
     over: "bytes",
@@ -28,7 +28,7 @@ pub(super) const PING_PONG: Ready = Ready {
     make: make_ping_pong,
 };
 
-pub(super) const COUNTING: Ready = Ready {
+pub(super) const COUNTING: BuiltIn = BuiltIn {
     name: "counting",
     about: "ping-pong of counting puts against put, fence and flag (seed 004, section 3.1)",
     over: "bytes",

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{is_payload_of, payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
-use crate::program::messages::OWN_TAGS;
+use super::{BuiltIn, Prepared, ProgramError, Setting};
+use crate::program::OWN_TAGS;
 use crate::program::{Needs, Process};
 
-pub(super) const UNEXPECTED: Ready = Ready {
+pub(super) const UNEXPECTED: BuiltIn = BuiltIn {
     name: "unexpected",
     about: "messages that arrive before their receives are posted (seed 000, section 5.2)",
     over: "messages",
@@ -27,7 +27,7 @@ pub(super) const UNEXPECTED: Ready = Ready {
     make: make_unexpected,
 };
 
-pub(super) const POSTED: Ready = Ready {
+pub(super) const POSTED: BuiltIn = BuiltIn {
     name: "posted",
     about: "ping-pong behind a list of posted receives that match nothing (seed 003, section VI-E)",
     over: "entries",

@@ -23,13 +23,13 @@ use std::rc::Rc;
 
 use super::parameter::{Kind, Parameter, whole};
 use super::payload::{is_payload_of, payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::collectives::Sum;
-use crate::program::messages::{ANY, OWN_TAGS};
+use crate::program::{ANY, OWN_TAGS};
 use crate::program::{Message, Needs, Process, RequestId};
 use crate::time::Time;
 
-pub(super) const REPLAY: Ready = Ready {
+pub(super) const REPLAY: BuiltIn = BuiltIn {
     name: "replay",
     about: "does what a trace says: computing, messages, collectives",
     over: "rank",

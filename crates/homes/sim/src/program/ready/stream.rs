@@ -6,14 +6,14 @@
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process, RequestId};
 use crate::time::Time;
 
 const WINDOWS: Parameter = whole("iterations", "4", 1, "windows that are timed");
 const EAGER: Parameter = whole("eager-bytes", "8K", 0, "messages up to this length are sent at once");
 
-pub(super) const STREAM: Ready = Ready {
+pub(super) const STREAM: BuiltIn = BuiltIn {
     name: "stream",
     about: "bandwidth from the first half of the ranks to the second, rank by rank",
     over: "bytes",
@@ -29,7 +29,7 @@ pub(super) const STREAM: Ready = Ready {
     make: make_stream,
 };
 
-pub(super) const INCAST: Ready = Ready {
+pub(super) const INCAST: BuiltIn = BuiltIn {
     name: "incast",
     about: "long messages from all ranks to rank 0 at once: more streams than a NIC may tell apart",
     over: "senders",

@@ -12,9 +12,9 @@ use selvedge_fabric::NodeId;
 
 use super::parameter::{Kind, Parameter, whole};
 use super::payload::{fill, is_payload_of, seed};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::machine::Machine;
-use crate::program::messages::ANY;
+use crate::program::ANY;
 use crate::program::{Message, Needs, Process};
 use crate::random::Random;
 use crate::time::Time;
@@ -29,7 +29,7 @@ const MESSAGES: Parameter = whole("messages", "50", 1, "messages of each rank at
 const BYTES: Parameter = whole("bytes", "1K", 16, "bytes of a message");
 const SEED: Parameter = whole("seed", "1", 0, "of times and targets");
 
-pub(super) const UNIFORM: Ready = Ready {
+pub(super) const UNIFORM: BuiltIn = BuiltIn {
     name: "uniform",
     about: "messages to all other ranks evenly",
     over: "offered, MB/s",
@@ -38,7 +38,7 @@ pub(super) const UNIFORM: Ready = Ready {
     make: |setting| make(setting, Pattern::Uniform),
 };
 
-pub(super) const HOTSPOT: Ready = Ready {
+pub(super) const HOTSPOT: BuiltIn = BuiltIn {
     name: "hotspot",
     about: "messages to rank 0 more than to others",
     over: "offered, MB/s",
@@ -47,7 +47,7 @@ pub(super) const HOTSPOT: Ready = Ready {
     make: |setting| make(setting, Pattern::Hotspot(setting.arguments.number("share"))),
 };
 
-pub(super) const LOCALITY: Ready = Ready {
+pub(super) const LOCALITY: BuiltIn = BuiltIn {
     name: "locality",
     about: "messages to the nearest nodes more than to others",
     over: "offered, MB/s",

@@ -7,11 +7,11 @@
 //! when it has arrived.
 
 use super::parameter::{Kind, Parameter, whole, word};
-use super::{Prepared, ProgramError, Ready, Setting};
+use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-pub(super) const WAVEFRONT: Ready = Ready {
+pub(super) const WAVEFRONT: BuiltIn = BuiltIn {
     name: "wavefront",
     about: "pipelined stencil: each rank waits for its left neighbour's column (seed 004, section 3.3)",
     over: "ranks",

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// What is sent.
+/// The kind of message that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// VELO messages, as many as the bytes need.

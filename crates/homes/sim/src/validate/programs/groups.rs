@@ -163,9 +163,9 @@ async fn allgather(process: &Process, bytes: usize) {
     }
 }
 
-/// What a rank does first in [`alltoall`].
+/// The first action of a rank in [`alltoall`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum First {
+pub enum FirstAction {
     /// It posts its receives, then sends its messages.
     Receives,
     /// It sends its messages, and all messages have arrived before it posts its receives.
@@ -174,7 +174,7 @@ pub enum First {
 
 /// Every rank sends to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all
 /// payload is right.
-pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: Time) -> bool {
+pub async fn alltoall(process: &Process, parts: &[usize], first: FirstAction, pause: Time) -> bool {
     let (rank, size) = (process.rank(), process.size());
     let post = || -> Vec<_> {
         let sources = (1..size).map(|step| (rank + size - step) % size);
@@ -185,7 +185,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: T
             .collect()
     };
     let mut receives = Vec::new();
-    if first == First::Receives {
+    if first == FirstAction::Receives {
         receives = post();
     }
     let mut sends = Vec::new();
@@ -195,7 +195,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: T
             sends.push(process.isend((rank + step) % size, ALLTOALL + part, &data).await);
         }
     }
-    if first == First::Sends {
+    if first == FirstAction::Sends {
         process.sleep(pause).await;
         receives = post();
     }

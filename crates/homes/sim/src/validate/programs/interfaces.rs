@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::node::{End, Options, Outcome, Simulation};
 use crate::program::ready;
 
-/// What contention for one NIC gives.
+/// Results of contention for one NIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Contention {
     /// Commands a second, of all programs.
@@ -22,7 +22,7 @@ pub struct Contention {
     pub longest_ns: f64,
 }
 
-/// So many programs of one node send 200 messages of 8 bytes each.
+/// n programs of one node send 200 messages of 8 bytes each.
 pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, ValidateError> {
     let placement = (0..2 * programs).map(|rank| u32::from(rank >= programs)).collect();
     let outcome = run(machine, "commands", 2 * programs, placement)?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::super::lab::ValidateError;
-use super::groups::{self, First, alltoall, measured};
+use super::groups::{self, FirstAction, alltoall, measured};
 use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
@@ -97,11 +97,11 @@ async fn iterate(process: &Process, pattern: Pattern) -> bool {
     match pattern {
         Pattern::Is => {
             let mut right = groups::allreduce(process, 2068).await;
-            right &= alltoall(process, &all(4), First::Receives, Time::ZERO).await;
-            right & alltoall(process, &all(KEYS_BYTES / (size * size)), First::Receives, Time::ZERO).await
+            right &= alltoall(process, &all(4), FirstAction::Receives, Time::ZERO).await;
+            right & alltoall(process, &all(KEYS_BYTES / (size * size)), FirstAction::Receives, Time::ZERO).await
         }
         Pattern::Ft => {
-            let right = alltoall(process, &all(GRID_BYTES / (size * size)), First::Receives, Time::ZERO).await;
+            let right = alltoall(process, &all(GRID_BYTES / (size * size)), FirstAction::Receives, Time::ZERO).await;
             right & groups::allreduce(process, 16).await
         }
         Pattern::Ep => {

@@ -12,7 +12,7 @@ use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
-use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
+use selvedge_sim_protocol::{Costs, Request, SimEnd, VARIABLE};
 
 use super::rank::{RankProcess, Standing};
 use super::spin;
@@ -204,16 +204,16 @@ impl SimulatedJob {
         let mut polls = POLLS;
         loop {
             let Some(rank) = &mut self.ranks[number as usize] else { return TurnEnd::Ended(1) };
-            while polls > 0 && !rank.page.has_asked() {
+            while polls > 0 && !rank.page.has_request() {
                 std::hint::spin_loop();
                 polls -= 1;
             }
-            if rank.page.has_asked() {
+            if rank.page.has_request() {
                 rank.pass_output();
                 let computing = &mut self.computing[number as usize];
                 (computing.polls, computing.spins) = (0, 0);
                 return match rank.page.request() {
-                    Ok(asked) => TurnEnd::Asked(asked),
+                    Ok(asked) => TurnEnd::Request(asked),
                     Err(why) => TurnEnd::Ended(self.accuse(number, &format!("it sent {why}"))),
                 };
             }
@@ -290,7 +290,7 @@ impl SimulatedJob {
             rank.standing = Standing::Turns;
             return None;
         }
-        if rank.page.has_asked() {
+        if rank.page.has_request() {
             rank.resume();
             return None;
         }
@@ -301,7 +301,7 @@ impl SimulatedJob {
             );
             self.notes.push(note);
         }
-        Some(TurnEnd::Asked(Asked::Poll))
+        Some(TurnEnd::Request(Request::Poll))
     }
 
     /// Handles the lines that a rank has sent over PMI. True: it waits for other ranks, and has no answer yet.
@@ -543,7 +543,7 @@ impl Launcher for SimulatedJob {
         let heard = self.serve(rank);
         let spent = start.elapsed().as_nanos() as u64;
         self.overhead.wall_ns += spent;
-        if matches!(heard, TurnEnd::Asked(_)) {
+        if matches!(heard, TurnEnd::Request(_)) {
             self.overhead.least_ns = self.overhead.least_ns.min(spent);
         }
         let at = self.ranks[rank as usize].as_ref().map(|rank| rank.page.now_ps());

@@ -4,7 +4,7 @@
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Step};
-use selvedge_sim::node::{Ask, Incoming, Meter, Ranks};
+use selvedge_sim::node::{Incoming, Meter, RankRequest, Ranks};
 use selvedge_sim::processes::Processes;
 use selvedge_sim::time::Time;
 
@@ -113,38 +113,38 @@ impl Engine {
         assert!(turn.at >= self.clocks[at], "time goes on");
         self.clocks[at] = turn.at;
         if std::env::var_os("SELVEDGE_TWIN_TRACE").is_some() {
-            eprintln!("{rank} {:?} {:?}", turn.at, turn.ask);
+            eprintln!("{rank} {:?} {:?}", turn.at, turn.request);
         }
-        let found_nothing = matches!(turn.ask, Ask::Poll);
+        let found_nothing = matches!(turn.request, RankRequest::Poll);
         if !found_nothing {
             self.pauses[at] = PAUSE;
         }
-        match turn.ask {
-            Ask::Start { ni, command, payload, .. } => {
+        match turn.request {
+            RankRequest::Start { ni, command, payload, .. } => {
                 self.note(&[u64::from(rank), turn.at.0, u64::from(command.kind), command.target, command.length]);
                 self.start(rank, ni, &command, &payload);
             }
             // Every rank has a node of its own.
-            Ask::Publish { .. } => unreachable!("no rank shares memory with another"),
-            Ask::SharesMemory { .. } => self.ranks.reply(rank, false),
-            Ask::Wait { until } => {
+            RankRequest::Publish { .. } => unreachable!("no rank shares memory with another"),
+            RankRequest::SharesMemory { .. } => self.ranks.reply(rank, false),
+            RankRequest::Wait { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 101]);
                 self.states[at] = State::Waits { until, nic: true };
             }
-            Ask::Poll => {
+            RankRequest::Poll => {
                 self.note(&[u64::from(rank), turn.at.0, 102]);
                 self.states[at] = State::Waits { until: turn.at + self.pauses[at], nic: true };
                 self.pauses[at] = (self.pauses[at] * 2).min(PAUSE_LONGEST);
             }
-            Ask::Sleep { until } | Ask::Compute { until } => {
+            RankRequest::Sleep { until } | RankRequest::Compute { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 103, until.0]);
                 self.states[at] = State::Waits { until, nic: false };
             }
-            Ask::Blocked { .. } => {
+            RankRequest::Blocked { .. } => {
                 self.note(&[u64::from(rank), turn.at.0, 104]);
                 self.states[at] = State::Blocked;
             }
-            Ask::Ended { code } => {
+            RankRequest::Ended { code } => {
                 self.note(&[u64::from(rank), turn.at.0, 105, code as u64]);
                 self.states[at] = State::Ended(code);
             }
@@ -268,7 +268,7 @@ fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
     let made = program(folder.path(), text)?;
     let costs = selvedge_sim_protocol::Costs {
         call_ps: 50_000,
-        look_ps: 10_000,
+        poll_ps: 10_000,
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,
@@ -516,7 +516,7 @@ fn runs_the_program_of_the_environment() {
     let command = words.map(Into::into).collect();
     let costs = selvedge_sim_protocol::Costs {
         call_ps: 50_000,
-        look_ps: 10_000,
+        poll_ps: 10_000,
         clock_ps: 20_000,
         compute_ppm: 0,
         copy_ps_per_kib: 0,

@@ -91,7 +91,7 @@ impl RankProcess {
             let _ = poll(&mut polled, Some(&limit));
         }
         self.page.end_sleep();
-        ready.request = self.page.has_asked();
+        ready.request = self.page.has_request();
         let is_ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         (ready.process, ready.signals) = (is_ready[1], is_ready[2]);
         let rest = &is_ready[3..];

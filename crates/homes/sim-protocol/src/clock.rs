@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A rank's clock, and the prices of what its library does on its own.
+//!
+//! Clocks never go back, and reading a clock advances it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::page::units;
+use crate::rank::RankEnd;
+use crate::system::real_clock_ns;
+
+/// After this many clock readings, or polls that find something, in a row, other ranks run. A program that does this in a loop
+/// waits for time to pass, or polls memory that a peer writes directly.
+pub(crate) const READINGS_MAX: u64 = 256;
+
+impl RankEnd {
+    /// The time, in picoseconds since the start.
+    #[inline]
+    pub fn now_ps(&self) -> u64 {
+        self.page().time.now_ps.load(Relaxed)
+    }
+
+    /// Reads the clock and charges the program for it. Every [`READINGS_MAX`] readings the turn goes to the simulator, so that other
+    /// ranks and messages advance to this time.
+    pub fn read_clock(&self) -> u64 {
+        self.count_computing();
+        let price = self.page().costs[2].load(Relaxed);
+        let now = self.page().time.now_ps.fetch_add(price, Relaxed).saturating_add(price);
+        if self.page().time.readings.fetch_add(1, Relaxed) >= READINGS_MAX {
+            self.sleep(now);
+            return self.now_ps();
+        }
+        now
+    }
+
+    /// The time that the rank did not wait.
+    pub fn busy_ps(&self) -> u64 {
+        let now = self.read_clock();
+        now.saturating_sub(self.page().time.idle_ps.load(Relaxed))
+    }
+
+    /// Charges a call that works on the rank's own NIC.
+    #[inline]
+    pub fn charge_call(&self) {
+        self.page().time.changes.fetch_add(1, Relaxed);
+        self.charge(self.page().costs[0].load(Relaxed));
+    }
+
+    /// Charges n accesses to main memory, by a call that works on tables of the rank's own.
+    #[inline]
+    pub fn charge_accesses(&self, count: u64) {
+        self.page().time.changes.fetch_add(1, Relaxed);
+        self.charge(count.saturating_mul(self.page().costs[8].load(Relaxed)));
+    }
+
+    /// Charges one poll of a counter or queue.
+    #[inline]
+    pub fn charge_poll(&self) {
+        self.charge(self.page().costs[1].load(Relaxed));
+    }
+
+    /// Charges a copy of n bytes in memory.
+    #[inline]
+    pub fn charge_copy(&self, bytes: u64) {
+        self.charge(bytes.saturating_mul(self.page().costs[4].load(Relaxed)) / 1024);
+    }
+
+    #[inline]
+    fn charge(&self, price: u64) {
+        self.page().time.now_ps.fetch_add(price, Relaxed);
+    }
+
+    /// Adds the CPU time that the program has used, if computing costs virtual time.
+    pub(crate) fn count_computing(&self) {
+        let page = self.page();
+        let factor = page.costs[3].load(Relaxed);
+        if factor == 0 {
+            return;
+        }
+        let used = real_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
+        let before = page.time.used_ns.swap(used, Relaxed);
+        let spent_ps = u128::from(used.saturating_sub(before)) * u128::from(factor) / 1000;
+        self.charge(u64::try_from(spent_ps).unwrap_or(0));
+    }
+
+    // ---- The machine ----
+
+    /// Entries of the machine's TLB, and entries that an address may be in.
+    pub fn tlb(&self) -> (u32, u32) {
+        (self.limit(5), self.limit(6))
+    }
+
+    /// Lock requests that fail and that the machine's NICs keep.
+    pub fn lock_waiters(&self) -> u32 {
+        self.limit(9)
+    }
+
+    fn limit(&self, at: usize) -> u32 {
+        u32::try_from(self.page().costs[at].load(Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a full mailbox refuses messages, so that none is lost.
+    pub fn mailboxes_refuse(&self) -> bool {
+        self.page().costs[7].load(Relaxed) & units::MAILBOXES_REFUSE != 0
+    }
+
+    /// Whether the machine's nodes have VELO and RMA units, with paths of their own.
+    pub fn has_units(&self) -> bool {
+        self.page().costs[7].load(Relaxed) & units::HAS_PATHS != 0
+    }
+}

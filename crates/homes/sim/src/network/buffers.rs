@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The buffers of a network: which packets are in them, which output each waits for, and the credits of each output.
+//!
+//! A packet waits for an output in the order in which it asked. The output is allocated to one of them, its *owner*, until the tail of this
+//! packet has left. `engine.rs` and `serve.rs` move packets from buffer to buffer.
+
+use selvedge_fabric::{NodeId, Peer, Port, RouterId, Topology};
+
+use super::config::{Arbitration, NetworkConfig, Switching};
+use super::slab::{NONE, Slab};
+use super::state::{Flight, Link, Release, Releases, Resident, State, UNLIMITED, VirtualChannel};
+use super::statistics::ChannelStatistics;
+use crate::time::Time;
+
+/// Links, virtual channels, and the packets in their buffers.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    pub links: Vec<Link>,
+    pub vcs: Vec<VirtualChannel>,
+    /// Index of the first source queue in `vcs`.
+    pub sources: u32,
+    pub residents: Slab<Resident>,
+    pub flights: Slab<Flight>,
+    pub releases: Slab<Release>,
+    generation: u32,
+    pub virtual_channels: u32,
+    pub cut_through: bool,
+    /// An output with fewer credits than this collects the credits that have come back.
+    credits_low: u32,
+}
+
+/// Whether the next buffer has room for the packet, or the flit, that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Now,
+    At(Time),
+    /// The credits in flight are not enough: another packet has to move first.
+    Unknown,
+}
+
+impl Buffers {
+    /// Empty buffers, of which the first `sources` are virtual channels.
+    pub fn new(topology: &Topology, config: &NetworkConfig, sources: u32) -> Buffers {
+        Buffers {
+            links: links(topology, config),
+            vcs: vcs(topology, config),
+            sources,
+            residents: Slab::new(),
+            flights: Slab::new(),
+            releases: Slab::new(),
+            generation: 0,
+            virtual_channels: config.link.virtual_channels.into(),
+            cut_through: config.switch.switching == Switching::CutThrough,
+            credits_low: config.link.buffer_flits - config.link.buffer_flits / CREDITS_OUT,
+        }
+    }
+
+    /// Appends a packet to a buffer.
+    #[inline]
+    pub fn enter(&mut self, packet: u32, buffer: u32, left: u32, ready: u32, asked: Time, end_in: Time) -> u32 {
+        let generation = self.next_generation();
+        let resident = self.residents.insert(Resident {
+            packet,
+            next: NONE,
+            next_waiter: NONE,
+            buffer,
+            output: NONE,
+            generation,
+            left,
+            ready,
+            asked,
+            end_in,
+            started: Time::ZERO,
+            state: State::Arriving,
+            lost: false,
+            copies: 0,
+            holder: NONE,
+        });
+        let buffer = &mut self.vcs[buffer as usize];
+        if buffer.back == NONE {
+            buffer.front = resident;
+        } else {
+            self.residents[buffer.back].next = resident;
+        }
+        buffer.back = resident;
+        resident
+    }
+
+    /// A new generation; never 0, the generation of a free slot.
+    #[inline]
+    pub fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1).max(1);
+        self.generation
+    }
+
+    /// Frees a resident's slot. Events that are still queued for it are stale.
+    #[inline]
+    pub fn free_resident(&mut self, resident: u32) {
+        self.residents[resident].generation = 0;
+        self.residents.remove(resident);
+    }
+
+    /// Appends a resident to the packets that wait for an output.
+    pub fn wait(&mut self, resident: u32, output: u32) {
+        self.residents[resident].state = State::Waiting;
+        let out = &mut self.vcs[output as usize];
+        if out.waiters == NONE {
+            out.waiters = resident;
+        } else {
+            self.residents[out.waiters_last].next_waiter = resident;
+        }
+        out.waiters_last = resident;
+        self.links[out.channel as usize].waiting += 1;
+    }
+
+    /// Allocates a free virtual channel to one of the packets that wait for it.
+    #[inline]
+    pub fn allocate(&mut self, output: u32, arbitration: Arbitration) {
+        let out = &self.vcs[output as usize];
+        if out.owner != NONE || out.waiters == NONE {
+            return;
+        }
+        let chosen = match arbitration {
+            Arbitration::Fifo => out.waiters,
+            Arbitration::RoundRobin => self.next_in_turn(output),
+        };
+        self.remove_waiter(chosen);
+        let out = &mut self.vcs[output as usize];
+        out.owner = chosen;
+        out.last = self.residents[chosen].buffer;
+        self.residents[chosen].state = State::Owner;
+    }
+
+    /// Round-robin: the packet in the first buffer after the one that was served last, in the order of buffer numbers.
+    fn next_in_turn(&self, output: u32) -> u32 {
+        let out = &self.vcs[output as usize];
+        let (mut chosen, mut least) = (NONE, u32::MAX);
+        let mut waiter = out.waiters;
+        while waiter != NONE {
+            let here = &self.residents[waiter];
+            let distance = here.buffer.wrapping_sub(out.last).wrapping_sub(1);
+            if chosen == NONE || distance < least {
+                (chosen, least) = (waiter, distance);
+            }
+            waiter = here.next_waiter;
+        }
+        chosen
+    }
+
+    /// Removes a resident from the packets that wait for its output. It still counts in `Link::waiting`.
+    pub fn remove_waiter(&mut self, resident: u32) {
+        let output = self.residents[resident].output as usize;
+        let (mut before, mut waiter) = (NONE, self.vcs[output].waiters);
+        while waiter != resident {
+            before = waiter;
+            waiter = self.residents[waiter].next_waiter;
+        }
+        let after = self.residents[resident].next_waiter;
+        self.residents[resident].next_waiter = NONE;
+        if before == NONE {
+            self.vcs[output].waiters = after;
+        } else {
+            self.residents[before].next_waiter = after;
+        }
+        if after == NONE {
+            self.vcs[output].waiters_last = before;
+        }
+    }
+
+    /// Flits that this resident sends at a time.
+    #[inline]
+    pub fn unit(&self, resident: u32) -> u32 {
+        if self.cut_through { self.residents[resident].left } else { 1 }
+    }
+
+    /// Whether its head has left. Then the rest follows, even over a link that has failed.
+    #[inline]
+    pub fn has_begun(&self, resident: u32) -> bool {
+        let here = &self.residents[resident];
+        here.left < self.flights[here.packet].flits
+    }
+
+    /// Whether the next buffer has room for n flits. Collects credits that have come back.
+    #[inline]
+    pub fn has_room(&mut self, output: u32, now: Time, flits: u32) -> bool {
+        let out = &mut self.vcs[output as usize];
+        if out.credits < flits.max(self.credits_low) {
+            out.credits += out.releases.collect(&mut self.releases, now);
+        }
+        out.credits >= flits
+    }
+
+    /// Whether the next buffer has room for what an owner sends.
+    pub fn room(&mut self, output: u32, now: Time, owner: u32) -> Room {
+        let flits = self.unit(owner);
+        if self.has_room(output, now, flits) {
+            return Room::Now;
+        }
+        let out = &self.vcs[output as usize];
+        out.releases.when(&self.releases, flits - out.credits).map_or(Room::Unknown, Room::At)
+    }
+
+    /// Whether a flit or packet could be sent if the link were free.
+    #[inline]
+    pub fn has_work(&self, channel: u32) -> bool {
+        if self.links[channel as usize].waiting == 0 {
+            return false;
+        }
+        let first = (channel * self.virtual_channels) as usize;
+        let outputs = &self.vcs[first..first + self.virtual_channels as usize];
+        outputs
+            .iter()
+            .any(|out| if out.owner == NONE { out.waiters != NONE } else { self.residents[out.owner].ready > 0 })
+    }
+}
+
+/// An output collects returned credits when more than 1/16 of its buffer is occupied: not for each packet, yet often
+/// enough that few returns are kept.
+const CREDITS_OUT: u32 = 16;
+
+fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
+    let link = |node: Option<u32>| Link {
+        free_at: Time::ZERO,
+        wake_at: Time::MAX,
+        flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
+        latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
+        waiting: 0,
+        last_vc: 0,
+        is_up: true,
+        statistics: ChannelStatistics::default(),
+    };
+    let ends = ends(topology);
+    let first_injection = ends.len() - topology.nodes() as usize;
+    let numbered = ends.into_iter().enumerate();
+    let node = |(channel, end): (usize, Peer)| match end {
+        Peer::Node(node) => Some(node.0),
+        _ => channel.checked_sub(first_injection).map(|node| node as u32),
+    };
+    numbered.map(|at| link(node(at))).collect()
+}
+
+fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
+    let new = |channel: u32, end: Peer| {
+        let (router, port, credits) = match end {
+            Peer::Router { router, port } => (router.0, port.0, config.link.buffer_flits),
+            Peer::Node(_) => (NONE, 0, config.node_buffer_flits.unwrap_or(UNLIMITED)),
+            Peer::Unconnected => (NONE, 0, UNLIMITED),
+        };
+        VirtualChannel {
+            owner: NONE,
+            waiters: NONE,
+            waiters_last: NONE,
+            last: 0,
+            credits,
+            releases: Releases::EMPTY,
+            channel,
+            front: NONE,
+            back: NONE,
+            busy_until: Time::ZERO,
+            router,
+            port,
+            stuck: false,
+        }
+    };
+    let ends = (0..).zip(ends(topology));
+    let mut vcs: Vec<VirtualChannel> = Vec::new();
+    for (channel, end) in ends {
+        vcs.extend((0..config.link.virtual_channels).map(|_| new(channel, end)));
+    }
+    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected)));
+    vcs
+}
+
+/// The receiving end of each channel, in the order of channel numbers.
+fn ends(topology: &Topology) -> Vec<Peer> {
+    let mut ends = Vec::with_capacity(topology.channels() as usize);
+    for router in (0..topology.routers()).map(RouterId) {
+        for port in (0..topology.ports(router)).map(Port) {
+            debug_assert_eq!(ends.len(), topology.channel(router, port) as usize);
+            ends.push(topology.peer(router, port));
+        }
+    }
+    for node in (0..topology.nodes()).map(NodeId) {
+        debug_assert_eq!(ends.len(), topology.injection_channel(node) as usize);
+        let (router, port) = topology.attachment(node);
+        ends.push(Peer::Router { router, port });
+    }
+    ends
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages that a NIC sends without its program: triggered operations, responses, and late answers to lock requests.
+//!
+//! A NIC keeps a lock request until it succeeds (seed 002, section 7.5.4): its answer leaves when another request has changed
+//! the lock, or when the wait has ended otherwise.
+//!
+//! 1. A kept request stays a message ([`Phase::Kept`]), which its tag names. A tag that names no such message is
+//!    one that the rank's own process has written; it is dropped.
+//! 2. A rank that has ended waits for nothing: its requests are forgotten. A request that a NIC has kept whose rank has died is refused,
+//!    and the refusal travels back as that of a message that arrives now.
+//!
+//! Cost: for each rank that ends, a look at all messages of the run; only on machines whose NICs keep requests.
+
+use selvedge_nic::NoMemory;
+use selvedge_nic::portals::{Delivery, fail};
+use selvedge_nic::rma::LateAnswer;
+
+use crate::machine::graph::Class;
+use crate::time::Time;
+
+use super::events::Event;
+use super::message::{Message, Phase, index_of};
+use super::nodes::Nodes;
+use super::ranks::Ranks;
+
+impl<R: Ranks> Nodes<R> {
+    /// Starts the triggered operations that are due, and sends the answers that are, without their program: by the NIC, or in host mode
+    /// by the processor.
+    pub fn fire(&mut self, now: Time, rank: u32, ni: u32) {
+        let machine = self.machine.clone();
+        loop {
+            let mut fired = None;
+            self.ranks.with_nic(rank, ni, &mut |nic| {
+                // A simulated NIC has no grants.
+                fired = nic.next_fired(&mut NoMemory, u64::from(rank) + 1).unwrap_or(None);
+                if let Some(fired) = &fired {
+                    nic.finish_fired(fired.index);
+                }
+            });
+            let Some(fired) = fired else { break };
+            self.statistics.triggered += 1;
+            let command = fired.command;
+            let mut payload = Vec::new();
+            let gathered = match command.has_payload() {
+                true => self.ranks.gather(rank, ni, &command.source, command.length, &mut payload),
+                false => Ok(()),
+            };
+            let stage = &machine.graph.path(Class::of_request(&command)).fire;
+            let at = self.units_of(rank).through(&machine.graph, stage, (now, 0), |_, _, _| ()).end;
+            let index = self.new_message(at, rank, ni, Box::new(command), payload.into());
+            if gathered.is_err() {
+                self.messages[index].delivery = Delivery::failed(fail::SEGV);
+                self.conclude(at, index);
+                continue;
+            }
+            self.events.schedule(at, Event::Issue(index));
+        }
+        self.send_answers(now, rank, ni);
+        self.wake(rank, now);
+    }
+
+    /// Sends the response to a message.
+    pub fn respond(&mut self, at: Time, index: u32) {
+        self.statistics.responses += 1;
+        let message = &self.messages[index];
+        let class = Class::of_response(&message.command, message.delivery.fail == fail::OK);
+        let units = &mut self.hardware[message.target as usize].units;
+        let stage = &self.machine.graph.path(class).fire;
+        let at = units.through(&self.machine.graph, stage, (at, 0), |_, _, _| ()).end;
+        self.events.schedule(at, Event::Issue(index));
+    }
+
+    // ---- Kept requests -------------------------------------------------------------------------------------------
+
+    /// Sends the answers that are due at a NIC.
+    fn send_answers(&mut self, now: Time, rank: u32, ni: u32) {
+        let executor = u64::from(rank) + 1;
+        loop {
+            let mut answer: Option<LateAnswer> = None;
+            self.ranks.with_nic(rank, ni, &mut |nic| {
+                answer = nic.next_answer(executor, |_| true);
+                if let Some(answer) = &answer {
+                    nic.finish_answer(answer.index, answer.sequence);
+                }
+            });
+            let Some(LateAnswer { asker, delivery, .. }) = answer else { return };
+            let index = index_of(asker.token);
+            let is_kept = |message: &&Message| {
+                message.phase == Phase::Kept && message.to == rank && message.tag(index) == asker.token
+            };
+            if self.messages.get(index).filter(is_kept).is_some() {
+                self.answer_kept(now, index, delivery);
+            }
+        }
+    }
+
+    fn answer_kept(&mut self, now: Time, index: u32, delivery: Delivery) {
+        let message = &mut self.messages[index];
+        (message.phase, message.delivery) = (Phase::Response, delivery);
+        let to = message.to;
+        self.statistics.note(&[u64::from(to), now.0, 4000 + u64::from(delivery.fail)]);
+        self.respond(now, index);
+    }
+
+    /// A rank has ended: the requests that it waits for are forgotten, and those that wait for its NIC fail if the NIC is gone.
+    pub fn kept_ended(&mut self, rank: u32, at: Time) {
+        if self.machine.limits.lock_waiters.is_none() {
+            return;
+        }
+        for index in self.messages.indices() {
+            let message = &self.messages[index];
+            if message.phase != Phase::Kept {
+                continue;
+            }
+            let (from, to, ni, target) = (message.from, message.to, message.ni, message.command.target);
+            let tag = message.tag(index);
+            let found = self.ranks.find(target, ni).filter(|(owner, _)| *owner == to);
+            if from == rank {
+                if let Some((to, ni)) = found {
+                    self.ranks.with_nic(to, ni, &mut |nic| nic.forget_waiters(|waiter| waiter.token == tag));
+                }
+                self.free_message(index);
+            } else if to == rank && found.is_none() {
+                self.answer_kept(at, index, Delivery::failed(fail::UNDELIVERABLE));
+            }
+        }
+    }
+}

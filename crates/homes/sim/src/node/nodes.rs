@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The nodes of a machine and the ranks on them: the state that all steps of messages share, and the steps that concern one node.
+//!
+//! The way of messages between nodes is in `transfers.rs` and the files beside it.
+
+use std::rc::Rc;
+
+use selvedge_nic::portals::fail;
+use selvedge_nic::tables::Command;
+
+use crate::machine::graph::{Class, Pass};
+use crate::machine::{Machine, SameNode};
+use crate::time::Time;
+
+use super::credits::Credits;
+use super::events::{Event, Events};
+use super::hardware::NodeHardware;
+use super::livelock::{Signature, Watch};
+use super::message::{Message, Messages, Phase};
+use super::outcome::Statistics;
+use super::rank_states::RankStates;
+use super::ranks::{Bytes, Ranks};
+use super::trace::{Span, Trace, Unit};
+use super::units::{NodeUnits, Passage};
+
+/// The nodes of a machine, and the ranks on them.
+pub(super) struct Nodes<R> {
+    /// In an `Rc`, for it is cloned for most events.
+    pub machine: Rc<Machine>,
+    pub events: Events,
+    pub ranks: R,
+    pub rank_states: RankStates,
+    /// The node of each rank and aggregation node.
+    pub placement: Vec<u32>,
+    /// By node, up to the last node that has a rank.
+    pub hardware: Vec<NodeHardware>,
+    pub messages: Messages,
+    /// Credits of mailboxes, on a machine that has them.
+    pub credits: Credits,
+    pub statistics: Statistics,
+    pub trace: Trace,
+    /// The operations that ranks repeat, if the options want to know.
+    pub watch: Option<Watch>,
+}
+
+/// Bytes of a notification of the RMA unit.
+const NOTIFICATION_BYTES: u64 = 16;
+
+impl<R: Ranks> Nodes<R> {
+    // ---- Messages ------------------------------------------------------------------------------------------------
+
+    /// A record for a new message of a rank's NIC.
+    pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
+        self.rank_states[from].unanswered += 1;
+        let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
+        let (index, before) = self.messages.begin(at, (from, ni), command, payload, signature);
+        if let Some(command) = before {
+            self.ranks.recycle(command);
+        }
+        index
+    }
+
+    /// Ends a message. Credits that it still has go back to its sender.
+    pub fn free_message(&mut self, index: u32) {
+        let message = &mut self.messages[index];
+        message.phase = Phase::Free;
+        message.payload = Bytes::new();
+        let (from, credit) = (message.from, message.credit.take());
+        let rank_state = &mut self.rank_states[from];
+        rank_state.unanswered = rank_state.unanswered.saturating_sub(1);
+        if let Some(credit) = credit {
+            self.credits.give_back(from, credit);
+            let now = self.events.now();
+            self.offer_again(now, Some(from));
+            self.wake(from, now);
+        }
+        self.messages.free(index);
+    }
+
+    /// Commands that wait for credits are offered again: those of one rank, or all.
+    pub fn offer_again(&mut self, now: Time, of: Option<u32>) {
+        for waiting in self.credits.take_waiting(of) {
+            self.events.schedule(now, Event::Offer(waiting));
+        }
+    }
+
+    /// Posts the SEND event: the payload has been read.
+    pub fn complete_send(&mut self, at: Time, index: u32) {
+        let message = &self.messages[index];
+        let (command, from, ni) = (&message.command, message.from, message.ni);
+        if !command.reports_send() {
+            return;
+        }
+        self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));
+        let at = match command.is_rma() {
+            true => self.notify(message.source, Class::of_request(command), at),
+            false => at,
+        };
+        self.schedule_fired(from, ni, at);
+        self.wake(from, at);
+    }
+
+    /// Posts the ACK or REPLY event at the initiator, and ends the message.
+    pub fn conclude(&mut self, at: Time, index: u32) {
+        let message = &self.messages[index];
+        let (from, ni) = (message.from, message.ni);
+        self.statistics.note(&[u64::from(from), at.0, u64::from(message.delivery.fail)]);
+        if message.command.wants_response() {
+            self.ranks.with_nic(from, ni, &mut |nic| nic.complete_response(&message.command, &message.delivery));
+            self.schedule_fired(from, ni, at);
+        }
+        self.free_message(index);
+        self.wake(from, at);
+    }
+
+    /// Schedules the triggered operations of a NIC that have become due.
+    pub fn schedule_fired(&mut self, rank: u32, ni: u32, at: Time) {
+        if self.ranks.has_fired(rank, ni) {
+            self.events.schedule(at, Event::Fire { rank, ni });
+        }
+    }
+
+    // ---- Ranks ---------------------------------------------------------------------------------------------------
+
+    /// A NIC of a rank has changed: if the rank waits, it continues.
+    #[inline]
+    pub fn wake(&mut self, rank: u32, at: Time) {
+        self.rank_states.wake(&mut self.events, rank, at);
+    }
+
+    /// The node of a rank.
+    #[inline]
+    pub fn node_of(&self, rank: u32) -> u32 {
+        self.placement[rank as usize]
+    }
+
+    /// Whether a rank shares memory with the rank of a NIC.
+    pub fn shares_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
+        self.machine.host.same_node == SameNode::Memory
+            && self.ranks.route(target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))
+    }
+
+    /// Whether a message goes through memory: both ends are on one node, whose ranks share memory.
+    pub fn is_in_memory(&self, index: u32) -> bool {
+        let message = &self.messages[index];
+        self.machine.host.same_node == SameNode::Memory && message.source == message.target
+    }
+
+    /// When the program of a rank has a message that its library has at `at`: behind the kernel and an interrupt, if it receives so.
+    pub fn received_at(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
+        let Some(interface) = &self.machine.interface else { return at };
+        let mut at = at + interface.receive + interface.copy(bytes);
+        if let Some((interrupt, wake)) = interface.interrupt {
+            self.statistics.interrupts += 1;
+            self.rank_states[rank].served += interrupt;
+            at += interrupt + wake;
+        }
+        at
+    }
+
+    // ---- Units ---------------------------------------------------------------------------------------------------
+
+    #[inline]
+    pub fn hardware_of(&mut self, rank: u32) -> &mut NodeHardware {
+        &mut self.hardware[self.placement[rank as usize] as usize]
+    }
+
+    pub fn units_of(&mut self, rank: u32) -> &mut NodeUnits {
+        &mut self.hardware_of(rank).units
+    }
+
+    /// A message passes the units of a stage at a node, and its spans are recorded.
+    pub fn through(
+        &mut self,
+        (node, rank): (u32, u32),
+        stage: &[Pass],
+        item: (Time, u64),
+        (unit, name, index): (Unit, &'static str, u32),
+    ) -> Passage {
+        let message = &self.messages[index];
+        let (number, bytes, place) = (message.number, message.bytes, self.placement[rank as usize]);
+        let (trace, statistics) = (&mut self.trace, &mut self.statistics);
+        let served = &mut self.rank_states[rank].served;
+        self.hardware[node as usize].units.through(&self.machine.graph, stage, item, |pass, start, end| {
+            if pass.interrupts {
+                statistics.interrupts += 1;
+                *served += end - start;
+            }
+            if trace.limit > 0 {
+                let (unit, name) = if pass.interrupts { (Unit::Host, "interrupt") } else { (unit, name) };
+                trace.add(Span { node: place, unit, name, start, end, message: number, bytes });
+            }
+        })
+    }
+
+    /// Units of a stage that keep a message until it has left the node are busy for as long as n bytes, frame and all, need on the
+    /// node's channel. That the fabric may hold them back for longer is left out: a unit's times are known when the item comes.
+    /// False: the stage has no such unit.
+    pub fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
+        let mut keeps = false;
+        for pass in stage.iter().filter(|pass| pass.until_sent) {
+            let time = self.machine.network.message_time(bytes);
+            self.hardware[node as usize].units.prolong(pass.unit, time);
+            keeps = true;
+        }
+        keeps
+    }
+
+    /// Pages are translated one after the other: those that are in the TLB, then those that are not.
+    pub fn translated(&mut self, node: u32, at: Time, (hits, misses): (u64, u64)) -> Time {
+        let Some(translation) = &self.machine.graph.translation else { return at };
+        let units = &mut self.hardware[node as usize].units;
+        let at = (0..hits).fold(at, |at, _| units.pass(&translation.hit, at, 0).1);
+        (0..misses).fold(at, |at, _| units.pass(&translation.miss, at, 0).1)
+    }
+
+    /// A notification of the RMA unit passes the units of its stage.
+    pub fn notify(&mut self, node: u32, class: Class, at: Time) -> Time {
+        let units = &mut self.hardware[node as usize].units;
+        let stage = &self.machine.graph.path(class).notify;
+        units.through(&self.machine.graph, stage, (at, NOTIFICATION_BYTES), |_, _, _| ()).end
+    }
+
+    /// The first packet of a payload is read from memory; gives the time at which its last byte is there.
+    pub fn read_first(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
+        let units = &mut self.hardware[node as usize].units;
+        let stage = &self.machine.graph.path(class).read;
+        units.through(&self.machine.graph, stage, (at, bytes), |_, _, _| ()).end
+    }
+
+    /// The next packet of a payload, or all of its rest, is read: it follows the first and pays no latency.
+    pub fn read_on(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
+        let units = &mut self.hardware[node as usize].units;
+        let stage = &self.machine.graph.path(class).read;
+        stage.iter().fold(at, |at, pass| units.follow(pass, at, bytes))
+    }
+
+    /// Records a span of a message at the node of a rank.
+    pub fn span(&mut self, rank: u32, unit: Unit, name: &'static str, start: Time, end: Time, index: u32) {
+        if self.trace.limit == 0 {
+            return;
+        }
+        let Message { number, bytes, .. } = self.messages[index];
+        let node = self.node_of(rank);
+        self.trace.add(Span { node, unit, name, start, end, message: number, bytes });
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The aggregation nodes of a run: a node (`nic::aggregation`) in each switch that the job uses.
+//!
+//! A node is numbered behind the ranks, has no turns, and costs what the machine's file says of the classes `aggregation` and
+//! `aggregation_result` at their source, and of `aggregation_request` and `aggregation` at their target. An
+//! [`Aggregation`](super::Aggregation) says which nodes there are, and what the job has of them.
+//!
+//! Invariants
+//! 1. Messages of a node are sent in the order in which its unit gives them (`Node::next_send`), and have then left the unit.
+//! 2. A node takes from a rank only what names the rank's own NIC as the sender.
+//! 3. A message that a node refuses changes nothing there, and is counted ([`Statistics::aggregation_refused`]).
+//!
+//! [`Statistics::aggregation_refused`]: super::Statistics
+//!
+//! Costs: for each node its tables: 200 bytes a group, 40 a child of a group, 48 an operation, and the operands.
+
+use selvedge_fabric::{NodeId, RouterId};
+use selvedge_manager::{Action, Manager};
+use selvedge_nic::Payload;
+use selvedge_nic::aggregation::message::{Message, MessageError, Sender};
+use selvedge_nic::aggregation::{OwnNode, Refusal};
+use selvedge_nic::tables::{Command, Request, Side};
+
+use crate::machine::Machine;
+use crate::machine::graph::Class;
+use crate::time::Time;
+
+use super::aggregation::{Aggregation, GROUPS_AT, NODES_AT};
+use super::events::Event;
+use super::fabric::Fabric;
+use super::multicast::MulticastGroups;
+use super::nodes::Nodes;
+use super::ranks::{Bytes, Ranks};
+
+/// The aggregation nodes of a simulation, if its switches reduce.
+#[derive(Debug, Default)]
+pub(super) struct Switches {
+    manager: Option<Manager>,
+    /// In the order of their numbers.
+    nodes: Vec<SwitchNode>,
+    /// The number of the first among those of the ranks, and its node of the topology.
+    first: u32,
+    inside_from: u32,
+    ports: u32,
+    /// The job's number.
+    job: u32,
+    groups: MulticastGroups,
+}
+
+#[derive(Debug)]
+struct SwitchNode {
+    /// Its number in the trees.
+    an: u32,
+    router: RouterId,
+    own: OwnNode,
+}
+
+impl SwitchNode {
+    fn address(&self) -> u64 {
+        NODES_AT | u64::from(self.an)
+    }
+}
+
+impl Switches {
+    /// The nodes as the manager has set them. The machine gets the topology that has them.
+    pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
+        let Aggregation { granted, switches, limits, actions, manager, topology, routing, inside_from, ports, .. } =
+            aggregation;
+        let job = granted.job;
+        (machine.topology, machine.routing) = (topology.clone(), routing.clone());
+        machine.network.inside_from = *inside_from;
+        let node = |(&an, &router): (&u32, &RouterId)| SwitchNode { an, router, own: OwnNode::new(*limits) };
+        let nodes = switches.iter().map(node).collect();
+        let (first, inside_from, ports, groups) = (ranks, *inside_from, *ports, MulticastGroups::default());
+        let mut made = Switches { manager: None, nodes, first, inside_from, ports, job, groups };
+        made.carry_out(actions);
+        made.manager = Some(manager.clone());
+        made
+    }
+
+    /// Does at the nodes what the manager says. Processes are told by their nodes. The tables were sized for it.
+    fn carry_out(&mut self, actions: &[Action]) {
+        for action in actions {
+            let Action::Node { address, step, .. } = action else { continue };
+            let Some(place) = self.place(*address) else { continue };
+            if step.carry_out(&mut self.nodes[place].own.node()).is_err() {
+                log::error!("aggregation node {address:#x} has no room for {step:?}");
+            }
+        }
+    }
+
+    /// The first node of the topology that each of them is.
+    pub fn nodes(&self) -> impl Iterator<Item = u32> + use<> {
+        let (first, ports) = (self.inside_from, self.ports);
+        (0..self.nodes.len() as u32).map(move |place| first + place * ports)
+    }
+
+    /// Nodes of the topology, those inside switches among them.
+    pub fn all_nodes(&self) -> usize {
+        self.inside_from as usize + self.nodes.len() * self.ports as usize
+    }
+
+    /// The place of the node with an address.
+    fn place(&self, address: u64) -> Option<usize> {
+        let an = address.checked_sub(NODES_AT).and_then(|an| u32::try_from(an).ok())?;
+        self.nodes.binary_search_by_key(&an, |node| node.an).ok()
+    }
+
+    // ---- Addresses -----------------------------------------------------------------------------------------------
+
+    /// Whether this number among those of the ranks is an aggregation node.
+    #[inline]
+    pub fn is_node(&self, rank: u32) -> bool {
+        !self.nodes.is_empty() && rank != u32::MAX && rank >= self.first
+    }
+
+    /// The number among those of the ranks of the aggregation node with this address.
+    #[inline]
+    pub fn node_at(&self, address: u64) -> Option<u32> {
+        if address < NODES_AT {
+            return None;
+        }
+        self.place(address).map(|place| self.first + place as u32)
+    }
+
+    /// The node of the topology at which a rank or an aggregation node exchanges messages with another. A switch with several inner ports
+    /// uses that of the link to the other.
+    #[inline]
+    pub fn node_towards<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, other: u32) -> u32 {
+        let node = nodes.node_of(rank);
+        match self.ports > 1 && self.is_node(rank) {
+            true => node + self.inner_port(nodes, rank, other),
+            false => node,
+        }
+    }
+
+    fn inner_port<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, other: u32) -> u32 {
+        let place = |rank: u32| (rank - self.first) as usize;
+        let (topology, router) = (&nodes.machine.topology, self.nodes[place(rank)].router);
+        let link = match self.is_node(other) {
+            true => {
+                let there = self.nodes[place(other)].router;
+                topology.neighbours(router).find(|(_, next)| *next == there).map(|(port, _)| port)
+            }
+            false => Some(topology.attachment(NodeId(nodes.node_of(other))).1),
+        };
+        link.map_or(0, |port| u32::from(port.0) % self.ports)
+    }
+
+    /// The class of a message between a rank and an aggregation node, or between two nodes.
+    pub fn class(&self, from: u32, to: u32) -> Class {
+        match (self.is_node(from), self.is_node(to)) {
+            (false, _) => Class::AggregationRequest,
+            (true, true) => Class::Aggregation,
+            (true, false) => Class::AggregationResult,
+        }
+    }
+
+    // ---- Messages to nodes ---------------------------------------------------------------------------------------
+
+    /// A message is delivered at an aggregation node, which sends what follows.
+    pub fn receive<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
+        let message = &mut nodes.messages[index];
+        let payload = std::mem::take(&mut message.payload);
+        let (request, at, started, from) = (message.command.request, message.to, message.started, message.from);
+        // A rank may say anything. What it says in another's name is not taken, or the answer would go to that one.
+        let is_genuine =
+            self.is_node(from) || nodes.ranks.route(request.initiator, nodes.ranks.member_ni()) == Some(from);
+        let place = (at - self.first) as usize;
+        let node = &mut self.nodes[place];
+        let address = node.address();
+        let taken = match is_genuine {
+            true => node.own.node().receive(&mut Payload(&payload), &request),
+            false => Err(Refusal::Message(MessageError::Malformed)),
+        };
+        nodes.statistics.messages += 1;
+        nodes.statistics.payload_bytes += payload.len() as u64;
+        nodes.statistics.delivered_after(now.saturating_sub(started));
+        nodes.statistics.note(&[u64::from(at), now.0, u64::from(request.kind), taken.is_ok().into()]);
+        nodes.free_message(index);
+        match taken {
+            Ok(_) if !self.is_node(from) => {
+                self.groups.follow(from, &request);
+                nodes.statistics.casts_repeated += u64::from(is_repeat(&request));
+            }
+            Ok(_) => {}
+            Err(refusal) => {
+                nodes.statistics.aggregation_refused += 1;
+                log::debug!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");
+                if let Some((sender, answer)) = refusal.answer(&request) {
+                    let to = (sender.address, sender.key);
+                    send(nodes, now, (at, address), to, answer, Bytes::new());
+                }
+            }
+        }
+        self.send_due(nodes, now, place);
+    }
+
+    /// The manager hears of a loss at once, and says to the nodes what follows (seed 001, section III.E).
+    pub fn change<R: Ranks>(
+        &mut self,
+        nodes: &mut Nodes<R>,
+        now: Time,
+        change: impl FnOnce(&mut Manager) -> Vec<Action>,
+    ) {
+        let Some(manager) = &mut self.manager else { return };
+        let actions = change(manager);
+        self.carry_out(&actions);
+        (0..self.nodes.len()).for_each(|place| self.send_due(nodes, now, place));
+    }
+
+    /// The fabric has lost a message for good: the groups of its job fail. A rank hears it from its NIC, for what its node would tell it
+    /// may be lost as well.
+    pub fn lose<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
+        let (from, to) = (nodes.messages[index].from, nodes.messages[index].to);
+        nodes.conclude(now, index);
+        let node = |rank: u32| rank.checked_sub(self.first).and_then(|place| self.nodes.get(place as usize));
+        let of_rank = match (node(from), node(to)) {
+            (None, Some(node)) => Some((from, node.address())),
+            (Some(node), None) => Some((to, node.address())),
+            _ => None,
+        };
+        if let Some((rank, address)) = of_rank {
+            nodes.ranks.lose_aggregation_node(rank, address);
+            nodes.wake(rank, now);
+        }
+        let job = self.job;
+        self.change(nodes, now, |manager| manager.job_lost(job));
+    }
+
+    /// Sends the messages that a node has for others.
+    fn send_due<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, place: usize) {
+        let node = &mut self.nodes[place];
+        let (at, address) = (self.first + place as u32, node.address());
+        while let Some(due) = node.own.node().next_send(1) {
+            let payload = Bytes::from_slice(node.own.operands.get(due.payload).unwrap_or_default());
+            node.own.node().finish_send(due.id);
+            send(nodes, now, (at, address), (due.to, due.key), due.message, payload);
+        }
+    }
+
+    // ---- Multicast -----------------------------------------------------------------------------------------------
+
+    /// Whether a message of an aggregation node is for a multicast group.
+    #[inline]
+    pub fn is_cast(&self, from: u32, target: u64) -> bool {
+        (GROUPS_AT..NODES_AT).contains(&target) && self.is_node(from)
+    }
+
+    /// The tree along which a message to a multicast group goes. None: it has no members, or there is no way to one.
+    pub fn tree_of<R: Ranks>(&mut self, nodes: &Nodes<R>, fabric: &mut Fabric, index: u32) -> Option<u32> {
+        let message = &nodes.messages[index];
+        // An aggregation node casts from its first inner port.
+        let source = nodes.node_of(message.from);
+        self.groups.tree((message.command.target as u32, source), &nodes.placement, &nodes.machine, fabric)
+    }
+
+    /// Makes the messages of a cast for the members of its group on a node.
+    pub fn copies<R: Ranks>(&self, nodes: &mut Nodes<R>, index: u32, node: u32) -> Vec<u32> {
+        let members = self.groups.members(nodes.messages[index].command.target as u32);
+        let is_there = |(rank, _): &&(u32, u64)| nodes.placement[*rank as usize] == node;
+        let there: Vec<(u32, u64)> = members.iter().filter(is_there).copied().collect();
+        there.into_iter().map(|member| new_copy(nodes, index, member, node)).collect()
+    }
+}
+
+/// Whether a member has asked for a result again.
+fn is_repeat(request: &Request) -> bool {
+    matches!(Message::decode(request), Ok((_, Message::Repeat(_))))
+}
+
+/// Sends a message of an aggregation node: its number among those of the ranks, and its address.
+fn send<R: Ranks>(
+    nodes: &mut Nodes<R>,
+    now: Time,
+    (at, address): (u32, u64),
+    (to, key): (u64, u64),
+    message: Message,
+    payload: Bytes,
+) {
+    let command = Command {
+        request: message.encode(Sender { address, key }),
+        target: to,
+        user_ptr: 0,
+        source: Side::NOWHERE,
+        sink: Side::NOWHERE,
+    };
+    let index = nodes.new_message(now, at, nodes.ranks.member_ni(), Box::new(command), payload);
+    nodes.events.schedule(now, Event::Issue(index));
+}
+
+/// The message of a copy, at a member.
+fn new_copy<R: Ranks>(nodes: &mut Nodes<R>, index: u32, (rank, address): (u32, u64), node: u32) -> u32 {
+    let message = &nodes.messages[index];
+    let (from, ni, started, number, left) = (message.from, message.ni, message.started, message.number, message.left);
+    let (cast, class, source, framed_bytes) = (message.cast, message.class, message.source, message.framed_bytes);
+    let (mut command, payload) = (message.command.clone(), message.payload.clone());
+    command.target = address;
+    let copy = nodes.new_message(started, from, ni, command, payload);
+    let message = &mut nodes.messages[copy];
+    (message.to, message.source, message.target) = (rank, source, node);
+    (message.cast, message.class, message.framed_bytes) = (cast, class, framed_bytes);
+    // A trace shows them as one.
+    (message.number, message.left, message.packets_to_come) = (number, left, 1);
+    copy
+}

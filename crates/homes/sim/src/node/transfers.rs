@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages between nodes, from the NIC that sends to the fabric.
+//!
+//! ```text
+//! start ─ host ─> issue ─ engine, bus ─> inject ─ fabric ─> message_arrived ─ engine, bus, interrupts ─> deliver
+//!       ─> (response back) ─> answer
+//! ```
+//!
+//! | file | steps |
+//! |---|---|
+//! | this one | `start` to `inject` |
+//! | `departure` | a message departs as a whole, in the model of whole messages |
+//! | `arrival` | from the fabric to the delivery |
+//! | `delivery` | `deliver` and `answer`; full mailboxes that have room again |
+//! | `commands` | before `issue`, on a machine with a host interface |
+
+use selvedge_fabric::NodeId;
+use selvedge_nic::Register;
+use selvedge_nic::portals::{Delivery, fail};
+use selvedge_nic::tables::Command;
+
+use crate::machine::graph::{Class, Pass};
+use crate::network::Packet;
+use crate::time::Time;
+
+use super::events::Event;
+use super::fabric::Fabric;
+use super::livelock::Operation;
+use super::message::{NONE, Phase};
+use super::nodes::Nodes;
+use super::order::PairOrder;
+use super::ranks::{Bytes, Ranks};
+use super::switches::Switches;
+use super::trace::Unit;
+
+/// The nodes, and what carries messages between them.
+pub(super) struct Transfers<R> {
+    pub nodes: Nodes<R>,
+    pub fabric: Fabric,
+    pub order: PairOrder,
+    /// The aggregation nodes of the switches, if they reduce.
+    pub switches: Switches,
+}
+
+/// An operation that a program has started.
+pub(super) struct Started {
+    /// When the program goes on.
+    pub goes_on: Time,
+    /// When the NIC has the command. None: when the program goes on.
+    pub issued: Option<Time>,
+    pub message: u32,
+}
+
+/// Packets of a node that may wait in its source queue; with more, the node stops reading from memory.
+const AHEAD: u32 = 1;
+
+impl<R: Ranks> Transfers<R> {
+    /// Starts an operation of a program.
+    pub fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> Started {
+        let nodes = &mut self.nodes;
+        let bytes = payload.len() as u64;
+        let in_memory = nodes.shares_memory(rank, command.target, ni);
+        let machine = nodes.machine.clone();
+        let path = machine.graph.path(Class::of_request(&command));
+        let reads = path.reads(bytes);
+        // What goes to the NIC with the command.
+        let bytes = if reads { 0 } else { bytes };
+        let stage = &path.issue[usize::from(reads)];
+        let is_software = |pass: &&Pass| machine.graph.units[usize::from(pass.unit)].is_processor;
+        let (software, rest) = stage.split_at(stage.iter().take_while(is_software).count());
+        let cost = match in_memory {
+            true => machine.copied(payload.len() as u64),
+            false => software.iter().map(|pass| pass.latency + pass.bytes(bytes)).sum(),
+        };
+        let cost = nodes.rank_states[rank].pace.step(cost);
+        let message = nodes.new_message(at, rank, ni, command, payload);
+        nodes.span(rank, Unit::Host, "send", at, at + cost, message);
+        if in_memory || rest.is_empty() {
+            return Started { goes_on: at + cost, issued: None, message };
+        }
+        let passage = nodes.units_of(rank).through(&machine.graph, rest, (at + cost, bytes), |_, _, _| ());
+        Started { goes_on: passage.admitted, issued: Some(passage.end), message }
+    }
+
+    /// The NIC has the command, or the response that is to be sent.
+    pub fn issue(&mut self, now: Time, index: u32) {
+        let nodes = &mut self.nodes;
+        let message = &nodes.messages[index];
+        if message.phase != Phase::Request {
+            return self.emit(now, index);
+        }
+        let (ni, from, target) = (message.ni, message.from, message.command.target);
+        let is_aggregation = message.command.is_aggregation();
+        if is_aggregation && self.switches.is_cast(from, target) {
+            return self.cast(now, index);
+        }
+        // An aggregation node takes and answers no other messages.
+        let node = if is_aggregation { self.switches.node_at(target) } else { None };
+        let Some(to) = node.or_else(|| nodes.ranks.route(target, ni)) else {
+            // No rank has, or had, this NIC.
+            nodes.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
+            nodes.messages[index].source = nodes.node_of(from);
+            nodes.complete_send(now, index);
+            nodes.messages[index].delivery = Delivery::failed(fail::UNDELIVERABLE);
+            return nodes.conclude(now, index);
+        };
+        nodes.messages[index].to = to;
+        if !nodes.messages[index].command.has_reply() {
+            self.watch_operation(now, index, None);
+        }
+        let message = &mut self.nodes.messages[index];
+        if self.order.is_needed() && message.sequence == u64::MAX {
+            message.sequence = self.order.next_sequence((from, to));
+        }
+        self.emit(now, index);
+    }
+
+    /// A root casts a result to its multicast group.
+    fn cast(&mut self, now: Time, index: u32) {
+        let Some(tree) = self.switches.tree_of(&self.nodes, &mut self.fabric, index) else {
+            // Nobody is there, or nobody can be reached. Members ask for the result.
+            return self.nodes.free_message(index);
+        };
+        self.nodes.messages[index].cast = tree;
+        self.emit(now, index);
+    }
+
+    /// The send engine of the node processes a message or response.
+    pub fn emit(&mut self, now: Time, index: u32) {
+        let class = self.class_of(index);
+        let nodes = &mut self.nodes;
+        let message = &mut nodes.messages[index];
+        let (from, to, cast) = (message.sender(), message.receiver(), message.cast);
+        let (source, target) = match cast {
+            NONE => (self.switches.node_towards(nodes, from, to), self.switches.node_towards(nodes, to, from)),
+            _ => (nodes.node_of(from), NONE),
+        };
+        let machine = nodes.machine.clone();
+        let message = &mut nodes.messages[index];
+        (message.source, message.target, message.class) = (source, target, class);
+        let bytes = if message.phase == Phase::Refusal { 0 } else { message.payload.len() as u64 };
+        if nodes.is_in_memory(index) {
+            return self.emit_in_memory(now, index, bytes);
+        }
+        let path = machine.graph.path(class);
+        let packet = u64::from(machine.network.link.packet_bytes).max(1);
+        let framed = bytes + path.frame_bytes;
+        let stage = &path.command[usize::from(path.reads(bytes))];
+        let done = nodes.through((source, from), stage, (now, 0), (Unit::NicSend, "command", index)).end;
+        let targets = self.fabric.cast_targets(cast);
+        let message = &mut nodes.messages[index];
+        (message.bytes, message.framed_bytes) = (bytes, framed);
+        message.bytes_to_send = framed;
+        message.packets_to_come = match targets {
+            0 if framed <= packet => 1,
+            0 => framed.div_ceil(packet) as u32,
+            // One at each node that it is for.
+            targets => targets,
+        };
+        message.head = Time::MAX;
+        message.header_done = Time::MAX;
+        if nodes.keep_until_sent(source, stage, framed) && done > now {
+            // What it passes next also serves the message before it, which is still being read.
+            return nodes.events.schedule(done, Event::Read(index));
+        }
+        self.read(now, done, index);
+    }
+
+    /// The initiator's processor has copied a request in memory, or its target's a response: it is there.
+    fn emit_in_memory(&mut self, now: Time, index: u32, bytes: u64) {
+        let nodes = &mut self.nodes;
+        let message = &mut nodes.messages[index];
+        let is_request = message.phase == Phase::Request;
+        // The copy of a request was part of the call that started it.
+        let copy = if is_request { Time::ZERO } else { Time::of_bytes(bytes, nodes.machine.host.copy_bytes_per_s) };
+        (message.bytes, message.framed_bytes) = (bytes, bytes);
+        (message.bytes_to_send, message.packets_to_come) = (0, 0);
+        let there = nodes.hardware[message.source as usize].loop_back(now + copy);
+        (message.left, message.head, message.header_done) = (now, there, Time::MAX);
+        if is_request {
+            nodes.complete_send(there, index);
+        }
+        nodes.events.schedule(there, Event::Arrived(index));
+    }
+
+    /// The pages of a message that its send engine is done with at `done` are translated, its first packet is read from memory, and
+    /// it waits for its turn to leave.
+    pub fn read(&mut self, now: Time, done: Time, index: u32) {
+        let nodes = &mut self.nodes;
+        let machine = nodes.machine.clone();
+        let message = &nodes.messages[index];
+        let (source, target, class, bytes) = (message.source, message.target, message.class, message.bytes);
+        let path = machine.graph.path(class);
+        let reads = path.reads(bytes);
+        let packet = u64::from(machine.network.link.packet_bytes).max(1);
+        let first = bytes.min(packet.saturating_sub(path.frame_bytes));
+        let lookups = if class == Class::RmaPut { message.command.lookups } else { 0 };
+        let done = nodes.translated(source, done, (u64::from(lookups & 0xffff), u64::from(lookups >> 16)));
+        let ready = if reads { nodes.read_first(source, class, done, first) } else { done };
+        nodes.messages[index].left = ready;
+        if source == target {
+            // The target is on the same node: the NIC loops the message back.
+            let last = if reads && bytes > first { nodes.read_on(source, class, ready, bytes - first) } else { ready };
+            let last = nodes.hardware[source as usize].loop_back(last);
+            let message = &mut nodes.messages[index];
+            message.head = ready;
+            message.packets_to_come = 0;
+            message.bytes_to_send = 0;
+            if message.phase == Phase::Request {
+                nodes.complete_send(last, index);
+            }
+            nodes.events.schedule(last, Event::Arrived(index));
+        } else if !self.fabric.has_packets() {
+            self.queue_departure(now, index, ready);
+        } else {
+            let leaving = &mut nodes.hardware[source as usize].leaving;
+            leaving.push_back(index);
+            if leaving.len() == 1 {
+                nodes.events.schedule(ready, Event::Inject(index));
+            }
+        }
+    }
+
+    /// A packet has been read: it is injected, and the next packet is read. In the model of whole messages: it is the
+    /// message's turn to depart.
+    pub fn inject(&mut self, now: Time, index: u32) {
+        let Fabric::Packets(network) = &mut self.fabric else { return self.next_departure(now, index) };
+        let nodes = &mut self.nodes;
+        let most = u64::from(nodes.machine.network.link.packet_bytes).max(1);
+        let message = &mut nodes.messages[index];
+        let (source, target) = (message.source, message.target);
+        if network.waiting_at_source(NodeId(source)) > AHEAD {
+            return network.notify_when_taken(NodeId(source));
+        }
+        let bytes = message.bytes_to_send.min(most);
+        let hardware = &mut nodes.hardware[source as usize];
+        let leaves = hardware.sent.max(now);
+        hardware.sent = leaves + network.injection_time(bytes as u32);
+        if message.bytes_to_send == message.framed_bytes {
+            message.left = leaves;
+        }
+        message.bytes_to_send -= bytes;
+        let left = message.bytes_to_send;
+        let packet = Packet {
+            from: NodeId(source),
+            // On a tree each copy has its own.
+            to: NodeId(if message.cast == NONE { target } else { source }),
+            bytes: bytes as u32,
+            message: message.tag(index),
+            last: left == 0,
+        };
+        let request = message.phase == Phase::Request;
+        match message.cast {
+            NONE => network.inject(now, packet, &mut nodes.events),
+            tree => network.inject_cast(now, packet, tree, &mut nodes.events),
+        }
+        if left == 0 {
+            let leaving = &mut nodes.hardware[source as usize].leaving;
+            leaving.pop_front();
+            if let Some(&next) = leaving.front() {
+                nodes.events.schedule(nodes.messages[next].left, Event::Inject(next));
+            }
+            if request {
+                nodes.complete_send(now, index);
+            }
+            if nodes.machine.interface.is_some() {
+                self.take_held(now, source);
+            }
+            return;
+        }
+        // The node reads at most one packet ahead of its injection channel.
+        let free = network.injection_free_at(NodeId(source));
+        let ahead = network.injection_time(most as u32);
+        let class = nodes.messages[index].class;
+        let read = nodes.read_on(source, class, now, left.min(most));
+        nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
+    }
+
+    /// Notes an operation of a rank that has left, or one that reads and has its reply. An aggregation node only does what ranks ask for.
+    pub fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
+        let message = &self.nodes.messages[index];
+        let is_node = self.switches.is_node(message.from);
+        let Some(watch) = self.nodes.watch.as_mut().filter(|_| !is_node) else { return };
+        let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
+        let operation = Operation::of(&message.command, message.to);
+        watch.note(now, message.from, signature, operation, reply.is_some());
+    }
+
+    /// The class of a message that its sender is about to send.
+    fn class_of(&self, index: u32) -> Class {
+        let message = &self.nodes.messages[index];
+        match message.phase {
+            Phase::Refusal | Phase::Credit => Class::Response,
+            Phase::Response => Class::of_response(&message.command, message.delivery.fail == fail::OK),
+            Phase::Free | Phase::Request | Phase::Kept if message.cast != NONE => Class::AggregationMulticast,
+            Phase::Free | Phase::Request | Phase::Kept if message.command.is_aggregation() => {
+                self.switches.class(message.from, message.to)
+            }
+            Phase::Free | Phase::Request | Phase::Kept => Class::of_request(&message.command),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a rank that the simulation and its program share: clock, NIC, memory, requests.
+//!
+//! Its NIC has these portal table entries:
+//!
+//! | index | what |
+//! |---|---|
+//! | 0 | messages ([`super::messages`]) |
+//! | 1 | payload of long messages that is to be fetched |
+//! | 2 | the window: all of the memory, with one entry for each counter; the match bits give the counter's number |
+//! | 3 | the memory without a counter, for gets and atomics |
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::tables::Command;
+use selvedge_nic::{Limits, NoMemory};
+
+use crate::machine::Machine;
+use crate::node::tables::OwnTables;
+use crate::node::{Aggregation, RankRequest, TimedRequest};
+use crate::time::Time;
+
+use super::Needs;
+use super::memory::Memory;
+use super::port::Port;
+use super::requests::{PORTAL_MESSAGES, Requests};
+use super::results::Observer;
+
+pub(super) const PORTAL_FETCH: u32 = 1;
+pub(super) const PORTAL_WINDOW: u32 = 2;
+pub(super) const PORTAL_MEMORY: u32 = 3;
+
+/// The state of a rank that the simulation and the program share.
+pub(super) struct Core {
+    pub rank: u32,
+    pub size: u32,
+    /// The rank's clock: virtual time at the beginning of its turn, and the time that it has spent since then.
+    pub now: Time,
+    pub request: Option<RankRequest>,
+    pub tables: OwnTables,
+    pub memory: Memory,
+    pub machine: Arc<Machine>,
+    pub needs: Needs,
+    pub requests: Requests,
+    /// Counters of the window.
+    pub windows: Vec<u32>,
+    /// The counter of acknowledgements for [`Process::put_acknowledged`], and the number of acknowledgements requested.
+    pub acknowledged: u32,
+    pub unacknowledged: u64,
+    /// The counter of replies, and the number of replies requested.
+    pub replied: u32,
+    pub asked: u64,
+    pub observer: Rc<RefCell<Observer>>,
+    pub spare: Spare,
+    /// The EXTOLL units, if the program needs them.
+    pub port: Option<Port>,
+    /// The job's share of the aggregation nodes, if switches reduce.
+    pub aggregation: Option<Arc<Aggregation>>,
+    /// The NIC has refused the last command.
+    pub refused: bool,
+}
+
+/// Boxes of commands that have been carried out, of all ranks, for reuse.
+pub(super) type Spare = Rc<RefCell<Vec<Box<Command>>>>;
+
+/// Bytes of the scratch.
+const SCRATCH_BYTES: usize = 8;
+/// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
+const STARTED_EACH: u32 = 64;
+
+impl Core {
+    /// The state of a rank before its first turn, with a NIC that has room for what its program needs.
+    pub fn new(
+        rank: u32,
+        size: u32,
+        machine: Arc<Machine>,
+        needs: Needs,
+        observer: Rc<RefCell<Observer>>,
+        spare: Spare,
+    ) -> Core {
+        let sized = &machine.limits;
+        let queue = (2 * needs.receives + 4).next_power_of_two();
+        let limits = Limits {
+            entries: sized.entries.unwrap_or(0).max(needs.receives + needs.windows + 8 + 16),
+            headers: sized.headers.unwrap_or(0).max(needs.unexpected.max(1)),
+            descriptors: sized.descriptors.unwrap_or(1),
+            counters: sized.counters.unwrap_or(0).max(needs.windows + 4 + needs.triggered),
+            queues: sized.queues.unwrap_or(0).max(1),
+            portals: sized.portals.unwrap_or(0).max(4),
+            triggered: sized.triggered.unwrap_or(0).max(needs.triggered),
+            iovecs: 1,
+            list: u32::MAX,
+            short_list: 1,
+            pending: 1,
+            heap_blocks: queue,
+            heap_blocks_max: queue,
+            memberships: needs.groups,
+            member_operations: STARTED_EACH,
+            ..if needs.units { units(&machine, needs.memory_bytes) } else { Limits::NONE }
+        };
+        let mut tables = OwnTables::new(&limits);
+        // After the memory that other ranks can access lies the scratch, the target of fetched words.
+        let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
+        let mut nic = tables.nic();
+        let sure = "a NIC that was sized for it has room";
+        let events = nic.queue_alloc(queue).expect(sure);
+        for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
+            let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
+            nic.portal_alloc(Some(portal), 0, queue).expect(sure);
+        }
+        let acknowledged = nic.counter_alloc().expect(sure);
+        let replied = nic.counter_alloc().expect(sure);
+        let everything = EntrySpec {
+            options: options::OP_PUT | options::OP_GET | options::EVENT_LINK_DISABLE,
+            start: 0,
+            length: needs.memory_bytes as u64,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: 0,
+            ignore_bits: 0,
+            source: 0,
+            source_ignore: u64::MAX,
+            min_free: 0,
+            user_ptr: 0,
+            counter: NONE,
+            uid: u32::MAX,
+        };
+        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counter_alloc().expect(sure)).collect();
+        for (number, &counter) in windows.iter().enumerate() {
+            let spec = EntrySpec {
+                options: everything.options | options::EVENT_CT_COMM,
+                match_bits: number as u64,
+                counter,
+                ..everything
+            };
+            nic.append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
+        }
+        let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
+        nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
+        let requests = Requests::new(&mut nic, events);
+        let port = if needs.units { Port::open(&mut tables, &machine, needs.memory_bytes) } else { None };
+        Core {
+            rank,
+            size,
+            now: Time::ZERO,
+            request: None,
+            tables,
+            memory,
+            machine,
+            needs,
+            requests,
+            windows,
+            acknowledged,
+            unacknowledged: 0,
+            replied,
+            asked: 0,
+            observer,
+            spare,
+            port,
+            aggregation: None,
+            refused: false,
+        }
+    }
+
+    /// The request with which the program has ended its turn.
+    pub fn take_turn(&mut self) -> TimedRequest {
+        // A future that is pending without a request to the simulation waits for ever; the run then ends as stuck.
+        let request = self.request.take().unwrap_or(RankRequest::Wait { until: Time::MAX });
+        TimedRequest { at: self.now, request }
+    }
+}
+
+/// The tables of the EXTOLL units: one port, and address tables for all of the memory.
+fn units(machine: &Machine, memory_bytes: usize) -> Limits {
+    let sized = &machine.limits;
+    Limits {
+        vpids: 1,
+        velo_bytes: sized.velo_bytes.unwrap_or(Limits::EXTOLL.velo_bytes),
+        mailbox_slots: sized.mailbox_slots.unwrap_or(Limits::EXTOLL.mailbox_slots),
+        notifications: Limits::EXTOLL.notifications,
+        address_tables: (memory_bytes as u64).div_ceil(1 << 30).max(1) as u32,
+        tlb_entries: sized.tlb_entries.unwrap_or(0),
+        tlb_ways: sized.tlb_ways.unwrap_or(1),
+        lock_waiters: sized.lock_waiters.unwrap_or(0),
+        ..Limits::NONE
+    }
+}
+
+/// The successes that a counter has counted.
+pub(super) fn counted(tables: &OwnTables, counter: u32) -> u64 {
+    tables.signals().counter(counter).map_or(0, |counter| counter.arrived())
+}
+
+/// The failures that a counter has counted.
+pub(super) fn failed(tables: &OwnTables, counter: u32) -> u64 {
+    tables.signals().counter(counter).map_or(0, |counter| counter.failure.load(Ordering::Acquire))
+}
