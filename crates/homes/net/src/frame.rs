@@ -34,8 +34,8 @@
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
+use crate::control_message::{are_equal, shortened};
 use crate::endpoint::Readable;
-use crate::words::{are_equal, shortened};
 
 /// The first word of a frame. Its last byte is the version.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SvF\x01");

@@ -18,14 +18,14 @@ use selvedge_nic::packet::{HEADER_BYTES as PACKET_BYTES, Packet};
 
 use crate::address::LinkAddress;
 use crate::control::Control;
+use crate::control_message::{Voice, Word};
 use crate::endpoint::Arrived;
 use crate::frame::{self, Assembler, FrameError, NicName, Record, Seal};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
 use crate::links::PeerId;
-use crate::reads::Reads;
-use crate::repeat::{Order, Place};
+use crate::read_queue::Reads;
+use crate::retransmission::{Order, Place};
 use crate::settings::Settings;
-use crate::words::{Voice, Word};
 
 /// How long a peer that has ended may be silent before it is lost: its last frames travel beside the control connection, and may
 /// come after its end.

@@ -4,16 +4,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`links`], `links/wire_up` | the links of a process: send, poll, peers that are lost; how links are made and end |
+//! | [`links`], `links/connections` | the links of a process: send, poll, peers that are lost; how links are made and end |
 //! | [`address`], [`greeting`] | where a process is found, and how two prove that they belong together |
 //! | [`frame`] | what one message of libfabric carries |
 //! | [`endpoint`] | libfabric: the only file that calls it |
 //! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
 //! | [`payload`] | payloads that leave later than the call that sends them, and those that are read |
-//! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
-//! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
+//! | `read_queue` | packets whose payload is read from the sender's memory, and those behind them |
+//! | `retransmission`, `control_message` | with a check: what is lost is repeated; what the halves say to each other |
 //! | `forked` | what a forked child must not hold |
-//! | [`services`], `talk` | numbers under which programs of other hosts find something; how one asks |
+//! | [`services`], `handshake` | numbers under which programs of other hosts find something; how one asks |
 //! | [`session`] | two processes that talk after one has asked |
 //! | [`faults`] | a faulty network, for tests |
 //! | `progress` | the thread that makes progress while the program computes |
@@ -22,23 +22,23 @@
 
 pub mod address;
 mod control;
+mod control_message;
 pub mod endpoint;
 pub mod faults;
 mod forked;
 pub mod frame;
 pub mod greeting;
+mod handshake;
 mod incoming;
 pub mod links;
 mod outgoing;
 pub mod payload;
 mod progress;
-mod reads;
-mod repeat;
+mod read_queue;
+mod retransmission;
 pub mod services;
 pub mod session;
 pub mod settings;
-mod talk;
-mod words;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
 pub use faults::{Faults, FaultsError};
@@ -46,5 +46,5 @@ pub use frame::NicName;
 pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who, fill_random};
 pub use payload::{Lent, Source};
 pub use progress::spawn;
-pub use reads::Placement;
+pub use read_queue::Placement;
 pub use settings::{Check, Progress, Settings};

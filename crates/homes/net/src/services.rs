@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use crate::forked::Own;
 use crate::greeting::GreetingError;
+use crate::handshake::Talk;
 use crate::progress;
-use crate::talk::Talk;
 
 /// How long the answering side waits for one that asks.
 const PATIENCE: Duration = Duration::from_secs(2);

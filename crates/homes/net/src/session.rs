@@ -15,8 +15,8 @@ use std::time::Duration;
 use crate::control::probe_silence;
 use crate::forked::Own;
 use crate::greeting::{GreetingError, LENGTH_BYTES, Sealing};
+use crate::handshake::Talk;
 use crate::services::{AskError, accept};
-use crate::talk::Talk;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(2);

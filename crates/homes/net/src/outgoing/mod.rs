@@ -18,13 +18,13 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::address::LinkAddress;
 use crate::control::Control;
+use crate::control_message::{Voice, Word};
 use crate::endpoint::{Destination, Endpoint, Exposed, FRAME_BYTES_MAX, SendError, Tail};
 use crate::frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, NicName, OVERHEAD_BYTES, Seal, Writer};
 use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::payload::{Payload, Source};
-use crate::repeat::{Impossible, Window};
+use crate::retransmission::{Impossible, Window};
 use crate::settings::{Check, Settings};
-use crate::words::{Voice, Word};
 
 /// The least room in a frame for which a payload is cut: less is not worth a record.
 const CUT_BYTES_MIN: usize = 512;

@@ -12,7 +12,7 @@ use super::{Links, PeerId, State, Turn, Who};
 use crate::endpoint::{Destination, Endpoint, EndpointError, Event, SendError};
 use crate::frame::NicName;
 use crate::outgoing::LinkError;
-use crate::reads::{Abandoned, Placement, Reads, Ready, ReadyPayload, ToPlace, ToRead};
+use crate::read_queue::{Abandoned, Placement, Reads, Ready, ReadyPayload, ToPlace, ToRead};
 
 /// The endpoint that reads.
 pub(super) struct Reader {

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::words::Word;
+use crate::control_message::Word;
 
 /// Frames of a link that are kept, at most: 1 MiB. Packets wait when there are more.
 const WINDOW_FRAMES: usize = 64;
@@ -279,5 +279,5 @@ impl Order {
 }
 
 #[cfg(test)]
-#[path = "repeat_tests.rs"]
+#[path = "retransmission_tests.rs"]
 mod tests;

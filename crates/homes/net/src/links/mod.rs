@@ -17,8 +17,8 @@
 //!
 //! Cost: a peer without a link is some 400 bytes. A link has a connection at each side.
 
-mod reading;
-mod wire_up;
+mod connections;
+mod payloads;
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -42,10 +42,10 @@ use crate::greeting::NO_HOST;
 use crate::incoming::{Frame, Incoming, Receiver};
 use crate::outgoing::{LinkError, Outgoing};
 use crate::payload::Source;
-use crate::reads::Placement;
+use crate::read_queue::Placement;
 use crate::settings::{Check, Progress, Settings};
-use reading::Reader;
-use wire_up::Token;
+use connections::Token;
+use payloads::Reader;
 
 /// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
 const POLLS_PER_CONTROL: [u32; 2] = [16, 1024];
