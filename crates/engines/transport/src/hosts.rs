@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use selvedge_net::services::{self, AskError, Service};
 use selvedge_net::{
-    ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, SendError, Sink, Source, When, Who,
+    ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, ProgressCaller, SendError,
+    SendTiming, Sink, Source,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_nic::tables::Request;
@@ -208,7 +209,7 @@ impl Hosts {
         let claimed = lock(peers).insert(id, Known { peer, is_published: true });
         if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
             let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
-            self.links.expel(other.peer, &why);
+            self.links.disconnect(other.peer, &why);
         }
         Found::Peer(peer)
     }
@@ -316,7 +317,7 @@ impl Hosts {
         let to = NicName { pid: id as u32, ni: ni as u16 };
         // Who waits for data waits for nothing else. What is answered later than it has come waits for no poll, either.
         let may_wait = packet.kind == RESPONSE && payload.bytes().is_empty() && HANDS_IN.get();
-        let when = if may_wait { When::WithNext } else { When::Now };
+        let when = if may_wait { SendTiming::WithNext } else { SendTiming::Now };
         self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,
             SendError::Full => PostError::Full,
@@ -353,15 +354,15 @@ impl Carrier for Hosts {
     }
 
     fn flush(&self) {
-        self.links.flush();
+        self.links.drain();
     }
 
     fn rest(&self) {
-        self.links.rest();
+        self.links.program_sleeps();
     }
 
     fn let_go(&self, pid: u32, ni: u32) {
-        self.links.let_go(NicName { pid, ni: ni as u16 });
+        self.links.stop_reading_to(NicName { pid, ni: ni as u16 });
     }
 }
 
@@ -403,22 +404,35 @@ fn handing_in<T>(run: impl FnOnce() -> T) -> T {
 }
 
 impl Sink for Inbox {
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: Who) {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: ProgressCaller) {
         let Some((hosts, packet)) = self.open(from, packet) else { return };
-        let in_call = who == Who::Program;
+        let in_call = who == ProgressCaller::Program;
         let is_sender = |id| hosts.is_peer(id, from);
         let response = handing_in(|| hand_in(to.pid, to.ni.into(), &packet, payload, in_call, &is_sender));
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
-            let _ = hosts.links.send(from, to, &response.encode(false), Source::Taken(&mut Vec::new()), When::WithNext);
+            let _ = hosts.links.send(
+                from,
+                to,
+                &response.encode(false),
+                Source::Taken(&mut Vec::new()),
+                SendTiming::WithNext,
+            );
         }
     }
 
-    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who, may_wait: bool) -> Placement {
+    fn place(
+        &self,
+        from: PeerId,
+        to: NicName,
+        packet: &[u8; HEADER_BYTES],
+        who: ProgressCaller,
+        may_wait: bool,
+    ) -> Placement {
         // What is dropped here would be dropped with its payload.
         let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
-        let in_call = who == Who::Program;
+        let in_call = who == ProgressCaller::Program;
         let is_sender = |id| hosts.is_peer(id, from);
         match handing_in(|| elsewhere::place(to.pid, to.ni.into(), &packet, in_call, may_wait, &is_sender)) {
             elsewhere::Placement::Whole => Placement::Whole,
@@ -448,7 +462,7 @@ impl Sink for Inbox {
         wake_waiters();
     }
 
-    fn tend(&self) {
+    fn run_owner_work(&self) {
         handing_in(execute_left);
     }
 }

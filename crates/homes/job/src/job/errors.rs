@@ -13,7 +13,7 @@ pub enum JoinError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What the value should be.
+        /// The kind of value that it should have.
         wanted: &'static str,
     },
     /// The launcher's answer is not that of its protocol.
@@ -63,13 +63,13 @@ pub enum JobError {
     /// A rank has ended without taking part.
     #[error("rank {rank} has ended and gave nothing to the exchange")]
     PeerLost {
-        /// That rank.
+        /// The rank.
         rank: u32,
     },
     /// Ranks gave different numbers of bytes where all must give the same.
     #[error("rank {rank} gave {theirs_bytes} bytes to the exchange, this rank {own_bytes}")]
     UnequalLengths {
-        /// That rank.
+        /// The rank.
         rank: u32,
         /// The number of bytes that it gave.
         theirs_bytes: usize,
