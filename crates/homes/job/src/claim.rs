@@ -16,14 +16,13 @@
 //! Cost: a few system calls, O(claims held) for "any" when the preferred id is taken.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
-
-use crate::directory::{DirectoryError, JobDirectory, flock};
+use crate::directory::JobDirectory;
+use crate::folder::DirectoryError;
 use crate::identity::Identity;
+use crate::records::claimant_of;
 
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
 pub const PORTALS_PID_MAX: u16 = 1024;
@@ -79,7 +78,7 @@ impl Claim {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         // In a forked child the claim is still the parent's.
-        if std::process::id() == self.owner.pid && read(&self.file) == Some(self.owner) {
+        if std::process::id() == self.owner.pid && claimant_of(&self.file) == Some(self.owner) {
             let _ = fs::remove_file(&self.file);
         }
     }
@@ -105,7 +104,7 @@ impl JobDirectory {
                 claim.owner == own
                     && claim.file.parent() == Some(self.path())
                     && pid.map_or(claim.pid != 0, |pid| claim.pid == pid)
-                    && read(&claim.file) == Some(own)
+                    && claimant_of(&claim.file) == Some(own)
             })
         };
         if let Some(held) = mine(wanted) {
@@ -113,7 +112,7 @@ impl JobDirectory {
         }
         let _lock = self.lock_claims()?;
         let pid = match wanted {
-            Some(pid) => self.try_claim(pid, own)?.map_err(|by| ClaimError::InUse { pid, by }).map(|()| pid)?,
+            Some(pid) => self.claim_one(pid, own).map(|()| pid)?,
             None => self.claim_any(preferred, own)?,
         };
         let claim = Arc::new(HeldClaim { pid, file: self.claim_file(pid), owner: own });
@@ -125,71 +124,38 @@ impl JobDirectory {
         let any = 1..=PORTALS_PID_MAX;
         let first = Some(preferred).filter(|pid| any.contains(pid));
         for pid in first.into_iter().chain(any) {
-            if self.try_claim(pid, own)?.is_ok() {
-                return Ok(pid);
+            match self.claim_one(pid, own) {
+                Ok(()) => return Ok(pid),
+                Err(ClaimError::InUse { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(ClaimError::Exhausted)
     }
 
-    /// The inner error is the process that has claimed the id.
-    fn try_claim(&self, pid: u16, own: Identity) -> Result<Result<(), Identity>, DirectoryError> {
+    /// Claims an id. The caller has the lock on claims.
+    fn claim_one(&self, pid: u16, own: Identity) -> Result<(), ClaimError> {
         let file = self.claim_file(pid);
         let content = own.to_line();
-        if let Some(by) = read(&file) {
+        if let Some(by) = claimant_of(&file) {
             // Our own identity without a registered claim: this program was started by exec in a process that had it.
             if by == own {
-                return Ok(Ok(()));
+                return Ok(());
             }
             if by.is_alive() {
-                return Ok(Err(by));
+                return Err(ClaimError::InUse { pid, by });
             }
             log::info!("process id {pid} taken over from process {}, which is dead", by.pid);
-            self.replace(&file, content.as_bytes())?;
-            return Ok(Ok(()));
+        } else if self.make_new(&file, content.as_bytes())? {
+            return Ok(());
         }
-        if self.make_new(&file, content.as_bytes())? {
-            return Ok(Ok(()));
-        }
-        // The file exists but is malformed: replace it.
-        self.replace(&file, content.as_bytes())?;
-        Ok(Ok(()))
-    }
-
-    /// Locks the claims and services of the directory, among all processes, until the result is dropped.
-    pub(crate) fn lock_claims(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
-        let path = self.path().join(".claims");
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|error| DirectoryError::io("open", &path, error))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| DirectoryError::io("lock", &path, error))?;
-        Ok(file)
+        // The claimant is dead, or the file is malformed.
+        Ok(self.replace(&file, content.as_bytes())?)
     }
 }
 
 fn lock_registry() -> MutexGuard<'static, Vec<Weak<HeldClaim>>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read(file: &Path) -> Option<Identity> {
-    let meta = fs::symlink_metadata(file).ok()?;
-    if !meta.is_file() || meta.len() > 64 {
-        return None;
-    }
-    Identity::from_line(&fs::read_to_string(file).ok()?)
-}
-
-/// Every claim in a directory, dead or alive, in order of Portals process id.
-pub(crate) fn claimants_in(path: &Path) -> Vec<(u16, Identity)> {
-    let names = fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok);
-    let mut claimants: Vec<(u16, Identity)> = names
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.strip_suffix(".claim")?.parse().ok()?;
-            Some((pid, read(&entry.path())?))
-        })
-        .collect();
-    claimants.sort_unstable_by_key(|&(pid, _)| pid);
-    claimants
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directory of a job: where it is, how its files are called, and who may access them.
+//! The directory of a job, and the names of its files.
 //!
 //! `<parent>/selvedge-<uid>/<job>/`, where the parent is `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
 //!
@@ -14,102 +14,25 @@
 //! | `<ospid>.dead` | [`Tombstone`] | the launcher, when the process ends early |
 //!
 //! Invariants
-//! 1. Both directories are real directories of the effective user without access for others; anything else is
-//!    refused, so no other user can lead this process to other files.
-//! 2. Every process that has a job directory open holds a shared `flock` on it, which the kernel drops when the last
-//!    holder dies. A process that clears or removes a directory holds the lock exclusively. After taking the lock a process
-//!    compares the path with the locked directory, so it never works in one that was just removed.
-//! 3. Files appear with their whole content or not at all (written under a temporary name, then linked or renamed).
+//! 1. Every process that has a job directory open holds a shared `flock` on it, which the kernel drops when the last
+//!    holder dies. A process that clears or removes a directory holds the lock exclusively.
+//! 2. Files appear with their whole content or not at all (written under a temporary name, then linked or renamed).
 
-use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, io};
+use std::{fs, io};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
 
+use crate::folder::{
+    DirectoryError, check, files_in, flock, is_locked_path, jobs_folder, lock_shared, make, remove_directory,
+    user_directory,
+};
 use crate::identity::Identity;
 use crate::names::is_job_name;
-
-/// Why a job directory cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DirectoryError {
-    /// A job name that is not one plain file name.
-    #[error("`{name}` cannot name a job: 1 to 64 letters, digits, `.`, `_` or `-` are wanted, not starting with `.`")]
-    BadName {
-        /// The name as given.
-        name: String,
-    },
-    /// No such job on this machine, or it has ended.
-    #[error("there is no job directory {}", .path.display())]
-    Missing {
-        /// Where it would be.
-        path: PathBuf,
-    },
-    /// A file of another kind has the name.
-    #[error("{} is not a directory (a {what})", .path.display())]
-    NotADirectory {
-        /// The path that was checked.
-        path: PathBuf,
-        /// The kind of file that has the name.
-        what: &'static str,
-    },
-    /// The directory belongs to another user, who may have put it there on purpose.
-    #[error("{} belongs to user {owner_uid}, not to user {own_uid}; set SELVEDGE_DIR to a directory of your own", .path.display())]
-    NotOurs {
-        /// The path that was checked.
-        path: PathBuf,
-        /// Its owner.
-        owner_uid: u32,
-        /// The effective user of this process.
-        own_uid: u32,
-    },
-    /// Other users may enter or change it.
-    #[error("{} has mode {mode:04o}, which gives other users access; run: chmod 700 {}", .path.display(), .path.display())]
-    TooOpen {
-        /// The path that was checked.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// The operating system refused.
-    #[error("cannot {doing} {}: {source}", .path.display())]
-    Io {
-        /// The operation, as a verb.
-        doing: &'static str,
-        /// The file or directory that was accessed.
-        path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
-    },
-}
-
-impl DirectoryError {
-    pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> DirectoryError {
-        DirectoryError::Io { doing, path: path.to_owned(), source: source.into() }
-    }
-}
-
-/// The parent of all users' job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
-pub fn parent() -> PathBuf {
-    let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = given("SELVEDGE_DIR") {
-        return path;
-    }
-    let memory = Path::new("/dev/shm");
-    if rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok() {
-        return memory.to_owned();
-    }
-    given("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"))
-}
-
-/// This user's directory below a parent.
-pub(crate) fn user_directory(parent: &Path) -> PathBuf {
-    parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
-}
+use crate::records::{JOB_RECORD, JobRecord, Tombstone, claimants_in};
 
 /// An open job directory. No process sweeps it while it is open.
 #[derive(Debug)]
@@ -120,9 +43,9 @@ pub struct JobDirectory {
 }
 
 impl JobDirectory {
-    /// Opens the directory of a job that exists, below [`parent`].
+    /// Opens the directory of a job that exists, below [`jobs_folder`].
     pub fn open(name: &str) -> Result<JobDirectory, DirectoryError> {
-        JobDirectory::open_in(&parent(), name)
+        JobDirectory::open_in(&jobs_folder(), name)
     }
 
     /// Opens the directory of a job that exists, below the parent given.
@@ -142,11 +65,11 @@ impl JobDirectory {
         user_directory(parent).join(name).is_dir()
     }
 
-    /// Opens a job's directory below [`parent`], and makes it if it does not exist.
+    /// Opens a job's directory below [`jobs_folder`], and makes it if it does not exist.
     ///
     /// Clears what dead processes left in a directory that no process uses.
     pub fn create(name: &str) -> Result<JobDirectory, DirectoryError> {
-        JobDirectory::create_in(&parent(), name)
+        JobDirectory::create_in(&jobs_folder(), name)
     }
 
     /// As [`JobDirectory::create`], below the parent given.
@@ -161,7 +84,7 @@ impl JobDirectory {
                 Err(DirectoryError::Missing { .. }) => continue,
                 other => other?,
             }
-            match lock_shared(&path, &mut crate::sweep::clear_if_unused) {
+            match lock_shared(&path, &mut clear_if_unused) {
                 Ok(Some(lock)) => return Ok(JobDirectory { name: name.to_owned(), path, lock }),
                 Ok(None) | Err(DirectoryError::Missing { .. }) => continue,
                 Err(error) => return Err(error),
@@ -248,7 +171,7 @@ impl JobDirectory {
 
     /// Removes the directory and its content, even while other processes use it. For the launcher, when its job has ended.
     pub fn remove(self) -> Result<(), DirectoryError> {
-        crate::sweep::remove_directory(&self.path)
+        remove_directory(&self.path)
     }
 
     /// Releases this process's lock on the directory, and removes the directory if no other process has it open and no living process
@@ -268,15 +191,24 @@ impl JobDirectory {
             return false;
         }
         let needed = self.claimants().iter().any(|(_, who)| who.is_alive());
-        let removed =
-            !needed && is_locked_path(&self.lock, &self.path) && crate::sweep::remove_directory(&self.path).is_ok();
+        let removed = !needed && is_locked_path(&self.lock, &self.path) && remove_directory(&self.path).is_ok();
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);
         removed
     }
 
+    /// Locks the claims and services of the directory, among all processes, until the result is dropped.
+    pub(crate) fn lock_claims(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
+        let path = self.path().join(".claims");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| DirectoryError::io("open", &path, error))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| DirectoryError::io("lock", &path, error))?;
+        Ok(file)
+    }
+
     /// Every claim in the directory, dead or alive, in order of Portals process id.
     pub fn claimants(&self) -> Vec<(u16, Identity)> {
-        crate::claim::claimants_in(&self.path)
+        claimants_in(&self.path)
     }
 
     /// The launcher's record of the job; `None` without a launcher of ours, or when unreadable.
@@ -284,9 +216,19 @@ impl JobDirectory {
         JobRecord::read(&self.path)
     }
 
+    /// Writes the launcher's record of the job.
+    pub fn write_record(&self, record: &JobRecord) -> Result<(), DirectoryError> {
+        self.replace(&self.path.join(JOB_RECORD), record.to_line().as_bytes())
+    }
+
     /// The launcher's tombstone of this process; `None` if it has written none.
     pub fn tombstone_of(&self, who: Identity) -> Option<Tombstone> {
         Tombstone::read(&self.tombstone(who.pid)).filter(|stone| stone.who == who)
+    }
+
+    /// Writes a tombstone.
+    pub fn write_tombstone(&self, stone: &Tombstone) -> Result<(), DirectoryError> {
+        self.replace(&self.tombstone(stone.who.pid), stone.to_line().as_bytes())
     }
 }
 
@@ -299,166 +241,17 @@ fn paths(parent: &Path, name: &str) -> Result<(PathBuf, PathBuf), DirectoryError
     Ok((user, path))
 }
 
-fn make(path: &Path) -> Result<(), DirectoryError> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
-        _ => Ok(()),
+/// Empties a directory that only the caller has open, unless its launcher or a claimant is alive.
+fn clear_if_unused(path: &Path) {
+    let launcher_lives = JobRecord::read(path).is_some_and(|record| record.launcher.is_alive());
+    if launcher_lives || claimants_in(path).iter().any(|(_, who)| who.is_alive()) {
+        return;
     }
-}
-
-/// Fails unless `path` is a directory that only this user can access.
-pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
-    let path = path.to_owned();
-    let meta = match fs::symlink_metadata(&path) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirectoryError::Missing { path }),
-        Err(source) => return Err(DirectoryError::Io { doing: "look at", path, source }),
-    };
-    if !meta.is_dir() {
-        let what = if meta.is_symlink() { "symbolic link" } else { "file" };
-        return Err(DirectoryError::NotADirectory { path, what });
-    }
-    let own_uid = rustix::process::geteuid().as_raw();
-    if meta.uid() != own_uid {
-        return Err(DirectoryError::NotOurs { path, owner_uid: meta.uid(), own_uid });
-    }
-    let mode = meta.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(DirectoryError::TooOpen { path, mode });
-    }
-    Ok(())
-}
-
-/// Opens a directory and locks it. `when_alone` runs under the exclusive lock, if no other process has the directory open.
-///
-/// `Ok(None)`: the directory was removed meanwhile and must be looked up again.
-fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Result<Option<OwnedFd>, DirectoryError> {
-    let fd = open_directory(path)?;
-    if flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok() && is_locked_path(&fd, path) {
-        when_alone(path);
-    }
-    match flock(&fd, FlockOperation::LockShared) {
-        Ok(()) => Ok(is_locked_path(&fd, path).then_some(fd)),
-        // The file system has no locks: only the identities in claims protect the directory there.
-        Err(error) => {
-            log::debug!("no lock on {}: {error}", path.display());
-            Ok(Some(fd))
+    for file in files_in(path) {
+        if let Err(error) = fs::remove_file(&file) {
+            log::info!("cannot remove {}: {error}", file.display());
         }
     }
-}
-
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, DirectoryError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::NOENT => DirectoryError::Missing { path: path.to_owned() },
-        error => DirectoryError::io("open", path, error),
-    })
-}
-
-pub(crate) fn flock(fd: &OwnedFd, operation: FlockOperation) -> Result<(), Errno> {
-    loop {
-        match rustix::fs::flock(fd, operation) {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Whether the path still names the directory that was opened.
-pub(crate) fn is_locked_path(fd: &OwnedFd, path: &Path) -> bool {
-    match (rustix::fs::fstat(fd), rustix::fs::lstat(path)) {
-        (Ok(opened), Ok(named)) => opened.st_dev == named.st_dev && opened.st_ino == named.st_ino,
-        _ => false,
-    }
-}
-
-/// The launcher's record of its job: the file `job`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobRecord {
-    /// The launcher's process. The job is over when it has ended.
-    pub launcher: Identity,
-    /// The job's name.
-    pub name: String,
-    /// Number of ranks.
-    pub size: u32,
-    /// The program as the user gave it.
-    pub program: String,
-}
-
-impl JobRecord {
-    /// Writes the file into a job's directory.
-    pub fn write(&self, directory: &JobDirectory) -> Result<(), DirectoryError> {
-        let mut line = serde_json::json!({
-            "pid": self.launcher.pid,
-            "start": self.launcher.start,
-            "name": self.name,
-            "size": self.size,
-            "program": self.program,
-        })
-        .to_string();
-        line.push('\n');
-        directory.replace(&directory.path.join("job"), line.as_bytes())
-    }
-
-    /// Reads the file from the directory at `path`; `None` when absent or unreadable.
-    pub fn read(path: &Path) -> Option<JobRecord> {
-        let value = read_json(&path.join("job"))?;
-        Some(JobRecord {
-            launcher: identity_in(&value)?,
-            name: value.get("name")?.as_str()?.to_owned(),
-            size: u32::try_from(value.get("size")?.as_u64()?).ok()?,
-            program: value.get("program")?.as_str()?.to_owned(),
-        })
-    }
-}
-
-/// The launcher's record of a process that ended early: the file `<ospid>.dead`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tombstone {
-    /// The process that ended.
-    pub who: Identity,
-    /// Its rank in the job.
-    pub rank: u32,
-    /// How it ended, in words: `was killed by SIGSEGV`, `exited with status 3`.
-    pub how: String,
-}
-
-impl Tombstone {
-    /// Writes the file into a job's directory.
-    pub fn write(&self, directory: &JobDirectory) -> Result<(), DirectoryError> {
-        let value = serde_json::json!({
-            "pid": self.who.pid,
-            "start": self.who.start,
-            "rank": self.rank,
-            "how": self.how,
-        });
-        let mut line = String::new();
-        let _ = writeln!(line, "{value}");
-        directory.replace(&directory.tombstone(self.who.pid), line.as_bytes())
-    }
-
-    /// Reads one; `None` when absent or unreadable.
-    pub fn read(path: &Path) -> Option<Tombstone> {
-        let value = read_json(path)?;
-        Some(Tombstone {
-            who: identity_in(&value)?,
-            rank: u32::try_from(value.get("rank")?.as_u64()?).ok()?,
-            how: value.get("how")?.as_str()?.to_owned(),
-        })
-    }
-}
-
-fn read_json(path: &Path) -> Option<serde_json::Value> {
-    let meta = fs::symlink_metadata(path).ok()?;
-    // The file is one line of JSON; a larger one is not ours.
-    if !meta.is_file() || meta.len() > 1 << 20 {
-        return None;
-    }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn identity_in(value: &serde_json::Value) -> Option<Identity> {
-    Some(Identity { pid: u32::try_from(value.get("pid")?.as_u64()?).ok()?, start: value.get("start")?.as_u64()? })
 }
 
 #[cfg(test)]

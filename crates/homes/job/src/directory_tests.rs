@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Job directories: how they are made, which are refused, when they are removed.
 
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
 use super::*;
 use crate::testing::{Other, Parent};
 
@@ -113,13 +115,13 @@ fn records_and_tombstones_are_read_as_written() {
     assert_eq!(job.record(), None);
     let own = Identity::own();
     let record = JobRecord { launcher: own, name: "a".into(), size: 5, program: "./x \"y\"\n".into() };
-    record.write(&job).expect("written");
+    job.write_record(&record).expect("written");
     assert_eq!(job.record(), Some(record));
     assert_eq!(mode(&job.path().join("job")), 0o600);
 
     assert_eq!(job.tombstone_of(own), None);
     let stone = Tombstone { who: own, rank: 3, how: "was killed by SIGSEGV".into() };
-    stone.write(&job).expect("written");
+    job.write_tombstone(&stone).expect("written");
     assert_eq!(job.tombstone_of(own), Some(stone));
     let later = Identity { start: own.start + 1, ..own };
     assert_eq!(job.tombstone_of(later), None, "the pid was reused");

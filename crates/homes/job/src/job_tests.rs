@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Jobs without a launcher. Jobs with one are tested in `tests/`.
 
+use super::join::enter;
 use super::*;
+use crate::sweep::sweep_stale;
 use crate::testing::Parent;
 
 fn alone(parent: &Parent) -> Job {
     let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
-    Job { inner: Arc::new(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo)) }
+    Job { inner: Arc::new(Inner::new(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo)) }
 }
 
 #[test]
@@ -35,7 +37,7 @@ fn a_left_job_refuses_calls_and_its_directory_is_removed() {
 fn a_fork_is_not_the_rank() {
     let parent = Parent::new();
     let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
-    let mut inner = inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo);
+    let mut inner = Inner::new(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo);
     inner.os_pid += 1;
     let job = Job { inner: Arc::new(inner) };
     assert!(matches!(job.barrier(), Err(JobError::Forked)));

@@ -21,20 +21,24 @@
 
 mod claim;
 mod directory;
+mod folder;
 mod identity;
 mod job;
 mod names;
 mod place;
+mod records;
 mod service;
 mod sweep;
 #[cfg(test)]
 mod testing;
 
 pub use claim::{Claim, ClaimError, PORTALS_PID_MAX};
-pub use directory::{DirectoryError, JobDirectory, JobRecord, Tombstone, parent};
+pub use directory::JobDirectory;
+pub use folder::{DirectoryError, jobs_folder};
 pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};
 pub use place::own_place;
+pub use records::{JobRecord, Tombstone};
 pub use service::{Service, ServiceError};
 pub use sweep::{clear_dead_ids, sweep_stale, write_missing_tombstones};

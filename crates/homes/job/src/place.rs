@@ -5,7 +5,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::directory::parent;
+use crate::folder::jobs_folder;
 
 /// A number for this host: the boot of its kernel, its PID and IPC namespaces, and the directory in which its processes find each
 /// other. Processes with the same number reach each other through shared memory. Names of hosts do not count.
@@ -17,7 +17,7 @@ pub fn own_place() -> u64 {
         for namespace in ["pid", "ipc"] {
             fs::read_link(format!("/proc/self/ns/{namespace}")).unwrap_or_default().hash(&mut hasher);
         }
-        parent().hash(&mut hasher);
+        jobs_folder().hash(&mut hasher);
         hasher.finish()
     })
 }

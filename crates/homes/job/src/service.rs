@@ -16,7 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::directory::{DirectoryError, JobDirectory};
+use crate::directory::JobDirectory;
+use crate::folder::DirectoryError;
 use crate::identity::Identity;
 
 /// The name of a binding's file begins with this; its number follows.

@@ -9,20 +9,18 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
-use crate::claim::claimants_in;
-use crate::directory::{
-    DirectoryError, JobDirectory, JobRecord, Tombstone, check, flock, is_locked_path, open_directory, user_directory,
+use crate::directory::JobDirectory;
+use crate::folder::{
+    DirectoryError, REMOVED_PREFIX, check, files_in, flock, is_locked_path, open_directory, remove_directory,
+    user_directory,
 };
 use crate::identity::Identity;
+use crate::records::{JobRecord, Tombstone, claimants_in};
 use crate::service;
-
-/// The names of directories that are being removed begin with this.
-const REMOVED_PREFIX: &str = ".gone-";
 
 /// Removes this user's stale job directories below `parent`. Returns the names of the jobs that were removed.
 ///
@@ -75,28 +73,6 @@ fn is_stale(path: &Path) -> bool {
     }
 }
 
-/// Removes a directory and all in it. The caller holds its lock exclusively, or owns the job.
-pub(crate) fn remove_directory(path: &Path) -> Result<(), DirectoryError> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let gone = path.with_file_name(format!("{REMOVED_PREFIX}{}-{nth}", std::process::id()));
-    fs::rename(path, &gone).map_err(|error| DirectoryError::io("remove", path, error))?;
-    fs::remove_dir_all(&gone).map_err(|error| DirectoryError::io("remove", &gone, error))
-}
-
-/// Empties a directory that only the caller has open, unless its launcher or a claimant is alive.
-pub(crate) fn clear_if_unused(path: &Path) {
-    let launcher_lives = JobRecord::read(path).is_some_and(|record| record.launcher.is_alive());
-    if launcher_lives || claimants_in(path).iter().any(|(_, who)| who.is_alive()) {
-        return;
-    }
-    for file in files_in(path) {
-        if let Err(error) = fs::remove_file(&file) {
-            log::info!("cannot remove {}: {error}", file.display());
-        }
-    }
-}
-
 /// Removes the shared memory of dead processes from a directory that other processes still use.
 ///
 /// NIC segments and claims stay: the next claimant of the id replaces them, and peers find in them that the process
@@ -137,15 +113,11 @@ pub fn write_missing_tombstones(directory: &JobDirectory, rank: u32) {
     for (_, who) in directory.claimants() {
         if !who.is_alive() && directory.tombstone_of(who).is_none() {
             let stone = Tombstone { who, rank, how: "is gone".to_owned() };
-            if let Err(error) = stone.write(directory) {
+            if let Err(error) = directory.write_tombstone(&stone) {
                 log::warn!("{error}");
             }
         }
     }
-}
-
-fn files_in(path: &Path) -> Vec<PathBuf> {
-    fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::testing::{Other, Parent};
 fn job_of(parent: &Parent, name: &str, launcher: Identity) -> JobDirectory {
     let job = JobDirectory::create_in(parent.path(), name).expect("made");
     let record = JobRecord { launcher, name: name.into(), size: 1, program: "x".into() };
-    record.write(&job).expect("written");
+    job.write_record(&record).expect("written");
     fs::write(job.arena(1), "x").expect("written");
     job
 }

@@ -28,7 +28,7 @@ impl Parent {
 
     /// This user's directory in it.
     pub(crate) fn user(&self) -> PathBuf {
-        crate::directory::user_directory(&self.0)
+        crate::folder::user_directory(&self.0)
     }
 }
 

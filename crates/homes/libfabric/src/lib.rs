@@ -6,7 +6,7 @@
 
 mod library;
 
-/// What `build.rs` made.
+/// Bindings that `build.rs` makes.
 // Generated bindings have no SAFETY comments.
 #[allow(
     non_camel_case_types,
@@ -22,4 +22,4 @@ mod bindings {
 }
 
 pub use bindings::*;
-pub use library::{LOAD_NAME, Library};
+pub use library::{LOAD_NAME, Library, LoadError};

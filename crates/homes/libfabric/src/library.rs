@@ -4,6 +4,7 @@
 //! Its version is that of the library found, not of the headers; the structures in use have been the same since 1.17.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
 
 use crate::{fi_fabric_attr, fi_info, fi_log_level, fi_log_subsys, fi_provider, fid_fabric};
 
@@ -17,6 +18,26 @@ type OpenFabric = unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric
 type ErrorText = unsafe extern "C" fn(c_int) -> *const c_char;
 type Log =
     unsafe extern "C" fn(*const fi_provider, fi_log_level, fi_log_subsys, *const c_char, c_int, *const c_char, ...);
+
+/// Why no libfabric can be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The dynamic loader's message.
+    Loader(String),
+    /// A function of libfabric 1.17 is missing.
+    TooOld,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Loader(why) => f.write_str(why),
+            LoadError::TooOld => f.write_str("it lacks functions that libfabric 1.17 has"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
 
 /// The functions.
 pub struct Library {
@@ -44,8 +65,8 @@ impl Library {
         if found.is_null() { None } else { Library::of(found) }
     }
 
-    /// The library that this process has loaded, else the system's, which is loaded now. `Err`: the loader's message.
-    pub fn load() -> Result<Library, String> {
+    /// The library that this process has loaded, else the system's, which is loaded now.
+    pub fn load() -> Result<Library, LoadError> {
         if let Some(library) = Library::of_process() {
             return Ok(library);
         }
@@ -56,12 +77,12 @@ impl Library {
             let handle = libc::dlopen(LOAD_NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if handle.is_null() {
                 let why = libc::dlerror();
-                return Err(match why.is_null() {
+                return Err(LoadError::Loader(match why.is_null() {
                     true => "unknown error".into(),
                     false => CStr::from_ptr(why).to_string_lossy().into_owned(),
-                });
+                }));
             }
-            Library::of(handle).ok_or_else(|| "it lacks functions that libfabric 1.17 has".into())
+            Library::of(handle).ok_or(LoadError::TooOld)
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards a few words: when one ends, its peer is
+//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards a few messages ([`crate::control_message`]): when one ends, its peer is
 //! lost. The kernel probes a silent connection, so that a lost host or a cut cable ends it, too.
 
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::forked::Own;
+use crate::forked::ParentOnly;
 use crate::greeting::{self, GreetingError, LENGTH_BYTES};
 
 /// Connections that may wait to be accepted.
@@ -29,15 +29,15 @@ pub fn listen(at: IpAddr) -> io::Result<TcpListener> {
 
 /// A connection.
 pub struct Control {
-    stream: Own<TcpStream>,
+    stream: ParentOnly<TcpStream>,
     is_connecting: bool,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
 }
 
-/// What became of a connection.
+/// The end of a connection.
 #[derive(Debug)]
-pub enum End {
+pub enum Disconnect {
     /// The other side has closed it, or its process has ended.
     Closed,
     Failed(io::Error),
@@ -58,7 +58,7 @@ impl Control {
             Err(Errno::INPROGRESS) => true,
             Err(error) => return Err(error.into()),
         };
-        let stream = Own::new(socket.into());
+        let stream = ParentOnly::new(socket.into());
         Ok(Control { stream, is_connecting, incoming: Vec::new(), outgoing: Vec::new() })
     }
 
@@ -66,11 +66,16 @@ impl Control {
     pub fn accepted(stream: TcpStream, timeout: Duration) -> io::Result<Control> {
         stream.set_nonblocking(true)?;
         probe_silence(&stream, timeout)?;
-        Ok(Control { stream: Own::new(stream), is_connecting: false, incoming: Vec::new(), outgoing: Vec::new() })
+        Ok(Control {
+            stream: ParentOnly::new(stream),
+            is_connecting: false,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+        })
     }
 
-    /// The other side's address; None: it has ended.
-    pub fn from(&self) -> Option<IpAddr> {
+    /// The other side's address; None: the connection has ended.
+    pub fn peer_ip(&self) -> Option<IpAddr> {
         self.stream.peer_addr().ok().map(|from| from.ip().to_canonical())
     }
 
@@ -97,39 +102,39 @@ impl Control {
     }
 
     /// Sends what is queued on an open connection, as far as possible.
-    pub fn send_now(&mut self) -> Result<(), End> {
+    pub fn send_now(&mut self) -> Result<(), Disconnect> {
         while !self.outgoing.is_empty() {
             match self.stream.write(&self.outgoing) {
                 Ok(count) => drop(self.outgoing.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(End::Failed(error)),
+                Err(error) => return Err(Disconnect::Failed(error)),
             }
         }
         Ok(())
     }
 
     /// Sends and receives as far as possible.
-    pub fn advance(&mut self) -> Result<(), End> {
+    pub fn advance(&mut self) -> Result<(), Disconnect> {
         if self.is_connecting {
-            if let Err(error) = sockopt::socket_error(&*self.stream).map_err(End::from)? {
+            if let Err(error) = sockopt::socket_error(&*self.stream).map_err(Disconnect::from)? {
                 return Err(error.into());
             }
             match self.stream.peer_addr() {
                 Ok(_) => self.is_connecting = false,
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-                Err(error) => return Err(End::Failed(error)),
+                Err(error) => return Err(Disconnect::Failed(error)),
             }
         }
         self.send_now()?;
         let mut chunk = [0; 4096];
         while self.incoming.len() < LENGTH_BYTES + greeting::MESSAGE_BYTES_MAX {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(End::Closed),
+                Ok(0) => return Err(Disconnect::Closed),
                 Ok(count) => self.incoming.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(End::Failed(error)),
+                Err(error) => return Err(Disconnect::Failed(error)),
             }
         }
         Ok(())
@@ -148,9 +153,9 @@ impl Control {
     }
 }
 
-impl From<Errno> for End {
-    fn from(error: Errno) -> End {
-        End::Failed(error.into())
+impl From<Errno> for Disconnect {
+    fn from(error: Errno) -> Disconnect {
+        Disconnect::Failed(error.into())
     }
 }
 
@@ -202,7 +207,7 @@ mod tests {
         drop(theirs);
         loop {
             if let Err(end) = ours.advance() {
-                assert!(matches!(end, End::Closed), "{end:?}");
+                assert!(matches!(end, Disconnect::Closed), "{end:?}");
                 break;
             }
         }
@@ -218,8 +223,8 @@ mod tests {
             Ok(mut control) => loop {
                 match control.advance() {
                     Ok(()) => {}
-                    Err(End::Failed(error)) => break error,
-                    Err(End::Closed) => panic!("it was never open"),
+                    Err(Disconnect::Failed(error)) => break error,
+                    Err(Disconnect::Closed) => panic!("it was never open"),
                 }
             },
         };

@@ -2,7 +2,7 @@
 //! Descriptors that a forked child must not hold: while it has a copy of a connection, the peer does not see that the parent has died.
 //!
 //! In the child each is replaced by `/dev/null`, before `fork` returns. So it stays a valid descriptor for the values that the child
-//! has inherited, and nobody closes a descriptor that was opened since. What libfabric has opened is not known here and stays.
+//! has inherited, and nobody closes a descriptor that was opened since. Descriptors of libfabric are not known here and stay.
 //!
 //! The handler makes system calls only, and reads a table that needs no lock. Descriptors from [`DESCRIPTORS`] on are not in it.
 
@@ -15,12 +15,12 @@ const DESCRIPTORS: usize = 1 << 16;
 /// A bit for each descriptor that is this process's alone.
 static OWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
 
-/// Something with a descriptor that no child inherits.
+/// A value with a descriptor that no child inherits.
 #[derive(Debug)]
-pub(crate) struct Own<T: AsRawFd>(T);
+pub(crate) struct ParentOnly<T: AsRawFd>(T);
 
-impl<T: AsRawFd> Own<T> {
-    pub fn new(value: T) -> Own<T> {
+impl<T: AsRawFd> ParentOnly<T> {
+    pub fn new(value: T) -> ParentOnly<T> {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
             // SAFETY: the handler is a function of this library, and is forgotten with it.
@@ -32,11 +32,11 @@ impl<T: AsRawFd> Own<T> {
         if let Some((word, bit)) = place_of(value.as_raw_fd()) {
             word.fetch_or(bit, SeqCst);
         }
-        Own(value)
+        ParentOnly(value)
     }
 }
 
-impl<T: AsRawFd> Drop for Own<T> {
+impl<T: AsRawFd> Drop for ParentOnly<T> {
     fn drop(&mut self) {
         if let Some((word, bit)) = place_of(self.0.as_raw_fd()) {
             word.fetch_and(!bit, SeqCst);
@@ -44,7 +44,7 @@ impl<T: AsRawFd> Drop for Own<T> {
     }
 }
 
-impl<T: AsRawFd> Deref for Own<T> {
+impl<T: AsRawFd> Deref for ParentOnly<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -52,7 +52,7 @@ impl<T: AsRawFd> Deref for Own<T> {
     }
 }
 
-impl<T: AsRawFd> DerefMut for Own<T> {
+impl<T: AsRawFd> DerefMut for ParentOnly<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -64,7 +64,7 @@ fn place_of(descriptor: RawFd) -> Option<(&'static AtomicU64, u64)> {
 }
 
 extern "C" fn in_child() {
-    // SAFETY: these calls may be made between fork and the child's own code. The descriptors are valid: each belongs to an `Own`,
+    // SAFETY: these calls may be made between fork and the child's own code. The descriptors are valid: each belongs to an `ParentOnly`,
     // of which the child has a copy.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames: what one message of libfabric carries on a link.
+//! Frames: a message of libfabric on a link is one frame.
 //!
 //! A frame is a header of 32 bytes and records. A record is a packet with its payload, or more of the payload of the packet before.
 //! All numbers are little-endian.
@@ -34,8 +34,9 @@
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
-use crate::endpoint::Readable;
-use crate::words::{are_equal, shortened};
+use crate::ids::NicName;
+use crate::payload::Readable;
+use crate::tags::{TAG_BYTES, are_equal, tag_of};
 
 /// The first word of a frame. Its last byte is the version.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SvF\x01");
@@ -61,15 +62,15 @@ pub enum FrameError {
     Payload,
     #[error("it announces {bytes} bytes of payload, but {most} is the most that may come")]
     TooMuch { bytes: u64, most: u64 },
-    #[error("it says that {0} payloads were read, which cannot be")]
-    Read(u64),
+    #[error("invalid read count {0}")]
+    ReadCount(u64),
     #[error("this host has no memory for a payload of {bytes} bytes")]
     NoMemory { bytes: usize },
     #[error("more waits for payloads that are to be read than may")]
-    Waits,
+    TooManyWaiting,
 }
 
-/// What shows that a frame is whole.
+/// The proof in a frame that it is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seal {
     /// Nothing.
@@ -87,24 +88,12 @@ impl Seal {
     }
 }
 
-/// Bytes of a tag.
-const TAG_BYTES: usize = 16;
-
 /// A frame's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameHeader {
     pub link: u32,
     pub key: u64,
     pub number: u64,
-}
-
-/// The NIC that a packet is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NicName {
-    /// The Portals process id.
-    pub pid: u32,
-    /// The number of the NIC in its process.
-    pub ni: u16,
 }
 
 /// Writes records into a frame.
@@ -119,7 +108,7 @@ impl<'a> Writer<'a> {
         Writer { frame, at: FRAME_HEADER_BYTES }
     }
 
-    /// Goes on with a frame of which so many bytes are written.
+    /// Goes on with a frame, behind the bytes that are written.
     pub fn resume(frame: &'a mut [u8], bytes: usize) -> Writer<'a> {
         Writer { frame, at: bytes }
     }
@@ -210,7 +199,7 @@ impl<'a> Writer<'a> {
                 sealed[28..32].copy_from_slice(&sum.to_le_bytes());
             }
             Seal::Mac(key) => {
-                let tag = shortened(&blake3::keyed_hash(key, &sealed));
+                let tag = tag_of(&blake3::keyed_hash(key, &sealed));
                 sealed.extend_from_slice(&tag);
             }
         }
@@ -246,7 +235,7 @@ pub enum Record<'a> {
         packet: &'a [u8; PACKET_BYTES],
         payload: Readable,
     },
-    /// So many payloads of the link in the other direction were read.
+    /// The number of payloads of the link in the other direction that were read.
     ReadCount(u64),
 }
 
@@ -275,7 +264,7 @@ pub fn read<'a>(frame: &'a [u8], seal: &Seal) -> Result<(FrameHeader, Records<'a
     }
     let (frame, tag) = frame.split_at(frame.len() - seal.bytes());
     if let (Seal::Mac(key), Some(tag)) = (seal, tag.first_chunk()) {
-        if !are_equal(&shortened(&blake3::keyed_hash(key, frame)), tag) {
+        if !are_equal(&tag_of(&blake3::keyed_hash(key, frame)), tag) {
             return Err(FrameError::Checksum);
         }
     }

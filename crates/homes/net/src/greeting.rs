@@ -9,7 +9,7 @@
 //!
 //! Both proofs are BLAKE3, keyed with the receiver's token and the job's secret, over both nonces and the message. So only a process
 //! that has the receiver's address (and the secret, if there is one) can send to it, and only the process of that address can answer.
-//! The sender's token and the link's key are masked with bytes from the same key, so that who listens on the wire learns neither.
+//! The sender's token and the link's key are masked with bytes from the same key, so that a listener on the wire learns neither.
 //!
 //! On the wire a message is its length (4 bytes), its kind (1 byte), and its fields in the order of the structures. Numbers are
 //! little-endian. A text or a name has its length (2 bytes) before it.
@@ -38,7 +38,7 @@ type Proof = [u8; 32];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
     #[error("what answers there is not Selvedge")]
-    Stranger,
+    NotSelvedge,
     #[error("its connection ended in the greeting: its process has ended, or has not waited")]
     Ended,
     #[error("it has version {theirs} of links, this process {VERSION}: install the same Selvedge on all hosts")]
@@ -65,7 +65,7 @@ pub enum GreetingError {
     Malformed,
 }
 
-/// What both sides of a greeting know: the receiver's token and the job's secret, and the nonces.
+/// The secrets that both sides of a greeting know: the receiver's token and the job's secret, and the nonces.
 pub struct Key {
     key: [u8; 32],
     /// The receiver's, then the sender's.
@@ -105,66 +105,6 @@ impl Key {
     /// Eight bytes that only those who have the key know.
     fn mask(&self, purpose: &[u8; 8]) -> u64 {
         self.derived(purpose).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    }
-}
-
-/// One direction of a session ([`crate::session`]): messages are hidden, and have a tag that nobody else can make. Each has a number, so none can
-/// be left out, changed or sent again.
-pub(crate) struct Sealing {
-    hiding: [u8; 32],
-    tagging: [u8; 32],
-    next: u64,
-}
-
-const TAG_BYTES: usize = 16;
-
-impl Sealing {
-    /// The direction from the listening side to the connecting side, or the other one.
-    pub fn new(key: &Key, from_answering: bool) -> Sealing {
-        let [hiding, tagging] = match from_answering {
-            true => [b"hide out", b"tag  out"],
-            false => [b"hide in ", b"tag  in "],
-        };
-        Sealing { hiding: key.derived(hiding), tagging: key.derived(tagging), next: 0 }
-    }
-
-    fn hide(&self, bytes: &mut [u8]) {
-        let mut stream = vec![0; bytes.len()];
-        let mut hasher = blake3::Hasher::new_keyed(&self.hiding);
-        hasher.update(&self.next.to_le_bytes()).finalize_xof().fill(&mut stream);
-        bytes.iter_mut().zip(stream).for_each(|(byte, hidden)| *byte ^= hidden);
-    }
-
-    fn tag(&self, hidden: &[u8]) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.tagging);
-        hasher.update(&self.next.to_le_bytes()).update(hidden);
-        let mut tag = [0; 32];
-        tag[..TAG_BYTES].copy_from_slice(&hasher.finalize().as_bytes()[..TAG_BYTES]);
-        blake3::Hash::from_bytes(tag)
-    }
-
-    /// The next message of this direction, without its length.
-    pub fn close(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        self.hide(&mut bytes);
-        let tag = self.tag(&bytes);
-        bytes.extend(&tag.as_bytes()[..TAG_BYTES]);
-        self.next += 1;
-        bytes
-    }
-
-    /// Reads the next message of this direction.
-    pub fn open(&mut self, mut sealed: Vec<u8>) -> Result<Vec<u8>, GreetingError> {
-        let length = sealed.len().checked_sub(TAG_BYTES).ok_or(GreetingError::Malformed)?;
-        let mut tag = [0; 32];
-        tag[..TAG_BYTES].copy_from_slice(&sealed[length..]);
-        sealed.truncate(length);
-        // Hashes are compared in constant time.
-        if blake3::Hash::from_bytes(tag) != self.tag(&sealed) {
-            return Err(GreetingError::Proof);
-        }
-        self.hide(&mut sealed);
-        self.next += 1;
-        Ok(sealed)
     }
 }
 
@@ -275,7 +215,7 @@ impl Answer {
     }
 }
 
-/// What a process asks that wants to know of a service ([`crate::services`]). Its key has no token.
+/// The question of a process that asks for a service ([`crate::services`]). Its key has no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     pub nonce: Nonce,
@@ -337,7 +277,7 @@ pub fn refusal(why: &GreetingError) -> Vec<u8> {
 /// The length of the message that these bytes begin; None: there are too few to say.
 pub fn length_of(bytes: &[u8]) -> Option<Result<usize, GreetingError>> {
     let length = u32::from_le_bytes(*bytes.first_chunk::<LENGTH_BYTES>()?) as usize;
-    Some(if length == 0 || length > MESSAGE_BYTES_MAX { Err(GreetingError::Stranger) } else { Ok(length) })
+    Some(if length == 0 || length > MESSAGE_BYTES_MAX { Err(GreetingError::NotSelvedge) } else { Ok(length) })
 }
 
 fn message(kind: u8, body: Vec<u8>) -> Vec<u8> {
@@ -361,7 +301,7 @@ fn expect(message: &[u8], kind: u8) -> Result<Body<'_>, GreetingError> {
             let text = Body { whole: rest, rest }.counted()?;
             Err(GreetingError::Refused(String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect()))
         }
-        _ => Err(GreetingError::Stranger),
+        _ => Err(GreetingError::NotSelvedge),
     }
 }
 
@@ -373,8 +313,8 @@ struct Body<'a> {
 impl<'a> Body<'a> {
     /// Magic and version.
     fn greet(&mut self) -> Result<(), GreetingError> {
-        if self.take::<8>().map_err(|_| GreetingError::Stranger)? != MAGIC {
-            return Err(GreetingError::Stranger);
+        if self.take::<8>().map_err(|_| GreetingError::NotSelvedge)? != MAGIC {
+            return Err(GreetingError::NotSelvedge);
         }
         match u16::from_le_bytes(self.take()?) {
             VERSION => Ok(()),
@@ -461,29 +401,9 @@ mod tests {
         let mut sent = Hello { nonce: [1; 32] }.encode();
         sent[LENGTH_BYTES + 9] = 77;
         assert_eq!(Hello::decode(&sent[LENGTH_BYTES..]), Err(GreetingError::Version { theirs: 77 }));
-        assert_eq!(Hello::decode(b"HTTP/1.1 400 Bad Request"), Err(GreetingError::Stranger));
-        assert_eq!(length_of(b"HTTP/1.1 "), Some(Err(GreetingError::Stranger)));
+        assert_eq!(Hello::decode(b"HTTP/1.1 400 Bad Request"), Err(GreetingError::NotSelvedge));
+        assert_eq!(length_of(b"HTTP/1.1 "), Some(Err(GreetingError::NotSelvedge)));
         assert_eq!(length_of(b"HT"), None);
-    }
-
-    #[test]
-    fn sealed_messages_are_read_once_in_their_order_and_unchanged() {
-        let key = key(b"s")([2; 32]);
-        let [mut sent, mut read] = [(); 2].map(|()| Sealing::new(&key, true));
-        let first = sent.close(b"the first".to_vec());
-        let second = sent.close(Vec::new());
-        assert!(!first.windows(5).any(|part| part == b"first"), "it is hidden");
-        assert_eq!(read.open(second.clone()), Err(GreetingError::Proof), "out of its turn");
-        assert_eq!(Sealing::new(&key, false).open(first.clone()), Err(GreetingError::Proof), "the other direction's");
-        for at in 0..8 * first.len() {
-            let mut changed = first.clone();
-            changed[at / 8] ^= 1 << (at % 8);
-            assert_eq!(read.open(changed), Err(GreetingError::Proof));
-        }
-        assert_eq!(read.open(first.clone()).as_deref(), Ok(&b"the first"[..]));
-        assert_eq!(read.open(first), Err(GreetingError::Proof), "again");
-        assert_eq!(read.open(second).as_deref(), Ok(&b""[..]));
-        assert_eq!(read.open(vec![0; TAG_BYTES - 1]), Err(GreetingError::Malformed));
     }
 
     proptest! {

@@ -18,14 +18,14 @@ use selvedge_nic::packet::{HEADER_BYTES as PACKET_BYTES, Packet};
 
 use crate::address::LinkAddress;
 use crate::control::Control;
-use crate::endpoint::Arrived;
-use crate::frame::{self, Assembler, FrameError, NicName, Record, Seal};
+use crate::control_message::{ControlMessage, MessageSealer};
+use crate::endpoint::ReceivedFrame;
+use crate::frame::{self, Assembler, FrameError, Record, Seal};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
-use crate::links::PeerId;
-use crate::reads::Reads;
-use crate::repeat::{Order, Place};
+use crate::ids::{NicName, PeerId};
+use crate::read_queue::ReadQueue;
+use crate::retransmission::{Arrival, FrameOrder};
 use crate::settings::Settings;
-use crate::words::{Voice, Word};
 
 /// How long a peer that has ended may be silent before it is lost: its last frames travel beside the control connection, and may
 /// come after its end.
@@ -36,7 +36,7 @@ const GREETING_MAX: Duration = Duration::from_secs(600);
 
 /// A frame that has come.
 pub(crate) enum Frame {
-    Arrived(Arrived),
+    Received(ReceivedFrame),
     /// By way of the faulty network.
     Copied(Vec<u8>),
 }
@@ -46,22 +46,22 @@ impl Deref for Frame {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Frame::Arrived(frame) => frame,
+            Frame::Received(frame) => frame,
             Frame::Copied(frame) => frame,
         }
     }
 }
 
-/// Gets what a link's frames bring.
-pub(crate) trait Receiver {
-    /// Says how much payload a packet may have.
+/// Takes the packets of a link's frames.
+pub(crate) trait PacketReceiver {
+    /// The most payload that a packet may have, in bytes.
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
 
     /// A packet is complete.
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
 
-    /// The peer has read so many payloads of the link to it.
-    fn read_count(&self, peer: PeerId, count: u64) -> Result<(), FrameError>;
+    /// The peer has read `count` payloads of the link to it.
+    fn payloads_read(&self, peer: PeerId, count: u64) -> Result<(), FrameError>;
 }
 
 /// A link from a peer.
@@ -79,17 +79,17 @@ struct Open {
     peer: PeerId,
     key: u64,
     seal: Seal,
-    order: Order,
+    order: FrameOrder,
     /// Checks the sender's messages on the control connection.
-    hears: Voice,
+    received: MessageSealer,
     /// Makes this side's messages.
-    says: Voice,
+    sent: MessageSealer,
     assembler: Assembler,
-    reads: Reads,
+    reads: ReadQueue,
     /// Frames that are early, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
     /// Since when a frame is missing, because later ones are held.
-    misses_since: Option<Instant>,
+    missing_since: Option<Instant>,
     /// When the control connection ended, or the last frame came after that.
     ended: Option<Instant>,
     /// Frames that were damaged, doubled or out of order.
@@ -97,7 +97,7 @@ struct Open {
 }
 
 /// A sender that has proved itself.
-pub(crate) struct Proven {
+pub(crate) struct ProvenSender {
     pub address: LinkAddress,
     pub nid: u32,
     pub provider: String,
@@ -125,13 +125,13 @@ impl Incoming {
         }
     }
 
-    /// Goes on with the greeting, or hears what the sender says. `admit` gets a sender that has proved itself; it returns the peer and
+    /// Goes on with the greeting, or reads the sender's messages. `admit` gets a sender that has proved itself; it returns the peer and
     /// the answer. `Err` ends the link.
     pub fn advance(
         &mut self,
         own_token: u64,
         settings: &Settings,
-        admit: impl FnOnce(Proven) -> Result<(PeerId, Answer), GreetingError>,
+        admit: impl FnOnce(ProvenSender) -> Result<(PeerId, Answer), GreetingError>,
     ) -> Result<(), GreetingError> {
         let mut ended = self.control.advance();
         if matches!(self.stage, Stage::Greeting { .. }) {
@@ -144,20 +144,20 @@ impl Incoming {
                 let _ = self.control.advance();
                 return Err(why);
             }
-            // It may read the first words, too, of which nothing else would tell.
+            // This may read the first messages, too, which no later event would announce.
             ended = self.control.advance();
         }
         if let Stage::Open(open) = &mut self.stage {
             while let Some(message) = self.control.take_message()? {
-                match open.hears.hear(&message)? {
-                    Word::Last(number) => open.order.set_last(number),
+                match open.received.open(&message)? {
+                    ControlMessage::End(number) => open.order.end_announced(number),
                     _ => return Err(GreetingError::Malformed),
                 }
             }
             if ended.is_err() {
                 open.ended.get_or_insert_with(Instant::now);
             }
-            self.speak(Instant::now());
+            self.send_due(Instant::now());
         }
         Ok(())
     }
@@ -167,30 +167,30 @@ impl Incoming {
         message: &[u8],
         own_token: u64,
         settings: &Settings,
-        admit: impl FnOnce(Proven) -> Result<(PeerId, Answer), GreetingError>,
+        admit: impl FnOnce(ProvenSender) -> Result<(PeerId, Answer), GreetingError>,
     ) -> Result<(), GreetingError> {
         let Stage::Greeting { nonce, .. } = &self.stage else { return Err(GreetingError::Malformed) };
         let (offer, key) = Offer::decode(message, |theirs| Key::new(own_token, &settings.secret, *nonce, theirs))?;
         if offer.check != settings.check.number() {
             return Err(GreetingError::Check);
         }
-        // Who has the secret may still claim to be another. So a process has to connect from the address that it gives.
-        if self.control.from().is_some_and(|from| from != offer.address.socket().ip()) {
+        // A process with the secret may still claim to be another. So it has to connect from the address that it gives.
+        if self.control.peer_ip().is_some_and(|from| from != offer.address.socket().ip()) {
             return Err(GreetingError::Address { claimed: offer.address.socket().ip() });
         }
-        let (peer, answer) = admit(Proven { address: offer.address, nid: offer.nid, provider: offer.provider })?;
+        let (peer, answer) = admit(ProvenSender { address: offer.address, nid: offer.nid, provider: offer.provider })?;
         self.control.send(&answer.encode(&key));
         self.stage = Stage::Open(Box::new(Open {
             peer,
             key: answer.key,
             seal: settings.check.seal(&key),
-            order: Order::default(),
-            hears: Voice::of_sender(&key),
-            says: Voice::of_receiver(&key),
+            order: FrameOrder::default(),
+            received: MessageSealer::for_sender(&key),
+            sent: MessageSealer::for_receiver(&key),
             assembler: Assembler::default(),
-            reads: Reads::default(),
+            reads: ReadQueue::default(),
             held: BTreeMap::new(),
-            misses_since: None,
+            missing_since: None,
             ended: None,
             faults: 0,
         }));
@@ -198,15 +198,15 @@ impl Incoming {
     }
 
     /// Takes a frame of this link, and those behind it that were early. `done` gets the frames that are used up.
-    pub fn take(&mut self, frame: Frame, to: &dyn Receiver, done: &mut Vec<Frame>) -> Result<(), Dropped> {
+    pub fn take(&mut self, frame: Frame, to: &dyn PacketReceiver, done: &mut Vec<Frame>) -> Result<(), RejectedFrame> {
         let mut next = Some(frame);
         while let Some(frame) = next.take() {
             match self.take_one(&frame, to) {
                 Ok(()) => done.push(frame),
-                Err(Dropped::Early(early)) => {
-                    let Stage::Open(open) = &mut self.stage else { return Err(Dropped::Foreign) };
+                Err(RejectedFrame::Early(early)) => {
+                    let Stage::Open(open) = &mut self.stage else { return Err(RejectedFrame::Foreign) };
                     done.extend(open.held.insert(early, frame));
-                    open.misses_since.get_or_insert_with(Instant::now);
+                    open.missing_since.get_or_insert_with(Instant::now);
                     return Ok(());
                 }
                 Err(error) => {
@@ -216,14 +216,14 @@ impl Incoming {
             }
             if let Stage::Open(open) = &mut self.stage {
                 next = open.held.remove(&open.order.expected());
-                open.misses_since = (next.is_none() && !open.held.is_empty()).then(Instant::now);
+                open.missing_since = (next.is_none() && !open.held.is_empty()).then(Instant::now);
             }
         }
         Ok(())
     }
 
     /// The packets whose payload is to be read, and those behind them; None while the link is not open.
-    pub fn reads(&mut self) -> Option<&mut Reads> {
+    pub fn reads(&mut self) -> Option<&mut ReadQueue> {
         match &mut self.stage {
             Stage::Open(open) => Some(&mut open.reads),
             Stage::Greeting { .. } => None,
@@ -239,34 +239,34 @@ impl Incoming {
     }
 
     /// Takes the bytes of a frame. An error ends the link, unless the frame is not of it.
-    pub fn take_one(&mut self, frame: &[u8], to: &dyn Receiver) -> Result<(), Dropped> {
+    pub fn take_one(&mut self, frame: &[u8], to: &dyn PacketReceiver) -> Result<(), RejectedFrame> {
         let Stage::Open(open) = &mut self.stage else {
-            return Err(Dropped::Foreign);
+            return Err(RejectedFrame::Foreign);
         };
         let is_repeated = open.seal != Seal::None;
         let (header, records) = match frame::read(frame, &open.seal) {
             Ok(read) => read,
             // A frame that is damaged may say that it is of another link.
             Err(why) if is_repeated => {
-                open.order.miss();
+                open.order.frame_damaged();
                 open.note_fault(&why);
-                self.speak(Instant::now());
+                self.send_due(Instant::now());
                 return Ok(());
             }
             Err(why) => return Err(why.into()),
         };
         if header.key != open.key {
-            return Err(Dropped::Foreign);
+            return Err(RejectedFrame::Foreign);
         }
-        match open.order.see(header.number) {
-            Place::Next => {}
-            place if is_repeated => {
-                open.note_fault(&place);
-                self.speak(Instant::now());
+        match open.order.accept(header.number) {
+            Arrival::Next => {}
+            arrival if is_repeated => {
+                open.note_fault(&arrival);
+                self.send_due(Instant::now());
                 return Ok(());
             }
-            Place::Doubled => return Err(Dropped::Again(header.number)),
-            Place::Early { .. } => return Err(Dropped::Early(header.number)),
+            Arrival::Duplicate => return Err(RejectedFrame::Duplicate(header.number)),
+            Arrival::Early { .. } => return Err(RejectedFrame::Early(header.number)),
         }
         if let Some(at) = &mut open.ended {
             *at = Instant::now();
@@ -275,33 +275,33 @@ impl Incoming {
             open.take_record(record?, to)?;
         }
         if is_repeated || open.order.is_complete() {
-            self.speak(Instant::now());
+            self.send_due(Instant::now());
         }
         Ok(())
     }
 
-    /// Says to the sender what there is to say now. What was said before leaves first.
-    pub fn speak(&mut self, now: Instant) {
+    /// Sends the message that is due to the sender. Earlier ones leave first.
+    pub fn send_due(&mut self, now: Instant) {
         let Stage::Open(open) = &mut self.stage else { return };
-        let says = open.seal != Seal::None || open.order.is_complete();
-        if !says || open.ended.is_some() {
+        let is_wanted = open.seal != Seal::None || open.order.is_complete();
+        if !is_wanted || open.ended.is_some() {
             return;
         }
-        // The kernel takes few small messages while the other side's has not acknowledged them. What was left leaves first.
+        // The kernel takes few small messages while the other side's has not acknowledged them.
         if self.control.send_now().is_err() || self.control.has_to_send() {
             return;
         }
-        if let Some(word) = open.order.word(now) {
-            self.control.send(&open.says.say(word));
+        if let Some(message) = open.order.message(now) {
+            self.control.send(&open.sent.seal(message));
             // An end is found by the next look at the connection.
             let _ = self.control.send_now();
         }
     }
 
-    /// The number of a frame that has not come for so long, though later ones have.
-    pub fn misses(&self, patience: Duration) -> Option<u64> {
+    /// The number of a frame that has not come for this time, though later ones have.
+    pub fn missing_frame(&self, patience: Duration) -> Option<u64> {
         let open = self.open()?;
-        open.misses_since.filter(|since| since.elapsed() > patience).map(|_| open.order.expected())
+        open.missing_since.filter(|since| since.elapsed() > patience).map(|_| open.order.expected())
     }
 
     /// Whether the control connection has ended.
@@ -315,14 +315,15 @@ impl Incoming {
         self.open().is_some_and(is_over)
     }
 
-    /// Whether this link's last frames are awaited, or there will be something to say.
+    /// Whether this link's last frames are awaited, or a message is or becomes due.
     pub fn waits_for_time(&self) -> bool {
-        let has_to_say = |open: &Open| open.seal != Seal::None && open.order.has_to_say() || self.control.has_to_send();
-        let waits = |open: &Open| open.ended.is_some() || open.misses_since.is_some() || has_to_say(open);
+        let has_message =
+            |open: &Open| open.seal != Seal::None && open.order.has_message() || self.control.has_to_send();
+        let waits = |open: &Open| open.ended.is_some() || open.missing_since.is_some() || has_message(open);
         self.open().is_some_and(waits)
     }
 
-    /// Whether its sender has not proved itself.
+    /// Whether its sender has yet to prove itself.
     pub fn is_unproven(&self) -> bool {
         matches!(self.stage, Stage::Greeting { .. })
     }
@@ -334,11 +335,11 @@ impl Incoming {
 }
 
 impl Open {
-    fn take_record(&mut self, record: Record<'_>, receiver: &dyn Receiver) -> Result<(), FrameError> {
+    fn take_record(&mut self, record: Record<'_>, receiver: &dyn PacketReceiver) -> Result<(), FrameError> {
         let Open { peer, reads, assembler, .. } = self;
         let peer = *peer;
         match record {
-            Record::ReadCount(count) => return receiver.read_count(peer, count),
+            Record::ReadCount(count) => return receiver.payloads_read(peer, count),
             Record::Readable { to, packet, payload } if !assembler.has_begun() => {
                 let (bytes, most) = (Packet::payload_bytes_of(packet), receiver.payload_max(peer, to, packet));
                 let length = usize::try_from(bytes).ok().filter(|_| bytes != 0 && bytes <= most);
@@ -356,24 +357,24 @@ impl Open {
     }
 
     /// Reports faults ever more rarely.
-    fn note_fault(&mut self, what: &dyn fmt::Debug) {
+    fn note_fault(&mut self, fault: &dyn fmt::Debug) {
         self.faults += 1;
         if self.faults.is_power_of_two() {
             log::warn!(
-                "frames of a process of another host are repeated; {} faults so far, the last: {what:?}",
+                "frames of a process of another host are repeated; {} faults so far, the last: {fault:?}",
                 self.faults
             );
         }
     }
 }
 
-/// Why a frame was dropped.
+/// Why a frame was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Dropped {
+pub(crate) enum RejectedFrame {
     #[error("its link or key is unknown")]
     Foreign,
-    #[error("its number is {0}: it comes again. SELVEDGE_NET_CHECK=crc has frames put right")]
-    Again(u64),
+    #[error("duplicate frame {0}; SELVEDGE_NET_CHECK=crc has frames repeated")]
+    Duplicate(u64),
     #[error("its number is {0}, and one before has not come")]
     Early(u64),
     #[error(transparent)]

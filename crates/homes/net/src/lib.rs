@@ -2,51 +2,60 @@
 //! Links between processes of different hosts, and the home over them. Links carry packets of NICs ([`selvedge_nic::packet`]), in order,
 //! from one process to another, and know nothing of their meaning; the home ([`remote_hosts`]) joins them to NICs.
 //!
-//! | file | what |
+//! Lower files first:
+//!
+//! | file | has |
 //! |---|---|
-//! | [`links`], `links/wire_up` | the links of a process: send, poll, peers that are lost; how links are made and end |
-//! | [`address`], [`greeting`] | where a process is found, and how two prove that they belong together |
-//! | [`frame`] | what one message of libfabric carries |
-//! | [`endpoint`] | libfabric: the only file that calls it |
-//! | `outgoing`, `incoming`, `control` | the halves of a link, and its TCP connection |
-//! | [`payload`] | payloads that leave later than the call that sends them, and those that are read |
-//! | `reads` | packets whose payload is read from the sender's memory, and those behind them |
-//! | `repeat`, `words` | with a check: what is lost is repeated; what the halves say to each other |
-//! | `forked` | what a forked child must not hold |
-//! | [`services`], `talk` | numbers under which programs of other hosts find something; how one asks |
-//! | [`session`] | two processes that talk after one has asked |
-//! | [`faults`] | a faulty network, for tests |
+//! | `ids`, [`address`], `random`, `tags` | names of processes and NICs; where a process is found; random bytes; tags of 16 bytes |
+//! | [`greeting`], `control_message` | messages and proofs of a greeting; those of an open link on its control connection |
+//! | [`payload`], [`frame`] | payloads that leave later, or are read; the content of a message of libfabric |
+//! | [`faults`], [`settings`], `sink` | a faulty network, for tests; settings; the user of the links |
+//! | `forked`, `thread` | what a forked child must not hold; threads without the program's signals |
+//! | [`endpoint`] | libfabric: the only module that calls it |
+//! | `errors`, `control` | errors of links; the TCP connection of a link |
+//! | `retransmission`, `read_queue` | frames that were lost are repeated, with a check; packets whose payload is read, and those behind them |
+//! | `outgoing`, `incoming` | the halves of a link |
+//! | [`links`] | the links of a process: send, poll, peers that are lost, the progress thread |
+//! | [`services`], `handshake` | numbers under which programs of other hosts find something; how one asks |
 //! | [`remote_hosts`] | the home of NICs whose job has several hosts, over links |
-//! | `progress` | the thread that makes progress while the program computes |
+//! | [`session`], `session_cipher` | two processes that exchange messages after one has asked |
 //!
 //! The design is in `docs/design/hosts.md`.
 
 pub mod address;
 mod control;
+mod control_message;
 pub mod endpoint;
+mod errors;
 pub mod faults;
 mod forked;
 pub mod frame;
 pub mod greeting;
+mod handshake;
+mod ids;
 mod incoming;
 pub mod links;
 mod outgoing;
 pub mod payload;
-mod progress;
-mod reads;
+mod random;
+mod read_queue;
 pub mod remote_hosts;
-mod repeat;
+mod retransmission;
 pub mod services;
 pub mod session;
+mod session_cipher;
 pub mod settings;
-mod talk;
-mod words;
+mod sink;
+mod tags;
+mod thread;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
+pub use errors::{LinkError, OpenError, SendError};
 pub use faults::{Faults, FaultsError};
-pub use frame::NicName;
-pub use links::{Links, OpenError, PeerId, SendError, Sink, When, Who, fill_random};
+pub use ids::{NicName, PeerId};
+pub use links::{Links, SendTiming};
 pub use payload::{Lent, Source};
-pub use progress::spawn;
-pub use reads::Placement;
+pub use random::fill_random;
 pub use settings::{Check, Progress, Settings};
+pub use sink::{Placement, ProgressCaller, Sink};
+pub use thread::spawn;

@@ -31,6 +31,26 @@ impl Payload {
     }
 }
 
+/// The end of a long frame: payload that stays where it is until the frame has left.
+#[derive(Clone)]
+pub struct Tail {
+    pub payload: Payload,
+    pub range: Range<usize>,
+}
+
+impl Tail {
+    pub fn bytes(&self) -> &[u8] {
+        &self.payload.bytes()[self.range.clone()]
+    }
+}
+
+/// Memory of a peer that this process may read, from an address on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readable {
+    pub address: u64,
+    pub key: u64,
+}
+
 /// Memory of the program that it leaves unchanged until the peer has answered, or is lost.
 #[derive(Clone, Copy)]
 pub struct Lent {
@@ -65,7 +85,7 @@ impl fmt::Debug for Lent {
 /// The payload of a packet, as its sender has it.
 #[derive(Debug)]
 pub enum Source<'a> {
-    /// What is needed of it is copied, or taken out if it is long.
+    /// The links copy it, or take it out if it is long.
     Taken(&'a mut Vec<u8>),
     Lent(Lent),
 }
@@ -88,7 +108,7 @@ impl Source<'_> {
     }
 }
 
-/// Where a payload is read to, in parts: a buffer of its own, which whoever reads to it keeps alive, or memory of the program.
+/// Where a payload is read to, in parts: a buffer of its own, which its reads keep alive, or memory of the program.
 #[derive(Clone)]
 pub struct ReadBuffer(Arc<Memory>);
 
@@ -105,7 +125,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl ReadBuffer {
-    /// A buffer of so many bytes, at least one, which are not written yet. It occupies memory as they are. None: there is no room.
+    /// A buffer of this length, one byte at least. Its bytes are not written yet, and occupy memory as they are. None: there is no room.
     pub fn new(bytes: usize) -> Option<ReadBuffer> {
         let layout = Layout::from_size_align(bytes.max(1), 64).ok()?;
         // SAFETY: the layout is not empty.
@@ -113,7 +133,7 @@ impl ReadBuffer {
         (!start.is_null()).then(|| ReadBuffer(Arc::new(Memory { start, bytes: layout.size(), layout: Some(layout) })))
     }
 
-    /// Memory of the program, which it leaves alone until the packet is finished. Whoever has handed it out sees to it that nothing is
+    /// Memory of the program, which it leaves alone until the packet is finished. Its owner sees to it that nothing is
     /// read to it afterwards.
     pub fn of_program(start: *mut u8, bytes: usize) -> ReadBuffer {
         ReadBuffer(Arc::new(Memory { start, bytes, layout: None }))

@@ -32,7 +32,7 @@ use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::services::{self, AskError, Service};
-use crate::{ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, OpenError, SendError, Settings, Source, When};
+use crate::{ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, OpenError, SendError, SendTiming, Settings, Source};
 use inbox::Inbox;
 use names::{Lookup, hands_in, id_of, name_of};
 
@@ -121,7 +121,7 @@ impl RemoteHosts {
         let bytes = payload.bytes().len() as u64;
         // Only an empty response sent while handling a packet may be delayed.
         let may_wait = packet.kind == RESPONSE && bytes == 0 && hands_in();
-        let when = if may_wait { When::WithNext } else { When::Now };
+        let when = if may_wait { SendTiming::WithNext } else { SendTiming::Now };
         let packet = Packet { payload_bytes: bytes, place: Place::Inline, ..*packet };
         self.links.send(peer, to, &packet.encode(false), payload, when).map_err(|error| match error {
             SendError::Gone => PostError::Gone,
@@ -191,15 +191,15 @@ impl Backend for Home {
     }
 
     fn prepare_sleep(&self) {
-        self.0.links.rest();
+        self.0.links.program_sleeps();
     }
 
     fn drain(&self) {
-        self.0.links.flush();
+        self.0.links.drain();
     }
 
     fn stop_fetching(&self, interface: &Interface) {
-        self.0.links.let_go(NicName { pid: interface.id() as u32, ni: interface.number() as u16 });
+        self.0.links.stop_reading_to(NicName { pid: interface.id() as u32, ni: interface.number() as u16 });
     }
 
     fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {

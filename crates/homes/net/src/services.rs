@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Services: a program opens something under a number that programs of other hosts know, like a port, and those ask for it. What they get
-//! are bytes, for example the address of an endpoint.
+//! Services: a program opens something under a number that programs of other hosts know, like a port, and those ask for it. They get
+//! bytes, for example the address of an endpoint.
 //!
 //! ```text
 //! answering ── Hello: version, nonce ─────────────> asking
@@ -20,39 +20,31 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::forked::Own;
-use crate::greeting::GreetingError;
-use crate::progress;
-use crate::talk::Talk;
+use crate::forked::ParentOnly;
+use crate::handshake::Handshake;
+use crate::thread;
+
+pub use crate::handshake::AskError;
 
 /// How long the answering side waits for one that asks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    #[error("nobody answers at {at}: {error}")]
-    Connection { at: SocketAddr, error: io::Error },
-    #[error("at {at}: {error}")]
-    Greeting { at: SocketAddr, error: GreetingError },
-}
-
 /// A service of this process. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Service {
-    listener: Arc<Own<TcpListener>>,
+    listener: Arc<ParentOnly<TcpListener>>,
     thread: Option<JoinHandle<()>>,
     /// A forked child has no thread.
     process: u32,
 }
 
 impl Service {
-    /// Answers with these bytes (at most 1,024) to those who ask at an address of this host. `Err`: the port is in use, or the system has no
+    /// Answers with these bytes (at most 1,024) to processes that ask at an address of this host. `Err`: the port is in use, or the system has no
     /// thread or socket.
     pub fn open(at: SocketAddr, secret: &[u8], bytes: &[u8]) -> io::Result<Service> {
-        let listener = Arc::new(Own::new(TcpListener::bind(at)?));
+        let listener = Arc::new(ParentOnly::new(TcpListener::bind(at)?));
         let (asked, secret, bytes) = (listener.clone(), secret.to_vec(), bytes.to_vec());
-        let thread = progress::spawn("selvedge-service", move || {
+        let thread = thread::spawn("selvedge-service", move || {
             // Shut down, a listener accepts with an error.
             while let Ok(connection) = accept(&asked) {
                 if let Err(error) = answer(connection, &secret, &bytes) {
@@ -64,7 +56,7 @@ impl Service {
     }
 
     /// Where it listens.
-    pub fn at(&self) -> io::Result<SocketAddr> {
+    pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 }
@@ -100,12 +92,12 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 }
 
 fn answer(connection: TcpStream, secret: &[u8], bytes: &[u8]) -> Result<(), AskError> {
-    Talk::new(connection, PATIENCE)?.answer(secret, bytes).map(|_| ())
+    Handshake::new(connection, PATIENCE)?.answer(secret, bytes).map(|_| ())
 }
 
 /// Asks for the service of a number at a host.
 pub fn ask(node: IpAddr, number: u16, secret: &[u8], patience: Duration) -> Result<Vec<u8>, AskError> {
-    Talk::connect(SocketAddr::new(node, number), patience)?.ask(secret).map(|(_, bytes)| bytes)
+    Handshake::connect(SocketAddr::new(node, number), patience)?.ask(secret).map(|(_, bytes)| bytes)
 }
 
 #[cfg(test)]
@@ -113,12 +105,13 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::greeting::GreetingError;
 
     const SOON: Duration = Duration::from_secs(120);
 
     fn open(secret: &[u8]) -> (Service, IpAddr, u16) {
         let service = Service::open(([127, 0, 0, 1], 0).into(), secret, b"where it is").expect("a port is free");
-        let at = service.at().expect("it listens");
+        let at = service.address().expect("it listens");
         (service, at.ip(), at.port())
     }
 
@@ -169,7 +162,7 @@ mod tests {
             stream.write_all(b"220 mail.example ESMTP\r\n").expect("it is sent");
         });
         let error = ask(at.ip(), at.port(), b"", SOON).expect_err("no answer");
-        assert!(matches!(error, AskError::Greeting { error: GreetingError::Stranger, .. }), "{error}");
+        assert!(matches!(error, AskError::Greeting { error: GreetingError::NotSelvedge, .. }), "{error}");
         other.join().expect("it ended");
     }
 }

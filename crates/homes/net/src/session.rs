@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions: two processes, of which one has asked for a service of the other, go on to talk. The manager of aggregation talks so with nodes and jobs.
+//! SessionListener: two processes, of which one has asked for a service of the other, exchange messages. The manager of aggregation has them with nodes and jobs.
 //!
 //! The greeting is that of [`crate::services`], with a reply of no bytes. Then both sides send messages: 4 bytes of length, the hidden bytes, a tag of
-//! 16 bytes ([`Sealing`]). Both keys come from the secret and the nonces, so a process without the secret can neither read nor change messages. Without a secret
+//! 16 bytes ([`SessionCipher`]). Both keys come from the secret and the nonces, so a process without the secret can neither read nor change messages. Without a secret
 //! the sides are not told from others.
 //!
 //! When the other process ends, or its host is silent for the time-out, [`Session::receive`] gives an error.
@@ -13,10 +13,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::control::probe_silence;
-use crate::forked::Own;
-use crate::greeting::{GreetingError, LENGTH_BYTES, Sealing};
+use crate::forked::ParentOnly;
+use crate::greeting::{GreetingError, LENGTH_BYTES};
+use crate::handshake::Handshake;
 use crate::services::{AskError, accept};
-use crate::talk::Talk;
+use crate::session_cipher::SessionCipher;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,78 +26,87 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// One side of a session. Any thread may send; messages leave whole.
 pub struct Session {
-    stream: Own<TcpStream>,
-    with: SocketAddr,
-    sending: Mutex<Sealing>,
-    receiving: Mutex<Sealing>,
+    stream: ParentOnly<TcpStream>,
+    peer: SocketAddr,
+    sending: Mutex<SessionCipher>,
+    receiving: Mutex<SessionCipher>,
 }
 
-/// Where sessions begin.
+/// A listener for sessions.
 #[derive(Debug)]
-pub struct Sessions {
-    listener: Own<TcpListener>,
+pub struct SessionListener {
+    listener: ParentOnly<TcpListener>,
 }
 
 /// A connection before its greeting.
-pub struct Visitor(TcpStream);
+pub struct IncomingSession(TcpStream);
 
-impl Sessions {
+impl SessionListener {
     /// Listens at an address of this host; port 0: any that is free.
-    pub fn open(at: SocketAddr) -> io::Result<Sessions> {
-        Ok(Sessions { listener: Own::new(TcpListener::bind(at)?) })
+    pub fn open(at: SocketAddr) -> io::Result<SessionListener> {
+        Ok(SessionListener { listener: ParentOnly::new(TcpListener::bind(at)?) })
     }
 
     /// Where it listens.
-    pub fn at(&self) -> io::Result<SocketAddr> {
+    pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Waits for the next who connects.
-    pub fn accept(&self) -> io::Result<Visitor> {
-        accept(&self.listener).map(Visitor)
+    /// Waits for the next process that connects.
+    pub fn accept(&self) -> io::Result<IncomingSession> {
+        accept(&self.listener).map(IncomingSession)
     }
 }
 
-impl Visitor {
+impl IncomingSession {
     /// Greets. After `silence` without a sign of the other host the session ends.
     pub fn greet(self, secret: &[u8], silence: Duration) -> Result<Session, AskError> {
-        let mut talk = Talk::new(self.0, PATIENCE)?;
-        let key = talk.answer(secret, &[])?;
-        Session::new(talk, silence, [Sealing::new(&key, true), Sealing::new(&key, false)])
+        let mut handshake = Handshake::new(self.0, PATIENCE)?;
+        let key = handshake.answer(secret, &[])?;
+        Session::new(handshake, silence, [SessionCipher::new(&key, true), SessionCipher::new(&key, false)])
     }
 }
 
 impl Session {
-    /// Begins a session with who listens at an address.
-    pub fn begin(at: SocketAddr, secret: &[u8], silence: Duration) -> Result<Session, AskError> {
-        let mut talk = Talk::connect(at, PATIENCE)?;
-        let (key, _) = talk.ask(secret)?;
-        Session::new(talk, silence, [Sealing::new(&key, false), Sealing::new(&key, true)])
+    /// Begins a session with the process that listens at an address.
+    pub fn connect(at: SocketAddr, secret: &[u8], silence: Duration) -> Result<Session, AskError> {
+        let mut handshake = Handshake::connect(at, PATIENCE)?;
+        let (key, _) = handshake.ask(secret)?;
+        Session::new(handshake, silence, [SessionCipher::new(&key, false), SessionCipher::new(&key, true)])
     }
 
-    fn new(talk: Talk, silence: Duration, [sending, receiving]: [Sealing; 2]) -> Result<Session, AskError> {
-        let (stream, with) = talk.into_connection();
+    fn new(
+        handshake: Handshake,
+        silence: Duration,
+        [sending, receiving]: [SessionCipher; 2],
+    ) -> Result<Session, AskError> {
+        let (stream, peer) = handshake.into_connection();
         let ready = stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(Some(silence)));
         ready
             .and_then(|()| probe_silence(&stream, silence))
-            .map_err(|error| AskError::Connection { at: with, error })?;
-        Ok(Session { stream: Own::new(stream), with, sending: Mutex::new(sending), receiving: Mutex::new(receiving) })
+            .map_err(|error| AskError::Connection { at: peer, error })?;
+        Ok(Session {
+            stream: ParentOnly::new(stream),
+            peer,
+            sending: Mutex::new(sending),
+            receiving: Mutex::new(receiving),
+        })
     }
 
     /// The other side's address.
-    pub fn with(&self) -> SocketAddr {
-        self.with
+    pub fn peer_address(&self) -> SocketAddr {
+        self.peer
     }
 
     /// This side's address.
-    pub fn own(&self) -> io::Result<SocketAddr> {
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
 
     /// Sends a message. After an error the session is over.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let sealed = sending.close(message.to_vec());
+        let sealed = sending.seal(message.to_vec());
         let mut bytes = (sealed.len() as u32).to_le_bytes().to_vec();
         bytes.extend(sealed);
         // A message that has left in part cannot be followed by another.
@@ -134,9 +144,9 @@ mod tests {
     const SOON: Duration = Duration::from_secs(120);
 
     fn pair(secrets: [&'static [u8]; 2]) -> (Result<Session, AskError>, Result<Session, AskError>) {
-        let sessions = Sessions::open(([127, 0, 0, 1], 0).into()).expect("a port is free");
-        let at = sessions.at().expect("it listens");
-        let other = std::thread::spawn(move || Session::begin(at, secrets[1], SOON));
+        let sessions = SessionListener::open(([127, 0, 0, 1], 0).into()).expect("a port is free");
+        let at = sessions.address().expect("it listens");
+        let other = std::thread::spawn(move || Session::connect(at, secrets[1], SOON));
         let own = sessions.accept().expect("a connection").greet(secrets[0], SOON);
         (own, other.join().expect("no panic"))
     }

@@ -13,9 +13,9 @@ use crate::greeting::Key;
 pub enum Check {
     /// Not at all: the transport below is trusted.
     None,
-    /// By a CRC-32C of each frame. What is damaged or lost is repeated.
+    /// By a CRC-32C of each frame. Damaged and lost frames are repeated.
     Crc,
-    /// By a tag of each frame, which nobody else can make. What is damaged or lost is repeated.
+    /// By a tag of each frame, which nobody else can make. Damaged and lost frames are repeated.
     Mac,
 }
 
@@ -39,7 +39,7 @@ impl Check {
     }
 }
 
-/// Who makes progress on links.
+/// The threads that make progress on links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A thread, while the program does not poll.
@@ -65,6 +65,6 @@ pub struct Settings {
     pub progress: Progress,
     /// After this time of silence a host is lost.
     pub timeout: Duration,
-    /// What is done to frames on their way, for tests.
+    /// Faults of the network, for tests.
     pub faults: Option<Faults>,
 }

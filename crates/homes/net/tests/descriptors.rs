@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use selvedge_net::{Check, LinkAddress, Links, NicName, PeerId, Progress, Settings, Sink, Source, When, Who};
+use selvedge_net::{
+    Check, LinkAddress, Links, NicName, PeerId, Progress, ProgressCaller, SendTiming, Settings, Sink, Source,
+};
 use selvedge_nic::packet::HEADER_BYTES;
 
 /// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
@@ -25,7 +27,7 @@ struct Counted {
 }
 
 impl Sink for Counted {
-    fn packet(&self, _: PeerId, _: NicName, _: &[u8; HEADER_BYTES], _: &[u8], _: Who) {
+    fn packet(&self, _: PeerId, _: NicName, _: &[u8; HEADER_BYTES], _: &[u8], _: ProgressCaller) {
         self.packets.fetch_add(1, SeqCst);
     }
 
@@ -102,9 +104,9 @@ fn fork_and_die(address: &str) {
     let (links, _) = open();
     let peer = links.peer(LinkAddress::from_bytes(bytes[..].try_into().expect("an address")));
     links
-        .send(peer, NicName { pid: 1, ni: 1 }, &[0; HEADER_BYTES], Source::Taken(&mut Vec::new()), When::Now)
+        .send(peer, NicName { pid: 1, ni: 1 }, &[0; HEADER_BYTES], Source::Taken(&mut Vec::new()), SendTiming::Now)
         .expect("it leaves");
-    links.flush();
+    links.drain();
     // SAFETY: the child makes system calls only. It ends by itself, should nobody end it.
     let child = unsafe { libc::fork() };
     if child == 0 {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
-    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, SendError, Settings, Sink, Source,
-    When, Who,
+    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, ProgressCaller, SendError,
+    SendTiming, Settings, Sink, Source,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
-/// Who sent a packet, for which NIC, its number, its payload.
-type Found = (PeerId, NicName, u64, Vec<u8>);
+/// The sender of a packet, its NIC, its number, its payload.
+type ReceivedPacket = (PeerId, NicName, u64, Vec<u8>);
 
 /// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
 const LONG: Duration = Duration::from_secs(120);
@@ -24,7 +24,7 @@ const PAYLOAD_MAX: u64 = 1 << 20;
 /// Keeps what comes.
 #[derive(Default)]
 struct Kept {
-    packets: Mutex<Vec<Found>>,
+    packets: Mutex<Vec<ReceivedPacket>>,
     lost: Mutex<Vec<PeerId>>,
     /// Memory for the payloads of [`PLACING`] and [`ALSO_PLACING`], by number, and which were finished, and how.
     places: Mutex<HashMap<u64, Vec<u8>>>,
@@ -36,14 +36,14 @@ impl Kept {
         self.finished.lock().expect("no panic").clone()
     }
 
-    /// What was read of a payload.
+    /// The bytes that were read of a payload.
     fn placed(&self, number: u64) -> Option<Vec<u8>> {
         self.places.lock().expect("no panic").get(&number).cloned()
     }
 }
 
 impl Sink for Kept {
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: ProgressCaller) {
         let packet = Packet::decode(packet).expect("as it was sent");
         self.packets.lock().expect("no panic").push((from, to, packet.match_bits, payload.to_vec()));
     }
@@ -52,7 +52,7 @@ impl Sink for Kept {
         PAYLOAD_MAX
     }
 
-    fn place(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], _: Who, _: bool) -> Placement {
+    fn place(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], _: ProgressCaller, _: bool) -> Placement {
         if to == NIC {
             return Placement::Whole;
         }
@@ -117,8 +117,8 @@ fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
 }
 
 /// Now and then a packet may wait for the next.
-fn when(number: u64) -> When {
-    if number % 5 == 3 { When::WithNext } else { When::Now }
+fn when(number: u64) -> SendTiming {
+    if number % 5 == 3 { SendTiming::WithNext } else { SendTiming::Now }
 }
 
 /// Sends a packet, however full the link is.
@@ -202,7 +202,10 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
         let peer = at_a.lost.lock().expect("no panic")[0];
         check_all(&at_a, peer, 200);
         assert!(a.is_lost(peer));
-        assert_eq!(a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now), Err(SendError::Gone));
+        assert_eq!(
+            a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), SendTiming::Now),
+            Err(SendError::Gone)
+        );
         a.close();
     }
 }
@@ -285,7 +288,7 @@ fn without_a_check_a_doubled_frame_breaks_the_link() {
     let (b, at_b) = open(Settings { check: Check::None, faults: Some(faults), ..settings(Progress::Calls) });
     let to_b = a.peer(b.address());
     for number in 0..200 {
-        while a.send(to_b, NIC, &packet(number, 9000), Source::Taken(&mut payload(number, 9000)), When::Now)
+        while a.send(to_b, NIC, &packet(number, 9000), Source::Taken(&mut payload(number, 9000)), SendTiming::Now)
             == Err(SendError::Full)
         {
             a.poll();
@@ -313,7 +316,7 @@ fn without_a_check_a_lost_frame_breaks_the_link() {
     let since = Instant::now();
     while at_b.lost.lock().expect("no panic").is_empty() {
         assert!(since.elapsed() < LONG, "nobody misses the frame");
-        if a.send(to_b, NIC, &packet(number, 9), Source::Taken(&mut payload(number, 9)), When::Now) == Ok(()) {
+        if a.send(to_b, NIC, &packet(number, 9), Source::Taken(&mut payload(number, 9)), SendTiming::Now) == Ok(()) {
             number += 1;
         }
         [&a, &b].iter().for_each(|links| links.poll());
@@ -371,7 +374,7 @@ fn nobody_is_there() {
     let to_b = a.peer(b.address());
     b.close();
     drop(b);
-    let _ = a.send(to_b, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now);
+    let _ = a.send(to_b, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), SendTiming::Now);
     poll_until(&[&a], "the refusal is seen", || *at_a.lost.lock().expect("no panic") == [to_b]);
     a.close();
 }
@@ -384,7 +387,7 @@ fn another_secret_or_another_token_opens_no_link() {
     let forged = LinkAddress::new(c.address().socket(), c.address().token() ^ 1);
     let strangers = [a.peer(b.address()), a.peer(forged)];
     for peer in strangers {
-        let _ = a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), When::Now);
+        let _ = a.send(peer, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), SendTiming::Now);
     }
     poll_until(&[&a], "both are refused", || at_a.lost.lock().expect("no panic").len() == 2);
     for (links, kept) in [(b, at_b), (c, at_c)] {
@@ -467,7 +470,8 @@ fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
         let (from_b, from_c) = (b.peer(a.address()), c.peer(a.address()));
         send(&c, from_c, 0, 0);
         let bytes = PAYLOAD_MAX as usize + 1;
-        b.send(from_b, NIC, &packet(0, bytes), Source::Taken(&mut payload(0, bytes)), When::Now).expect("it leaves");
+        b.send(from_b, NIC, &packet(0, bytes), Source::Taken(&mut payload(0, bytes)), SendTiming::Now)
+            .expect("it leaves");
         poll_until(&[&b, &c], "its end", || *at_a.lost.lock().expect("no panic") == [a.peer(b.address())]);
         let came = || at_a.packets.lock().expect("no panic").len();
         for number in 1..10 {
@@ -512,7 +516,7 @@ fn long_payloads(faults: &str) {
                     // SAFETY: `lent` lives until all have come.
                     _ => Source::Lent(unsafe { Lent::new(lent[number as usize].as_ptr(), bytes) }),
                 };
-                match a.send(to_b, NIC, &packet(number, bytes), payload, When::Now) {
+                match a.send(to_b, NIC, &packet(number, bytes), payload, SendTiming::Now) {
                     Ok(()) => break,
                     Err(SendError::Full) => [&a, &b].iter().for_each(|links| links.poll()),
                     Err(SendError::Gone) => panic!("the peer is lost"),
@@ -534,7 +538,8 @@ fn long_payloads(faults: &str) {
 /// Sends a payload that is read from its memory.
 fn send_long(links: &Links, peer: PeerId, to: NicName, number: u64) {
     let bytes = PAYLOAD_MAX as usize;
-    let sent = links.send(peer, to, &packet(number, bytes), Source::Taken(&mut payload(number, bytes)), When::Now);
+    let sent =
+        links.send(peer, to, &packet(number, bytes), Source::Taken(&mut payload(number, bytes)), SendTiming::Now);
     assert_eq!(sent, Ok(()));
 }
 
@@ -597,7 +602,7 @@ fn payloads_are_read_to_where_the_sink_says() {
 
 #[test]
 fn a_nic_that_closes_has_its_memory_back_and_others_get_their_payload() {
-    let two = Two::stopped(|b, _| b.let_go(PLACING));
+    let two = Two::stopped(|b, _| b.stop_reading_to(PLACING));
     poll_until(&[&two.a, &two.b], "the other payload is there", || two.at_b.finished().len() == 5);
     assert_eq!(two.at_b.finished()[3..], [(10, false), (11, true)]);
     assert!(two.at_b.placed(11) == Some(payload(11, PAYLOAD_MAX as usize)), "it is read after the other was given up");
@@ -605,7 +610,7 @@ fn a_nic_that_closes_has_its_memory_back_and_others_get_their_payload() {
 
 #[test]
 fn nothing_is_written_for_a_peer_that_is_lost() {
-    let two = Two::stopped(|b, peer| b.expel(peer, "a test"));
+    let two = Two::stopped(|b, peer| b.disconnect(peer, "a test"));
     let finished = two.at_b.finished();
     assert_eq!(finished[3..4], [(10, false)]);
     assert!(finished[4..].iter().all(|&(number, is_there)| number == 11 && !is_there));

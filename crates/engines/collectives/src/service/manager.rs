@@ -24,7 +24,7 @@ use log::{info, warn};
 use selvedge_fabric::aggregation::{Part, Sites};
 use selvedge_fabric::{AnId, NodeId, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError, Step};
-use selvedge_net::session::{Session, Sessions, Visitor};
+use selvedge_net::session::{IncomingSession, Session, SessionListener};
 use selvedge_nic::aggregation::{Limits, Quota};
 
 use crate::service::NODES_AT;
@@ -92,7 +92,7 @@ pub enum ServiceError {
 
 /// The service.
 pub struct Service {
-    sessions: Sessions,
+    sessions: SessionListener,
     desk: Arc<Desk>,
 }
 
@@ -157,7 +157,7 @@ impl Service {
     /// Listens, with the state that is kept, if there is one.
     pub fn open(at: SocketAddr, settings: Settings) -> Result<Service, ServiceError> {
         let state = State::new(&settings)?;
-        let sessions = Sessions::open(at).map_err(|error| ServiceError::Listen { at, error })?;
+        let sessions = SessionListener::open(at).map_err(|error| ServiceError::Listen { at, error })?;
         let is_back = !state.hosts.is_empty();
         let returns_until = is_back.then(|| Instant::now() + settings.returns);
         let desk = Arc::new(Desk { settings, state: Mutex::new(state), returns_until, returned: Condvar::new() });
@@ -173,7 +173,7 @@ impl Service {
 
     /// Where it listens.
     pub fn at(&self) -> io::Result<SocketAddr> {
-        self.sessions.at()
+        self.sessions.address()
     }
 
     /// Serves, until the listener fails.
@@ -263,12 +263,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn refuse(session: &Session, why: &str) {
-    warn!("{} is refused: {why}", session.with());
+    warn!("{} is refused: {why}", session.peer_address());
     let _ = session.send(&to_bytes(&Answer::Refused { why: why.to_owned() }));
 }
 
 impl Desk {
-    fn receive(&self, visitor: Visitor) {
+    fn receive(&self, visitor: IncomingSession) {
         let session = match visitor.greet(&self.settings.secret, self.settings.silence) {
             Ok(session) => Arc::new(session),
             Err(error) => return warn!("a session did not begin: {error}"),
@@ -344,7 +344,7 @@ impl Desk {
         if let Some(before) = host.node.take() {
             before.session.end();
         }
-        info!("aggregation node {number} is on {name}, at {}", session.with());
+        info!("aggregation node {number} is on {name}, at {}", session.peer_address());
         // One that was there before the manager has died has its tables.
         let has_state = is_same && !state.is_lost(number);
         if !has_state && !state.is_lost(number) {

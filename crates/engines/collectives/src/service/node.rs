@@ -25,7 +25,9 @@ use log::{debug, error, info, warn};
 use selvedge_net::greeting::GreetingError;
 use selvedge_net::services::AskError;
 use selvedge_net::session::Session;
-use selvedge_net::{LinkAddress, Links, NicName, OpenError, PeerId, SendError, Sink, Source, When, Who};
+use selvedge_net::{
+    LinkAddress, Links, NicName, OpenError, PeerId, ProgressCaller, SendError, SendTiming, Sink, Source,
+};
 use selvedge_nic::Payload;
 use selvedge_nic::aggregation::message::Sender;
 use selvedge_nic::aggregation::{OwnNode, Refusal, Send};
@@ -141,7 +143,7 @@ impl AggregationNode {
         let at = self.settings.manager;
         let mut is_new = true;
         loop {
-            match Session::begin(at, &self.settings.secret, self.settings.silence) {
+            match Session::connect(at, &self.settings.secret, self.settings.silence) {
                 Ok(session) => {
                     info!("this aggregation node is at the manager at {at}");
                     is_new = true;
@@ -307,7 +309,7 @@ impl Inner {
         let links = self.links().ok_or(SendError::Gone)?;
         let name = NicName { pid: if to >= NODES_AT { 0 } else { to as u32 }, ni: self.member_ni };
         let packet = Packet { payload_bytes: payload.len() as u64, ..Packet::from(request) };
-        links.send(peer, name, &packet.encode(false), Source::Taken(payload), When::Now)
+        links.send(peer, name, &packet.encode(false), Source::Taken(payload), SendTiming::Now)
     }
 
     /// Waits until something has no room, and tries again.
@@ -323,7 +325,7 @@ impl Inner {
 }
 
 impl Sink for Inner {
-    fn packet(&self, from: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
+    fn packet(&self, from: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: ProgressCaller) {
         let packet = match Packet::decode(packet) {
             Ok(packet) => packet,
             Err(error) => return debug!("a packet was dropped: {error:?}"),

@@ -154,7 +154,7 @@ fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Ses
 fn ask_for(manager: &ManagerAt, say: &Say) -> Result<(Session, Answer), String> {
     let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
     let session =
-        Session::begin(manager.at, &manager.secret, manager.silence).map_err(|error| wrong(error.to_string()))?;
+        Session::connect(manager.at, &manager.secret, manager.silence).map_err(|error| wrong(error.to_string()))?;
     session.send(&to_bytes(say)).map_err(|error| wrong(error.to_string()))?;
     let answer = session.receive().map_err(|error| wrong(error.to_string()))?;
     Ok((session, from_bytes(&answer).map_err(wrong)?))

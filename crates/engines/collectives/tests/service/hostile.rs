@@ -27,7 +27,7 @@ use selvedge_process::settings::ManagerAt;
 const LINK: LinkBytes = LinkBytes([9; ADDRESS_BYTES]);
 
 fn begin(manager: &ManagerAt) -> Session {
-    Session::begin(manager.at, SECRET, SILENCE).expect("the right secret")
+    Session::connect(manager.at, SECRET, SILENCE).expect("the right secret")
 }
 
 /// The last that the manager says in a session.
@@ -298,7 +298,15 @@ fn packets_that_links_refuse_end_their_sender_only() {
     let settings = selvedge_net::Settings { secret: b"another".to_vec(), ..link_settings() };
     struct Nobody(std::sync::atomic::AtomicBool);
     impl selvedge_net::Sink for Nobody {
-        fn packet(&self, _: PeerId, _: selvedge_net::NicName, _: &[u8; 128], _: &[u8], _: selvedge_net::Who) {}
+        fn packet(
+            &self,
+            _: PeerId,
+            _: selvedge_net::NicName,
+            _: &[u8; 128],
+            _: &[u8],
+            _: selvedge_net::ProgressCaller,
+        ) {
+        }
         fn payload_max(&self, _: PeerId, _: selvedge_net::NicName, _: &[u8; 128]) -> u64 {
             0
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to the job when the process exits.
+//! The exit handler, which leaves the job when the process exits.
 //!
 //! `mpiexec.hydra` and `prterun` end the whole job when a process exits without a finalize message, and a process without a
 //! launcher must remove its directory if it is the last. So the exit handler here leaves the job for a program that returns from
@@ -44,11 +44,4 @@ extern "C" fn at_exit() {
         };
         let _ = job.leave(connection, true);
     });
-}
-
-/// Ends the process at once. An exit code that would mean success becomes 1.
-pub(super) fn exit_now(code: i32) -> ! {
-    let code = if code & 0xff == 0 { 1 } else { code };
-    // SAFETY: `_exit` takes a number and does not return; it has no preconditions.
-    unsafe { libc::_exit(code) }
 }

@@ -35,7 +35,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::{JobError, JoinError, number};
+use super::environment::number;
+use super::errors::{JobError, JoinError};
 use crate::identity::Identity;
 use crate::names::{base64url_decode, base64url_encode};
 
@@ -68,7 +69,7 @@ impl Uninitialised {
         Ok(socket_given()?.and_then(|fd| Uninitialised::new(fd, rank, size)))
     }
 
-    /// Names the job handle_error the process that made the socket: the launcher, or its proxy on this machine.
+    /// Names the job after the process that made the socket: the launcher, or its proxy on this machine.
     fn new(fd: RawFd, rank: u32, size: u32) -> Option<Uninitialised> {
         let launcher = peer_of(fd).filter(|_| rank < size)?;
         let job_name = format!("pmi-{}-{}", launcher.pid, launcher.start);
@@ -356,7 +357,7 @@ impl LineSocket {
         }
     }
 
-    /// Handles an error of the socket: continues handle_error an interruption, waits if the socket is non-blocking, else fails.
+    /// Handles an error of the socket: continues after an interruption, waits if the socket is non-blocking, else fails.
     fn handle_error(&self, error: Errno, doing: &'static str, ready: PollFlags) -> Result<(), JobError> {
         match error {
             Errno::INTR => Ok(()),

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::JobError;
+use super::errors::JobError;
 use sys::{Info, Proc, Value};
 
 /// The library's file name.

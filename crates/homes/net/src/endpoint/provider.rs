@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of libfabric's providers carries links: the first with reliable datagrams that keeps the order of sends, and better one that reads peers'
+//! The choice of libfabric's provider for links: the first with reliable datagrams that keeps the order of sends, and better one that reads peers'
 //! memory.
 
 use std::ffi::{CStr, CString, c_int};
@@ -8,21 +8,13 @@ use std::ptr;
 
 use selvedge_libfabric::*;
 
-use super::INTERFACE;
-
+/// The version of libfabric's interface that this crate is written to.
+const INTERFACE: u32 = 1 << 16 | 17;
 /// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
 const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
 
-/// What hides providers.
-pub(super) fn hidden() -> String {
-    let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
-    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
-}
-
-pub(super) fn named(provider: &Option<String>) -> String {
-    provider.as_ref().map_or(String::new(), |name| format!(" {name}"))
-}
-
+/// The name of a provider, as libfabric writes it.
+///
 /// # Safety
 /// `info` is a structure of libfabric with a fabric attribute.
 pub(super) unsafe fn provider_of(info: *const fi_info) -> String {

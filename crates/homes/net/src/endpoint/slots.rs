@@ -6,7 +6,14 @@ use std::ffi::c_void;
 
 use selvedge_libfabric::fi_context2;
 
-use super::{FRAME_BYTES_MAX, LONG_FRAME_BYTES_MAX, RECEIVE_BUFFERS, SEND_BUFFERS};
+/// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
+pub const FRAME_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the longest frame ([`Endpoint::frame_bytes_max`](super::Endpoint::frame_bytes_max)).
+pub(super) const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
+/// Frames that may arrive before the program looks.
+pub(super) const RECEIVE_BUFFERS: usize = 32;
+/// Frames on their way out.
+pub(super) const SEND_BUFFERS: usize = 64;
 
 /// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
 const CONTEXT_BYTES: usize = 64;

@@ -8,7 +8,7 @@ use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 
 use super::RemoteHosts;
 use super::names::handing_in;
-use crate::{NicName, PeerId, Placement, Sink, Source, When, Who};
+use crate::{NicName, PeerId, Placement, ProgressCaller, SendTiming, Sink, Source};
 
 /// The sink of the links of a [`RemoteHosts`].
 #[derive(Default)]
@@ -44,23 +44,36 @@ fn arrival<'a>(to: NicName, packet: &'a Packet, in_call: bool, is_sender: &'a dy
 }
 
 impl Sink for Inbox {
-    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], who: Who) {
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], caller: ProgressCaller) {
         let Some((hosts, packet)) = self.open(from, packet) else { return };
         let is_sender = |id| hosts.names.is_peer(id, from);
-        let arrival = arrival(to, &packet, who == Who::Program, &is_sender);
+        let arrival = arrival(to, &packet, caller == ProgressCaller::Program, &is_sender);
         let response = handing_in(|| arrival.hand_in(payload));
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
             // A sender that is lost needs no answer.
-            let _ = hosts.links.send(from, to, &response.encode(false), Source::Taken(&mut Vec::new()), When::WithNext);
+            let _ = hosts.links.send(
+                from,
+                to,
+                &response.encode(false),
+                Source::Taken(&mut Vec::new()),
+                SendTiming::WithNext,
+            );
         }
     }
 
-    fn place(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], who: Who, may_wait: bool) -> Placement {
+    fn place(
+        &self,
+        from: PeerId,
+        to: NicName,
+        packet: &[u8; HEADER_BYTES],
+        caller: ProgressCaller,
+        may_wait: bool,
+    ) -> Placement {
         // What is dropped here would be dropped with its payload.
         let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
         let is_sender = |id| hosts.names.is_peer(id, from);
-        let arrival = arrival(to, &packet, who == Who::Program, &is_sender);
+        let arrival = arrival(to, &packet, caller == ProgressCaller::Program, &is_sender);
         handing_in(|| arrival.place(may_wait))
     }
 
@@ -83,7 +96,7 @@ impl Sink for Inbox {
         wake_waiters();
     }
 
-    fn tend(&self) {
+    fn run_owner_work(&self) {
         handing_in(execute_left);
     }
 }

@@ -103,7 +103,7 @@ impl Names {
         let claimed = lock(peers).insert(id, Binding { peer, is_published: true });
         if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
             let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
-            links.expel(other.peer, &why);
+            links.disconnect(other.peer, &why);
         }
         Lookup::Peer(peer)
     }

@@ -61,7 +61,7 @@ fn who_takes_the_id_of_another_is_found_out_and_lost() {
     // Nothing else is known of the sender, so it is believed at first.
     let there = liar.links.peer(asked.address());
     liar.links
-        .send(there, to, &request_of(id).encode(false), Source::Taken(&mut Vec::new()), When::Now)
+        .send(there, to, &request_of(id).encode(false), Source::Taken(&mut Vec::new()), SendTiming::Now)
         .expect("it leaves");
     wait_until("the lie arrives", || asked.names.is_peer(id, of_liar));
     assert!(asked.names.rename(&asked.links, of_right, request_of(id)).is_err(), "there is another already");

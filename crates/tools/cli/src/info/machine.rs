@@ -18,7 +18,7 @@ use super::{bytes_text, columns, plain};
 pub fn value() -> Value {
     let files = getrlimit(Resource::Nofile);
     let attach = attach_between_siblings();
-    let parent = std::path::absolute(selvedge_job::parent()).unwrap_or_else(|_| selvedge_job::parent());
+    let parent = std::path::absolute(selvedge_job::jobs_folder()).unwrap_or_else(|_| selvedge_job::jobs_folder());
     json!({
         "kernel": read_line("/proc/sys/kernel/osrelease"),
         "cores_allowed": cores_allowed(),

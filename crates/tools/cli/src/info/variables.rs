@@ -104,7 +104,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
             None => "16 requests".into(),
         },
         "GASNET_MAX_SEGSIZE" => bytes_text(settings.gasnet_segment_bytes),
-        "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
+        "SELVEDGE_DIR" => selvedge_job::jobs_folder().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
             Some(prefix) => prefix.to_owned(),
             None => own_tree().map_or(variable.default.to_owned(), |tree| tree.display().to_string()),

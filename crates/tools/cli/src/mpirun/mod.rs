@@ -116,7 +116,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
         println!("{}{}", Shell::Sh.lines(&plan.variables)?, plan.command_line());
         return Ok(ExitCode::SUCCESS);
     }
-    let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
+    let parent =
+        std::path::absolute(selvedge_job::jobs_folder()).context("cannot find the parent of job directories")?;
     let before = Leftovers::before(&parent);
     let ended = match relay::run(&mut plan.command()) {
         Ok(ended) => ended,

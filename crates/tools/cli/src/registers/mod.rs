@@ -67,7 +67,7 @@ NAME=VALUE writes one register of one NIC, under the lock of the NIC: mailbox_en
 mailbox_interrupts[VPID].clear and flush_request. Values are decimal, or hexadecimal with 0x.";
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    let parent = selvedge_job::parent();
+    let parent = selvedge_job::jobs_folder();
     if args.words.iter().any(|word| word.value.is_some()) {
         return write::main(&args, &parent).map(|()| ExitCode::SUCCESS);
     }

@@ -85,7 +85,7 @@ pub struct AgentArgs {
 
 pub fn main(args: AgentArgs) -> Result<ExitCode> {
     if let Some(job) = &args.end {
-        end_job(job, &args.directory.unwrap_or_else(selvedge_job::parent));
+        end_job(job, &args.directory.unwrap_or_else(selvedge_job::jobs_folder));
         return Ok(ExitCode::SUCCESS);
     }
     let signals = Signals::block().context("cannot block and read signals")?;

@@ -243,7 +243,8 @@ fn block_signals() -> Result<signals::Signals> {
 ///
 /// `name`: the job's, if its launcher has named it.
 pub(crate) fn make_directory(args: &Args, name: Option<String>) -> Result<(PathBuf, JobDirectory)> {
-    let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
+    let parent =
+        std::path::absolute(selvedge_job::jobs_folder()).context("cannot find the parent of job directories")?;
     for name in sweep_stale(&parent) {
         log::info!("removed the files of job {name}, whose launcher is dead");
     }
@@ -253,6 +254,6 @@ pub(crate) fn make_directory(args: &Args, name: Option<String>) -> Result<(PathB
     let directory = JobDirectory::create_in(&parent, &name).context("cannot make the job's directory")?;
     let program = args.program().to_string_lossy().into_owned();
     let record = JobRecord { launcher, name, size: args.ranks, program };
-    record.write(&directory).context("cannot write the record of the job")?;
+    directory.write_record(&record).context("cannot write the record of the job")?;
     Ok((parent, directory))
 }

@@ -243,7 +243,7 @@ impl Ranks {
         dead.sort_unstable();
         dead.dedup();
         let stone = Tombstone { who, rank: number, how: how(status) };
-        if let Err(error) = stone.write(&self.directory) {
+        if let Err(error) = self.directory.write_tombstone(&stone) {
             say(&error.to_string());
         }
         write_missing_tombstones(&self.directory, number);

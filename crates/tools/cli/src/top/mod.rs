@@ -54,7 +54,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    let parent = selvedge_job::parent();
+    let parent = selvedge_job::jobs_folder();
     let only = args.job.as_deref();
     let first = Snapshot::new(&parent, only);
     if let (Some(name), true) = (only, first.jobs.is_empty()) {

@@ -18,7 +18,7 @@ impl Desk {
         let _ = writeln!(text, "hosts");
         for (number, host) in state.hosts.iter().enumerate() {
             let is = match &host.node {
-                Some(node) => format!("aggregation node, from {}", node.session.with()),
+                Some(node) => format!("aggregation node, from {}", node.session.peer_address()),
                 None => "no aggregation node".to_owned(),
             };
             let _ = writeln!(text, "  {number:>4}  {:24} {is}", host.name);

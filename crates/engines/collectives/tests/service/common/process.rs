@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use selvedge_collectives::service::share::{Granting, ask};
 use selvedge_fabric::NodeId;
-use selvedge_net::{LinkAddress, Links, NicName, PeerId, SendError, Sink, Source, When, Who};
+use selvedge_net::{LinkAddress, Links, NicName, PeerId, ProgressCaller, SendError, SendTiming, Sink, Source};
 use selvedge_nic::aggregation::member::{GroupState, Started};
 use selvedge_nic::aggregation::message::{Reduction, Sender};
 use selvedge_nic::aggregation::{Failure, Member, Membership, Message, StartError};
@@ -88,7 +88,7 @@ impl Inside {
 }
 
 impl Sink for Inside {
-    fn packet(&self, from: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: Who) {
+    fn packet(&self, from: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], _: ProgressCaller) {
         let packet = Packet::decode(packet).expect("a node sends packets");
         let mut tables = self.lock();
         let Tables { memberships, started, memory, refused } = &mut *tables;
@@ -122,7 +122,7 @@ pub fn send(links: &Links, peer: PeerId, pid: u32, packet: &Packet, payload: &[u
     let since = Instant::now();
     loop {
         let to = NicName { pid, ni: NI };
-        match links.send(peer, to, &packet.encode(false), Source::Taken(&mut payload.to_vec()), When::Now) {
+        match links.send(peer, to, &packet.encode(false), Source::Taken(&mut payload.to_vec()), SendTiming::Now) {
             Err(SendError::Full) if since.elapsed() < SOON => std::thread::yield_now(),
             other => return other,
         }

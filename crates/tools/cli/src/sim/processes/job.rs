@@ -397,7 +397,7 @@ impl SimulatedJob {
         let orderly = status.success() && self.server.has_left(number as usize);
         if let Some(directory) = self.directory.as_ref().filter(|_| !orderly) {
             let stone = Tombstone { who, rank: number, how: how(status) };
-            if let Err(error) = stone.write(directory) {
+            if let Err(error) = directory.write_tombstone(&stone) {
                 say(&error.to_string());
             }
             write_missing_tombstones(directory, number);

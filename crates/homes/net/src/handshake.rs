@@ -1,37 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A connection during the greeting of a service or a session: who is asked answers ([`crate::services`] has the messages).
+//! The greeting of a service or a session ([`crate::services`] has the messages).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::greeting::{self, GreetingError, Hello, Key, LENGTH_BYTES, Nonce, Question, Reply};
-use crate::links::fill_random;
-use crate::services::AskError;
+use crate::random::fill_random;
 
-/// A connection whose messages have to be there by some time.
-pub(crate) struct Talk {
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error("nobody answers at {at}: {error}")]
+    Connection { at: SocketAddr, error: io::Error },
+    #[error("at {at}: {error}")]
+    Greeting { at: SocketAddr, error: GreetingError },
+}
+
+/// A connection that greets. Its messages have to be there by some time.
+pub(crate) struct Handshake {
     connection: TcpStream,
-    with: SocketAddr,
+    peer: SocketAddr,
     until: Instant,
 }
 
-impl Talk {
-    pub fn connect(at: SocketAddr, patience: Duration) -> Result<Talk, AskError> {
+impl Handshake {
+    pub fn connect(at: SocketAddr, patience: Duration) -> Result<Handshake, AskError> {
         let connection =
             TcpStream::connect_timeout(&at, patience).map_err(|error| AskError::Connection { at, error })?;
-        Talk::new(connection, patience)
+        Handshake::new(connection, patience)
     }
 
-    pub fn new(connection: TcpStream, patience: Duration) -> Result<Talk, AskError> {
+    pub fn new(connection: TcpStream, patience: Duration) -> Result<Handshake, AskError> {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let with = connection.peer_addr().map_err(|error| AskError::Connection { at: nowhere, error })?;
-        Ok(Talk { connection, with, until: Instant::now() + patience })
+        let peer = connection.peer_addr().map_err(|error| AskError::Connection { at: nowhere, error })?;
+        Ok(Handshake { connection, peer, until: Instant::now() + patience })
     }
 
     /// Asks, and returns the key of the greeting and the bytes of the reply.
     pub fn ask(&mut self, secret: &[u8]) -> Result<(Key, Vec<u8>), AskError> {
-        let at = self.with;
+        let at = self.peer;
         let wrong = |error| AskError::Greeting { at, error };
         let hello = Hello::decode(&self.receive()?).map_err(wrong)?;
         let nonce = self.nonce()?;
@@ -50,20 +58,20 @@ impl Talk {
             Ok(key) => self.send(&Reply { bytes: bytes.to_vec() }.encode(&key)).map(|()| key),
             Err(error) => {
                 self.send(&greeting::refusal(&error))?;
-                Err(AskError::Greeting { at: self.with, error })
+                Err(AskError::Greeting { at: self.peer, error })
             }
         }
     }
 
     /// The connection, for what comes after the greeting.
     pub fn into_connection(self) -> (TcpStream, SocketAddr) {
-        (self.connection, self.with)
+        (self.connection, self.peer)
     }
 
     fn failed(&self, error: io::Error) -> AskError {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => AskError::Greeting { at: self.with, error: GreetingError::Ended },
-            _ => AskError::Connection { at: self.with, error },
+            io::ErrorKind::UnexpectedEof => AskError::Greeting { at: self.peer, error: GreetingError::Ended },
+            _ => AskError::Connection { at: self.peer, error },
         }
     }
 
@@ -110,7 +118,7 @@ impl Talk {
         let mut length = [0; LENGTH_BYTES];
         self.fill(&mut length)?;
         let length = greeting::length_of(&length).unwrap_or(Err(GreetingError::Malformed));
-        let length = length.map_err(|error| AskError::Greeting { at: self.with, error })?;
+        let length = length.map_err(|error| AskError::Greeting { at: self.peer, error })?;
         let mut message = vec![0; length];
         self.fill(&mut message)?;
         Ok(message)

@@ -12,20 +12,20 @@ const STEP: Duration = Duration::from_micros(500);
 /// A frame has its number, and whether it is whole.
 type OnTheWay = VecDeque<(u64, bool)>;
 
-/// What happens to the next frame.
+/// The fate of the next frame.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
     IsLost,
     IsDamaged,
-    IsDoubled,
+    IsDuplicate,
     IsSwapped,
 }
 
 fn fates() -> impl Strategy<Value = Vec<Fate>> {
     let fate = prop_oneof![
         8 => Just(Fate::Arrives), 1 => Just(Fate::IsLost), 1 => Just(Fate::IsDamaged),
-        1 => Just(Fate::IsDoubled), 1 => Just(Fate::IsSwapped),
+        1 => Just(Fate::IsDuplicate), 1 => Just(Fate::IsSwapped),
     ];
     proptest::collection::vec(fate, 1..400)
 }
@@ -33,27 +33,27 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 /// Sends `count` frames. Returns how many were sent in all, and the virtual time.
 fn transfer(count: u64, fates: &[Fate], absent_steps: u32) -> (u64, Duration) {
     let began = Instant::now();
-    let (mut window, mut order, mut network) = (Window::default(), Order::default(), OnTheWay::new());
+    let (mut window, mut order, mut network) = (Window::default(), FrameOrder::default(), OnTheWay::new());
     let (mut taken, mut made, mut sent, mut steps) = (0, 0, 0u64, 0u32);
     let mut fate = fates.iter().chain(std::iter::repeat(&Fate::Arrives));
     while taken < count || !window.is_empty() {
         let now = began + STEP * steps;
         steps += 1;
         assert!(steps < 1_000_000, "it never ends: {taken} of {count} taken, {made} made, {sent} sent");
-        window.look_at_time(now);
+        window.check_timeout(now);
         loop {
-            if let Some(frame) = window.to_send() {
+            if let Some(frame) = window.next_to_send() {
                 let number = frame.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
-                window.has_sent();
+                window.frame_sent();
                 sent += 1;
                 match fate.next().copied().unwrap_or(Fate::Arrives) {
                     Fate::Arrives => network.push_back((number, true)),
                     Fate::IsLost => {}
                     Fate::IsDamaged => network.push_back((number, false)),
-                    Fate::IsDoubled => network.extend([(number, true), (number, true)]),
+                    Fate::IsDuplicate => network.extend([(number, true), (number, true)]),
                     Fate::IsSwapped => network.insert(network.len().saturating_sub(1), (number, true)),
                 }
-            } else if window.takes_more() && made < count {
+            } else if window.has_room() && made < count {
                 window.keep(made.to_le_bytes().to_vec(), now);
                 made += 1;
             } else {
@@ -66,23 +66,23 @@ fn transfer(count: u64, fates: &[Fate], absent_steps: u32) -> (u64, Duration) {
         }
         for (number, is_whole) in network.drain(..) {
             match is_whole {
-                false => order.miss(),
+                false => order.frame_damaged(),
                 true => {
-                    if order.see(number) == Place::Next {
+                    if order.accept(number) == Arrival::Next {
                         assert_eq!(number, taken, "in order, once");
                         taken += 1;
                     }
                 }
             }
-            match order.word(now) {
-                Some(Word::Taken(number)) => window.taken(number, now),
-                Some(Word::Again(number)) => window.again(number, now),
+            match order.message(now) {
+                Some(ControlMessage::Ack(number)) => window.on_ack(number, now),
+                Some(ControlMessage::Nack(number)) => window.on_nack(number, now),
                 _ => Ok(()),
             }
             .expect("possible");
         }
-        if let Some(Word::Taken(number)) = order.word(now) {
-            window.taken(number, now).expect("possible");
+        if let Some(ControlMessage::Ack(number)) = order.message(now) {
+            window.on_ack(number, now).expect("possible");
         }
     }
     (sent, STEP * steps)
@@ -116,17 +116,17 @@ fn a_lost_frame_costs_little_time() {
 }
 
 #[test]
-fn impossible_words_are_refused_and_late_ones_do_nothing() {
+fn impossible_acknowledgements_are_refused_and_late_ones_do_nothing() {
     let now = Instant::now();
     let mut window = Window::default();
     for number in 0..4u64 {
         window.keep(number.to_le_bytes().to_vec(), now);
-        window.has_sent();
+        window.frame_sent();
     }
-    assert_eq!(window.taken(5, now), Err(Impossible));
-    assert_eq!(window.again(u64::MAX, now), Err(Impossible));
-    assert_eq!(window.taken(3, now), Ok(()));
-    assert_eq!((window.again(1, now), window.to_send()), (Ok(()), None), "it was taken since");
-    assert_eq!(window.again(4, now), Ok(()));
-    assert!(window.is_empty() && window.to_send().is_none());
+    assert_eq!(window.on_ack(5, now), Err(InvalidAck));
+    assert_eq!(window.on_nack(u64::MAX, now), Err(InvalidAck));
+    assert_eq!(window.on_ack(3, now), Ok(()));
+    assert_eq!((window.on_nack(1, now), window.next_to_send()), (Ok(()), None), "it was taken since");
+    assert_eq!(window.on_nack(4, now), Ok(()));
+    assert!(window.is_empty() && window.next_to_send().is_none());
 }

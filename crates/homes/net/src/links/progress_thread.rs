@@ -5,14 +5,15 @@
 //! [`PROGRAM_POLLS`] whether the program still does.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
-use std::thread::JoinHandle;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::links::{EndpointSleep, Links, Who};
+use super::progress_state::ProgressState;
+use super::senders::EndpointSleep;
+use super::shared::{Shared, lock};
+use crate::sink::ProgressCaller;
 
 /// How long the thread leaves the endpoint to a program that polls, before it checks again.
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
@@ -21,51 +22,38 @@ const SHORT: Duration = Duration::from_millis(1);
 /// Times in a row that the endpoint's descriptor may wake the thread for nothing. Some providers leave it readable (`net` of libfabric 1.17);
 /// then the endpoint is polled until something comes.
 const VAIN_WAKES_MAX: u32 = 64;
-/// The longest sleep. What other processes of the host leave to this one waits so long at most, because they cannot wake the thread.
+/// The longest sleep. Work that other processes of the host leave to this one waits this long at most, because they cannot wake the thread.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Starts the thread. It ends when the links are closed.
-pub(crate) fn start(links: &Arc<Links>) -> std::io::Result<JoinHandle<()>> {
-    let links = links.clone();
-    spawn("selvedge-links", move || run(&links))
-}
-
-/// Starts a thread that takes no signals of the program.
-pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    // The program's signals are the program's: a thread takes over the mask of the one that starts it.
-    // SAFETY: both sets live across the calls, and the second call puts the mask back that the first has stored.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = std::thread::Builder::new().name(name.into()).spawn(run);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
-    }
-}
-
-fn run(links: &Links) {
-    let mut polls = links.polls.load(Relaxed);
+/// Makes progress until the links are closed.
+pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
+    // Packets that gathered before are sent by the first step, later ones wake this thread.
+    shared.state.thread_started();
+    let mut polls = shared.polls.number();
     let mut vain_wakes = 0;
-    while !links.closing.load(SeqCst) {
-        let now = links.polls.load(Relaxed);
-        let program_polls = now != polls && !links.rests.load(SeqCst);
+    while !shared.state.load().is_closing() {
+        let now = shared.polls.number();
+        let has_polled = now != polls;
         polls = now;
-        links.program_polls.store(program_polls, SeqCst);
+        if !has_polled {
+            shared.state.program_computes();
+        }
+        let program_polls = has_polled && shared.state.program_polls();
         let (found, waits) = {
-            let mut turn = links.take_turn();
-            links.advance_control(&mut turn);
-            let found = !program_polls && links.step(&mut turn, Who::Thread);
-            (found, links.waits_for_time(&turn))
+            let mut progress = lock(progress);
+            progress.advance_control(shared);
+            let found = !program_polls && progress.step(shared, ProgressCaller::Thread);
+            (found, progress.waits_for_time(shared))
         };
         if found {
             vain_wakes = 0;
             continue;
         }
-        links.tend();
-        let mut polled = vec![PollFd::from_borrowed_fd(links.control_descriptor(), PollFlags::IN)];
+        shared.sink.run_owner_work();
+        let mut polled = vec![PollFd::from_borrowed_fd(shared.watch.fd(), PollFlags::IN)];
         let mut timeout = if waits { SHORT } else { LONG };
-        match if program_polls { EndpointSleep::Closed } else { links.endpoint_sleep() } {
+        let sleep = if program_polls { EndpointSleep::Closed } else { shared.lock().endpoint_sleep() };
+        match sleep {
             EndpointSleep::Closed if program_polls => timeout = PROGRAM_POLLS,
             EndpointSleep::Closed => {}
             EndpointSleep::NotNow => continue,

@@ -5,7 +5,7 @@
 //! packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
-//! announce ──> next_to_place ──> place ──> next_part ──> started ══ libfabric reads ══> has_read ──> next: handed over, in order
+//! announce ──> next_unplaced ──> place ──> next_part ──> read_started ══ libfabric reads ══> read_ended ──> next: handed over, in order
 //! hold (a packet behind one that waits) ────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -22,11 +22,10 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
-pub use selvedge_host::remote_hosts::Placement;
-
-use crate::endpoint::Readable;
-use crate::frame::{FrameError, NicName};
-use crate::payload::ReadBuffer;
+use crate::frame::FrameError;
+use crate::ids::NicName;
+use crate::payload::{ReadBuffer, Readable};
+use crate::sink::Placement;
 
 /// Bytes that are read by one request, and reads of a link at once: so the network is never idle between a part and the next. With longer parts,
 /// or fewer, the sender waits for requests.
@@ -37,9 +36,9 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 /// Payloads that may wait. The sender keeps below.
 const ANNOUNCED_MAX: usize = 64;
 
-/// How long a payload is put off. A sender often answers a message with the next one in the same frame: then the program must hear that its own
-/// message was taken before it posts the receive. Packets behind wait meanwhile.
-const PUT_OFF_MAX: Duration = Duration::from_micros(20);
+/// The longest time for which a payload is postponed. A sender often answers a message with the next one in the same frame: then
+/// the program must learn that its own message was taken before it posts the receive. Packets behind wait meanwhile.
+const POSTPONED_MAX: Duration = Duration::from_micros(20);
 
 /// A packet that waits for its payload or its turn.
 struct Waiting {
@@ -58,21 +57,21 @@ enum Payload {
 struct Remote {
     at: Readable,
     bytes: usize,
-    /// None: it is not known where it goes.
-    goal: Option<Goal>,
-    /// When the sink did not know for the first time.
-    put_off: Option<Instant>,
+    /// None: unknown so far.
+    target: Option<Target>,
+    /// The first time that the sink has answered [`Placement::NotYet`].
+    postponed_since: Option<Instant>,
     /// Bytes that reads were started for, and that they have read.
-    asked: usize,
+    requested: usize,
     read: usize,
     /// The reads under way, and their bytes.
-    under_way: Vec<(u64, usize)>,
+    in_flight: Vec<(u64, usize)>,
 }
 
-/// Where a payload goes.
-enum Goal {
+/// The memory that a payload is read to.
+enum Target {
     Buffer(ReadBuffer),
-    /// To where the sink has said.
+    /// Memory that the sink has named.
     Place {
         memory: ReadBuffer,
         number: u64,
@@ -85,39 +84,39 @@ enum Goal {
 impl Remote {
     /// Bytes that are read of it.
     fn wanted(&self) -> usize {
-        match &self.goal {
-            Some(Goal::Nowhere) => 0,
-            Some(Goal::Place { memory, .. }) => memory.bytes_max().min(self.bytes),
+        match &self.target {
+            Some(Target::Nowhere) => 0,
+            Some(Target::Place { memory, .. }) => memory.bytes_max().min(self.bytes),
             _ => self.bytes,
         }
     }
 
-    /// What the next read is to read.
-    fn unasked(&self) -> Range<usize> {
-        self.asked..self.wanted().min(self.asked + PART_BYTES)
+    /// The part that the next read is to read.
+    fn next_range(&self) -> Range<usize> {
+        self.requested..self.wanted().min(self.requested + PART_BYTES)
     }
 
     fn is_read(&self) -> bool {
-        self.goal.is_some() && self.read == self.wanted()
+        self.target.is_some() && self.read == self.wanted()
     }
 }
 
 /// The packets of a link that wait.
 #[derive(Default)]
-pub(crate) struct Reads {
+pub(crate) struct ReadQueue {
     waiting: VecDeque<Waiting>,
     held_bytes: usize,
     /// Payloads that were announced and have not been handed over.
     announced: usize,
-    under_way: usize,
+    in_flight: usize,
     /// Payloads that were read and handed over.
-    count: u64,
-    /// The generation of the endpoint that reads ([`Reads::restart`]).
+    completed: u64,
+    /// The generation of the endpoint that reads ([`ReadQueue::restart`]).
     reader: u64,
 }
 
 /// A packet whose place is to be asked for.
-pub(crate) struct ToPlace<'a> {
+pub(crate) struct Unplaced<'a> {
     pub to: NicName,
     pub packet: &'a [u8; PACKET_BYTES],
     /// The sink may answer [`Placement::NotYet`].
@@ -126,22 +125,22 @@ pub(crate) struct ToPlace<'a> {
 
 /// A part of a payload to read.
 #[derive(Debug)]
-pub(crate) struct ToRead {
+pub(crate) struct ReadPart {
     pub at: Readable,
     pub buffer: ReadBuffer,
     pub part: Range<usize>,
 }
 
 /// A packet whose turn has come.
-pub(crate) struct Ready {
+pub(crate) struct ReadyPacket {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
-    pub payload: ReadyPayload,
+    pub payload: ReadPayload,
 }
 
-pub(crate) enum ReadyPayload {
+pub(crate) enum ReadPayload {
     Here(Vec<u8>),
-    /// So many bytes, all of which were read.
+    /// A buffer, and the number of its bytes, all of which were read.
     Read(ReadBuffer, usize),
     /// It is where the sink has placed it.
     Placed(u64),
@@ -150,13 +149,13 @@ pub(crate) enum ReadyPayload {
 }
 
 /// A packet that was placed, and will get no payload.
-pub(crate) struct Abandoned {
+pub(crate) struct AbandonedPacket {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
     pub number: u64,
 }
 
-impl Reads {
+impl ReadQueue {
     /// Whether no packet waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -172,9 +171,10 @@ impl Reads {
     ) -> Result<(), FrameError> {
         self.announced += 1;
         if self.announced > ANNOUNCED_MAX {
-            return Err(FrameError::Waits);
+            return Err(FrameError::TooManyWaiting);
         }
-        let payload = Remote { at, bytes, goal: None, put_off: None, asked: 0, read: 0, under_way: Vec::new() };
+        let payload =
+            Remote { at, bytes, target: None, postponed_since: None, requested: 0, read: 0, in_flight: Vec::new() };
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Reads {
     pub fn hold(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) -> Result<(), FrameError> {
         self.held_bytes += PACKET_BYTES + payload.len();
         if self.held_bytes > HELD_BYTES_MAX {
-            return Err(FrameError::Waits);
+            return Err(FrameError::TooManyWaiting);
         }
         let payload = Payload::Here(payload.to_vec());
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload });
@@ -193,24 +193,24 @@ impl Reads {
     /// The first payload for parts of which no read was started, and its place in the queue.
     fn unread(&mut self) -> Option<(usize, &mut Remote)> {
         self.waiting.iter_mut().enumerate().find_map(|(at, waiting)| match &mut waiting.payload {
-            Payload::Remote(remote) if remote.asked < remote.wanted() => Some((at, remote)),
+            Payload::Remote(remote) if remote.requested < remote.wanted() => Some((at, remote)),
             _ => None,
         })
     }
 
     /// The packet whose place is to be asked for now, because its payload is the next to be read. `Err`: there is no memory for one that goes
     /// to a buffer.
-    pub fn next_to_place(&mut self) -> Result<Option<ToPlace<'_>>, FrameError> {
-        if self.under_way >= READS_AT_ONCE {
+    pub fn next_unplaced(&mut self) -> Result<Option<Unplaced<'_>>, FrameError> {
+        if self.in_flight >= READS_AT_ONCE {
             return Ok(None);
         }
         let Some((at, remote)) = self.unread() else { return Ok(None) };
-        if remote.goal.is_some() {
+        if remote.target.is_some() {
             return Ok(None);
         }
-        let may_wait = remote.put_off.is_none_or(|since| since.elapsed() < PUT_OFF_MAX);
+        let may_wait = remote.postponed_since.is_none_or(|since| since.elapsed() < POSTPONED_MAX);
         let has_matched = |waiting: &Waiting| match &waiting.payload {
-            Payload::Remote(remote) => matches!(remote.goal, Some(Goal::Place { .. } | Goal::Nowhere)),
+            Payload::Remote(remote) => matches!(remote.target, Some(Target::Place { .. } | Target::Nowhere)),
             Payload::Here(_) => false,
         };
         if !self.waiting.range(..at).all(has_matched) {
@@ -218,62 +218,62 @@ impl Reads {
             return Ok(None);
         }
         let Waiting { to, packet, .. } = &self.waiting[at];
-        Ok(Some(ToPlace { to: *to, packet, may_wait }))
+        Ok(Some(Unplaced { to: *to, packet, may_wait }))
     }
 
-    /// Says where the payload goes whose turn it is to be read.
+    /// Sets the target of the payload whose turn it is to be read.
     pub fn place(&mut self, placement: Placement) -> Result<(), FrameError> {
         let Some((_, remote)) = self.unread() else { return Ok(()) };
-        remote.goal = Some(match placement {
+        remote.target = Some(match placement {
             Placement::NotYet => {
-                remote.put_off.get_or_insert_with(Instant::now);
+                remote.postponed_since.get_or_insert_with(Instant::now);
                 return Ok(());
             }
             Placement::Whole => {
                 let bytes = remote.bytes;
-                Goal::Buffer(ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?)
+                Target::Buffer(ReadBuffer::new(bytes).ok_or(FrameError::NoMemory { bytes })?)
             }
-            Placement::Nothing => Goal::Nowhere,
+            Placement::Nothing => Target::Nowhere,
             Placement::At { start, bytes, number, in_order } => {
-                Goal::Place { memory: ReadBuffer::of_program(start, bytes), number, in_order }
+                Target::Place { memory: ReadBuffer::of_program(start, bytes), number, in_order }
             }
         });
         Ok(())
     }
 
-    /// What to read next, if that is to start now.
-    pub fn next_part(&mut self) -> Option<ToRead> {
-        if self.under_way >= READS_AT_ONCE {
+    /// The part to read next, if that is to start now.
+    pub fn next_part(&mut self) -> Option<ReadPart> {
+        if self.in_flight >= READS_AT_ONCE {
             return None;
         }
         let (at, remote) = self.unread()?;
-        let buffer = match &remote.goal {
-            Some(Goal::Place { in_order: true, .. }) if at != 0 => return None,
-            Some(Goal::Buffer(buffer) | Goal::Place { memory: buffer, .. }) => buffer.clone(),
-            Some(Goal::Nowhere) | None => return None,
+        let buffer = match &remote.target {
+            Some(Target::Place { in_order: true, .. }) if at != 0 => return None,
+            Some(Target::Buffer(buffer) | Target::Place { memory: buffer, .. }) => buffer.clone(),
+            Some(Target::Nowhere) | None => return None,
         };
-        let part = remote.unasked();
+        let part = remote.next_range();
         let at = Readable { address: remote.at.address.wrapping_add(part.start as u64), ..remote.at };
-        Some(ToRead { at, buffer, part })
+        Some(ReadPart { at, buffer, part })
     }
 
-    /// What [`Reads::next_part`] has named is being read.
-    pub fn started(&mut self, tag: u64) {
+    /// A read of the part of [`ReadQueue::next_part`] has started.
+    pub fn read_started(&mut self, tag: u64) {
         if let Some((_, remote)) = self.unread() {
-            let bytes = remote.unasked().len();
-            remote.under_way.push((tag, bytes));
-            remote.asked += bytes;
-            self.under_way += 1;
+            let bytes = remote.next_range().len();
+            remote.in_flight.push((tag, bytes));
+            remote.requested += bytes;
+            self.in_flight += 1;
         }
     }
 
     /// A read has ended.
-    pub fn has_read(&mut self, tag: u64) {
+    pub fn read_ended(&mut self, tag: u64) {
         for waiting in &mut self.waiting {
             let Payload::Remote(remote) = &mut waiting.payload else { continue };
-            if let Some(at) = remote.under_way.iter().position(|&(found, _)| found == tag) {
-                remote.read += remote.under_way.swap_remove(at).1;
-                self.under_way -= 1;
+            if let Some(at) = remote.in_flight.iter().position(|&(found, _)| found == tag) {
+                remote.read += remote.in_flight.swap_remove(at).1;
+                self.in_flight -= 1;
                 return;
             }
         }
@@ -285,42 +285,42 @@ impl Reads {
         if std::mem::replace(&mut self.reader, reader) == reader {
             return;
         }
-        self.under_way = 0;
+        self.in_flight = 0;
         for waiting in &mut self.waiting {
             if let Payload::Remote(remote) = &mut waiting.payload {
-                if !remote.under_way.is_empty() {
-                    remote.under_way.clear();
-                    (remote.asked, remote.read) = (0, 0);
+                if !remote.in_flight.is_empty() {
+                    remote.in_flight.clear();
+                    (remote.requested, remote.read) = (0, 0);
                 }
             }
         }
     }
 
     /// Whether something is placed at NICs of these names.
-    pub fn has_placed(&self, is_meant: impl Fn(NicName) -> bool) -> bool {
+    pub fn has_placed(&self, is_target: impl Fn(NicName) -> bool) -> bool {
         let is_placed = |waiting: &Waiting| {
-            matches!(&waiting.payload, Payload::Remote(Remote { goal: Some(Goal::Place { .. }), .. }))
+            matches!(&waiting.payload, Payload::Remote(Remote { target: Some(Target::Place { .. }), .. }))
         };
-        self.waiting.iter().any(|waiting| is_placed(waiting) && is_meant(waiting.to))
+        self.waiting.iter().any(|waiting| is_placed(waiting) && is_target(waiting.to))
     }
 
     /// Gives up what was placed at NICs of these names. No read to their memory may be under way.
-    pub fn abandon(&mut self, is_meant: impl Fn(NicName) -> bool) -> Vec<Abandoned> {
+    pub fn abandon(&mut self, is_target: impl Fn(NicName) -> bool) -> Vec<AbandonedPacket> {
         let mut abandoned = Vec::new();
-        for Waiting { to, packet, payload } in self.waiting.iter_mut().filter(|waiting| is_meant(waiting.to)) {
+        for Waiting { to, packet, payload } in self.waiting.iter_mut().filter(|waiting| is_target(waiting.to)) {
             let Payload::Remote(remote) = payload else { continue };
-            if let Some(Goal::Place { number, .. }) = remote.goal {
-                remote.goal = Some(Goal::Nowhere);
-                (remote.asked, remote.read) = (0, 0);
-                self.under_way -= std::mem::take(&mut remote.under_way).len();
-                abandoned.push(Abandoned { to: *to, packet: packet.clone(), number });
+            if let Some(Target::Place { number, .. }) = remote.target {
+                remote.target = Some(Target::Nowhere);
+                (remote.requested, remote.read) = (0, 0);
+                self.in_flight -= std::mem::take(&mut remote.in_flight).len();
+                abandoned.push(AbandonedPacket { to: *to, packet: packet.clone(), number });
             }
         }
         abandoned
     }
 
     /// The next packet, if its payload is here.
-    pub fn next(&mut self) -> Option<Ready> {
+    pub fn next(&mut self) -> Option<ReadyPacket> {
         let is_here = |waiting: &&Waiting| match &waiting.payload {
             Payload::Here(_) => true,
             Payload::Remote(remote) => remote.is_read(),
@@ -330,24 +330,24 @@ impl Reads {
         let payload = match payload {
             Payload::Here(payload) => {
                 self.held_bytes -= PACKET_BYTES + payload.len();
-                ReadyPayload::Here(payload)
+                ReadPayload::Here(payload)
             }
             Payload::Remote(remote) => {
                 self.announced -= 1;
-                self.count += 1;
-                match remote.goal {
-                    Some(Goal::Buffer(buffer)) => ReadyPayload::Read(buffer, remote.bytes),
-                    Some(Goal::Place { number, .. }) => ReadyPayload::Placed(number),
-                    Some(Goal::Nowhere) | None => ReadyPayload::Nowhere,
+                self.completed += 1;
+                match remote.target {
+                    Some(Target::Buffer(buffer)) => ReadPayload::Read(buffer, remote.bytes),
+                    Some(Target::Place { number, .. }) => ReadPayload::Placed(number),
+                    Some(Target::Nowhere) | None => ReadPayload::Nowhere,
                 }
             }
         };
-        Some(Ready { to, packet, payload })
+        Some(ReadyPacket { to, packet, payload })
     }
 
     /// Payloads that were read and handed over, since the link was opened.
-    pub fn count(&self) -> u64 {
-        self.count
+    pub fn completed(&self) -> u64 {
+        self.completed
     }
 }
 
@@ -366,30 +366,30 @@ mod tests {
     }
 
     /// The packets whose turn has come, and the length of their payload: 0 if it was placed, or goes nowhere.
-    fn handed_over(reads: &mut Reads) -> Vec<(u8, usize)> {
-        let bytes = |payload: &ReadyPayload| match payload {
-            ReadyPayload::Here(bytes) => bytes.len(),
-            ReadyPayload::Read(_, bytes) => *bytes,
-            ReadyPayload::Placed(_) | ReadyPayload::Nowhere => 0,
+    fn handed_over(reads: &mut ReadQueue) -> Vec<(u8, usize)> {
+        let bytes = |payload: &ReadPayload| match payload {
+            ReadPayload::Here(bytes) => bytes.len(),
+            ReadPayload::Read(_, bytes) => *bytes,
+            ReadPayload::Placed(_) | ReadPayload::Nowhere => 0,
         };
         std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], bytes(&ready.payload))).collect()
     }
 
     /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
-    fn start(reads: &mut Reads, tag: u64) -> Option<(u64, u64, usize)> {
-        if reads.next_to_place().expect("there is memory").is_some() {
+    fn start(reads: &mut ReadQueue, tag: u64) -> Option<(u64, u64, usize)> {
+        if reads.next_unplaced().expect("there is memory").is_some() {
             reads.place(Placement::Whole).expect("there is memory");
         }
-        let ToRead { at, buffer, part } = reads.next_part()?;
+        let ReadPart { at, buffer, part } = reads.next_part()?;
         // SAFETY: the part is within the buffer.
         unsafe { buffer.part(&part).write_bytes(0, part.len()) };
-        reads.started(tag);
+        reads.read_started(tag);
         Some((at.key, at.address, part.len()))
     }
 
     #[test]
     fn packets_keep_their_order_whichever_payload_is_read_first() {
-        let mut reads = Reads::default();
+        let mut reads = ReadQueue::default();
         for number in [1, 3, 4, 5, 6] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
             if number == 1 {
@@ -400,24 +400,24 @@ mod tests {
             assert_eq!(start(&mut reads, number), Some((number, 8, 100)));
         }
         assert_eq!(start(&mut reads, 6), None, "four at once");
-        reads.has_read(3);
+        reads.read_ended(3);
         assert!(handed_over(&mut reads).is_empty(), "the first is not read");
         assert_eq!(start(&mut reads, 6), Some((6, 8, 100)));
-        reads.has_read(99);
-        reads.has_read(1);
+        reads.read_ended(99);
+        reads.read_ended(1);
         assert_eq!(handed_over(&mut reads), [(1, 100), (2, 5), (3, 100)]);
-        assert_eq!(reads.count(), 2);
+        assert_eq!(reads.completed(), 2);
         for number in [6, 5, 4] {
-            reads.has_read(number);
+            reads.read_ended(number);
         }
         assert_eq!(handed_over(&mut reads), [(4, 100), (5, 100), (6, 100)]);
         assert!(reads.is_empty());
-        assert_eq!((reads.held_bytes, reads.announced, reads.under_way, reads.count()), (0, 0, 0, 5));
+        assert_eq!((reads.held_bytes, reads.announced, reads.in_flight, reads.completed()), (0, 0, 0, 5));
     }
 
     #[test]
     fn a_long_payload_is_read_in_parts() {
-        let mut reads = Reads::default();
+        let mut reads = ReadQueue::default();
         let bytes = 3 * PART_BYTES + 10;
         reads.announce(NIC, &packet(1), readable(1), bytes).expect("few");
         reads.announce(NIC, &packet(2), readable(2), 5).expect("few");
@@ -425,31 +425,31 @@ mod tests {
             assert_eq!(start(&mut reads, part), Some((1, 8 + part * PART_BYTES as u64, PART_BYTES)));
         }
         assert_eq!(start(&mut reads, 3), Some((1, 8 + 3 * PART_BYTES as u64, 10)));
-        reads.has_read(2);
+        reads.read_ended(2);
         assert_eq!(start(&mut reads, 4), Some((2, 8, 5)));
         for tag in [4, 3, 1] {
-            reads.has_read(tag);
+            reads.read_ended(tag);
         }
         assert!(handed_over(&mut reads).is_empty(), "the first part is not read");
-        reads.has_read(0);
+        reads.read_ended(0);
         assert_eq!(handed_over(&mut reads), [(1, bytes), (2, 5)]);
     }
 
     #[test]
     fn a_sender_cannot_let_anything_wait_without_end() {
-        let mut reads = Reads::default();
+        let mut reads = ReadQueue::default();
         for _ in 0..ANNOUNCED_MAX {
             reads.announce(NIC, &packet(0), readable(0), 1 << 30).expect("no memory is used for it");
         }
-        assert_eq!(reads.announce(NIC, &packet(0), readable(0), 1), Err(FrameError::Waits));
+        assert_eq!(reads.announce(NIC, &packet(0), readable(0), 1), Err(FrameError::TooManyWaiting));
         let held = vec![0; HELD_BYTES_MAX / 2];
         reads.hold(NIC, &packet(0), &held).expect("half");
-        assert_eq!(reads.hold(NIC, &packet(0), &held), Err(FrameError::Waits));
+        assert_eq!(reads.hold(NIC, &packet(0), &held), Err(FrameError::TooManyWaiting));
     }
 
     /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
-    fn place(reads: &mut Reads, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
-        let packet = reads.next_to_place().expect("there is memory")?.packet[0];
+    fn place(reads: &mut ReadQueue, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
+        let packet = reads.next_unplaced().expect("there is memory")?.packet[0];
         let (start, bytes) = (memory.as_mut_ptr(), memory.len());
         reads.place(Placement::At { start, bytes, number, in_order }).expect("no memory is used");
         Some(packet)
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_looked_at_is_written_in_order() {
-        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        let (mut reads, mut memory) = (ReadQueue::default(), [0; 100]);
         for number in [1, 2, 3] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
         assert_eq!(place(&mut reads, 2, &mut memory, true), Some(2));
         assert_eq!(start(&mut reads, 2), None, "the first is not there");
-        reads.has_read(1);
+        reads.read_ended(1);
         assert_eq!(handed_over(&mut reads), [(1, 0)]);
         assert_eq!(start(&mut reads, 2), Some((2, 8, 100)));
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_sink_is_asked_for_a_place_when_it_has_matched_what_came_before() {
-        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        let (mut reads, mut memory) = (ReadQueue::default(), [0; 100]);
         for number in [1, 2, 4, 5] {
             if number == 4 {
                 reads.hold(NIC, &packet(3), b"short").expect("little");
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(place(&mut reads, 4, &mut memory, false), None, "a packet before has yet to match");
         assert_eq!(start(&mut reads, 4), Some((4, 8, 100)), "so it goes to a buffer");
         for tag in [1, 2, 4] {
-            reads.has_read(tag);
+            reads.read_ended(tag);
         }
         assert_eq!(handed_over(&mut reads), [(1, 0), (2, 0), (3, 5), (4, 100)]);
         assert_eq!(place(&mut reads, 5, &mut memory, false), Some(5), "all before were handed over");
@@ -496,41 +496,41 @@ mod tests {
 
     #[test]
     fn a_place_that_is_not_known_yet_is_asked_for_again_and_then_no_more() {
-        let mut reads = Reads::default();
+        let mut reads = ReadQueue::default();
         for number in [1, 2] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
-        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
+        let Unplaced { packet, may_wait, .. } = reads.next_unplaced().expect("there is memory").expect("the first");
         assert_eq!((packet[0], may_wait), (1, true));
         reads.place(Placement::NotYet).expect("no memory is used");
         assert!(reads.next_part().is_none() && reads.next().is_none());
-        std::thread::sleep(PUT_OFF_MAX);
-        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the first");
+        std::thread::sleep(POSTPONED_MAX);
+        let Unplaced { packet, may_wait, .. } = reads.next_unplaced().expect("there is memory").expect("the first");
         assert_eq!((packet[0], may_wait), (1, false));
         reads.place(Placement::Nothing).expect("no memory is used");
-        let ToPlace { packet, may_wait, .. } = reads.next_to_place().expect("there is memory").expect("the second");
+        let Unplaced { packet, may_wait, .. } = reads.next_unplaced().expect("there is memory").expect("the second");
         assert_eq!((packet[0], may_wait), (2, true), "each has its own time");
     }
 
     #[test]
     fn a_payload_that_nobody_wants_is_not_read_and_its_sender_hears_of_it_in_its_turn() {
-        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        let (mut reads, mut memory) = (ReadQueue::default(), [0; 100]);
         for number in [1, 2, 3] {
             reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
         }
         assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
-        assert_eq!(reads.next_to_place().expect("there is memory").map(|it| it.packet[0]), Some(2));
+        assert_eq!(reads.next_unplaced().expect("there is memory").map(|it| it.packet[0]), Some(2));
         reads.place(Placement::Nothing).expect("no memory is used");
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
-        assert_eq!((handed_over(&mut reads).len(), reads.count()), (0, 0));
-        reads.has_read(1);
-        assert_eq!((handed_over(&mut reads), reads.count()), (vec![(1, 0), (2, 0)], 2));
+        assert_eq!((handed_over(&mut reads).len(), reads.completed()), (0, 0));
+        reads.read_ended(1);
+        assert_eq!((handed_over(&mut reads), reads.completed()), (vec![(1, 0), (2, 0)], 2));
     }
 
     #[test]
     fn reads_begin_again_at_another_endpoint_and_what_is_given_up_is_named_once() {
-        let (mut reads, mut memory) = (Reads::default(), [0; 100]);
+        let (mut reads, mut memory) = (ReadQueue::default(), [0; 100]);
         let other = NicName { pid: 9, ..NIC };
         for (number, nic) in [(1, NIC), (2, other)] {
             reads.announce(nic, &packet(number), readable(number.into()), 100).expect("few");
@@ -538,19 +538,19 @@ mod tests {
             assert_eq!(start(&mut reads, number.into()), Some((number.into(), 8, 100)));
         }
         reads.restart(1);
-        let given_up = |reads: &mut Reads| {
+        let given_up = |reads: &mut ReadQueue| {
             reads.abandon(|nic| nic == NIC).iter().map(|abandoned| abandoned.number).collect::<Vec<_>>()
         };
         assert!(reads.has_placed(|nic| nic == NIC));
         assert_eq!((given_up(&mut reads), given_up(&mut reads)), (vec![1], vec![]));
         assert!(!reads.has_placed(|nic| nic == NIC));
-        reads.has_read(1);
+        reads.read_ended(1);
         assert_eq!(handed_over(&mut reads), [(1, 0)], "its sender need not keep it");
-        reads.has_read(2);
+        reads.read_ended(2);
         assert!(handed_over(&mut reads).is_empty(), "the first read of it was stopped");
         assert_eq!(start(&mut reads, 3), Some((2, 8, 100)));
-        reads.has_read(3);
+        reads.read_ended(3);
         assert_eq!(handed_over(&mut reads), [(2, 0)]);
-        assert!(reads.is_empty() && reads.under_way == 0);
+        assert!(reads.is_empty() && reads.in_flight == 0);
     }
 }

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Folders of one user: where jobs are, who may access them, locks on them, and how they are removed.
+//!
+//! Invariants
+//! 1. A folder is a real directory of the effective user without access for others; anything else is refused, so no other user can lead
+//!    this process to other files.
+//! 2. After taking a lock a process compares the path with the locked folder, so it never works in one that was just removed.
+//! 3. A folder first gets a name that no job has, then loses its files: no process finds half of it.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+/// The names of directories that are being removed begin with this.
+pub(crate) const REMOVED_PREFIX: &str = ".gone-";
+
+/// Why a job directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// A job name that is not one plain file name.
+    #[error("`{name}` cannot name a job: 1 to 64 letters, digits, `.`, `_` or `-` are wanted, not starting with `.`")]
+    BadName {
+        /// The name as given.
+        name: String,
+    },
+    /// No such job on this machine, or it has ended.
+    #[error("there is no job directory {}", .path.display())]
+    Missing {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// A file of another kind has the name.
+    #[error("{} is not a directory (a {what})", .path.display())]
+    NotADirectory {
+        /// The path that was checked.
+        path: PathBuf,
+        /// The kind of file that has the name.
+        what: &'static str,
+    },
+    /// The directory belongs to another user, who may have put it there on purpose.
+    #[error("{} belongs to user {owner_uid}, not to user {own_uid}; set SELVEDGE_DIR to a directory of your own", .path.display())]
+    NotOurs {
+        /// The path that was checked.
+        path: PathBuf,
+        /// Its owner.
+        owner_uid: u32,
+        /// The effective user of this process.
+        own_uid: u32,
+    },
+    /// Other users may enter or change it.
+    #[error("{} has mode {mode:04o}, which gives other users access; run: chmod 700 {}", .path.display(), .path.display())]
+    TooOpen {
+        /// The path that was checked.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io {
+        /// The operation, as a verb.
+        doing: &'static str,
+        /// The file or directory that was accessed.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl DirectoryError {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> DirectoryError {
+        DirectoryError::Io { doing, path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// The parent of all users' job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
+pub fn jobs_folder() -> PathBuf {
+    let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = given("SELVEDGE_DIR") {
+        return path;
+    }
+    let memory = Path::new("/dev/shm");
+    if rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok() {
+        return memory.to_owned();
+    }
+    given("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+/// This user's directory below a parent.
+pub(crate) fn user_directory(parent: &Path) -> PathBuf {
+    parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// Makes a folder that only this user can access; one of that name may be there already.
+pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Fails unless `path` is a directory that only this user can access.
+pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
+    let path = path.to_owned();
+    let meta = match fs::symlink_metadata(&path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirectoryError::Missing { path }),
+        Err(source) => return Err(DirectoryError::Io { doing: "look at", path, source }),
+    };
+    if !meta.is_dir() {
+        let what = if meta.is_symlink() { "symbolic link" } else { "file" };
+        return Err(DirectoryError::NotADirectory { path, what });
+    }
+    let own_uid = rustix::process::geteuid().as_raw();
+    if meta.uid() != own_uid {
+        return Err(DirectoryError::NotOurs { path, owner_uid: meta.uid(), own_uid });
+    }
+    let mode = meta.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(DirectoryError::TooOpen { path, mode });
+    }
+    Ok(())
+}
+
+/// Opens a directory and locks it. `when_alone` runs under the exclusive lock, if no other process has the directory open.
+///
+/// `Ok(None)`: the directory was removed meanwhile and must be looked up again.
+pub(crate) fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Result<Option<OwnedFd>, DirectoryError> {
+    let fd = open_directory(path)?;
+    if flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok() && is_locked_path(&fd, path) {
+        when_alone(path);
+    }
+    match flock(&fd, FlockOperation::LockShared) {
+        Ok(()) => Ok(is_locked_path(&fd, path).then_some(fd)),
+        // The file system has no locks: only the identities in claims protect the directory there.
+        Err(error) => {
+            log::debug!("no lock on {}: {error}", path.display());
+            Ok(Some(fd))
+        }
+    }
+}
+
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, DirectoryError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT => DirectoryError::Missing { path: path.to_owned() },
+        error => DirectoryError::io("open", path, error),
+    })
+}
+
+pub(crate) fn flock(fd: &OwnedFd, operation: FlockOperation) -> Result<(), Errno> {
+    loop {
+        match rustix::fs::flock(fd, operation) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Whether the path still names the directory that was opened.
+pub(crate) fn is_locked_path(fd: &OwnedFd, path: &Path) -> bool {
+    match (rustix::fs::fstat(fd), rustix::fs::lstat(path)) {
+        (Ok(opened), Ok(named)) => opened.st_dev == named.st_dev && opened.st_ino == named.st_ino,
+        _ => false,
+    }
+}
+
+/// Removes a directory and all in it. The caller holds its lock exclusively, or owns the job.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), DirectoryError> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+    let gone = path.with_file_name(format!("{REMOVED_PREFIX}{}-{nth}", std::process::id()));
+    fs::rename(path, &gone).map_err(|error| DirectoryError::io("remove", path, error))?;
+    fs::remove_dir_all(&gone).map_err(|error| DirectoryError::io("remove", &gone, error))
+}
+
+/// The files in a folder; none where it cannot be read.
+pub(crate) fn files_in(path: &Path) -> Vec<PathBuf> {
+    fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok).map(|entry| entry.path()).collect()
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages of an open link on its control connection, after the greeting, without I/O.
+//!
+//! | kind | direction | meaning |
+//! |---|---|---|
+//! | [`ControlMessage::Ack`] | receiver to sender | all frames before this number were taken |
+//! | [`ControlMessage::Nack`] | receiver to sender | the same, and the frame of this number is to be sent again |
+//! | [`ControlMessage::End`] | sender to receiver | no frame from this number on will come; acknowledge when all were taken |
+//!
+//! A message is its length (4 bytes), its kind (1), the number (8) and a tag (16). The tag is BLAKE3, keyed with what the greeting has
+//! agreed on, over how many messages the side has sent before, kind and number. So nobody else can make one, or send one again.
+
+use crate::greeting::{GreetingError, Key, LENGTH_BYTES};
+use crate::tags::{TAG_BYTES, are_equal, tag_of};
+
+/// Kinds of messages. Those below are of the greeting.
+const ACK: u8 = 5;
+const NACK: u8 = 6;
+const END: u8 = 7;
+/// Bytes of a message without its length.
+const BODY_BYTES: usize = 1 + 8 + TAG_BYTES;
+
+/// A message of an open link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlMessage {
+    Ack(u64),
+    Nack(u64),
+    End(u64),
+}
+
+/// Makes or checks the tags of one direction of a connection: its key, and how many messages went that way.
+pub(crate) struct MessageSealer {
+    key: [u8; 32],
+    count: u64,
+}
+
+impl MessageSealer {
+    pub fn for_sender(key: &Key) -> MessageSealer {
+        MessageSealer { key: key.derived(b"sender  "), count: 0 }
+    }
+
+    pub fn for_receiver(key: &Key) -> MessageSealer {
+        MessageSealer { key: key.derived(b"receiver"), count: 0 }
+    }
+
+    /// Encodes the next message.
+    pub fn seal(&mut self, message: ControlMessage) -> Vec<u8> {
+        let (kind, number) = match message {
+            ControlMessage::Ack(number) => (ACK, number),
+            ControlMessage::Nack(number) => (NACK, number),
+            ControlMessage::End(number) => (END, number),
+        };
+        let mut bytes = (BODY_BYTES as u32).to_le_bytes().to_vec();
+        bytes.push(kind);
+        bytes.extend(number.to_le_bytes());
+        let tag = self.tag(&bytes[LENGTH_BYTES..]);
+        bytes.extend(tag);
+        bytes
+    }
+
+    /// Decodes the next message of the other side, given without its length.
+    pub fn open(&mut self, message: &[u8]) -> Result<ControlMessage, GreetingError> {
+        let (body, tag) = message.split_last_chunk::<TAG_BYTES>().ok_or(GreetingError::Malformed)?;
+        let (&kind, number) = body.split_first().ok_or(GreetingError::Malformed)?;
+        let number = u64::from_le_bytes(*number.first_chunk().ok_or(GreetingError::Malformed)?);
+        if message.len() != BODY_BYTES || !are_equal(&self.tag(body), tag) {
+            return Err(GreetingError::Malformed);
+        }
+        match kind {
+            ACK => Ok(ControlMessage::Ack(number)),
+            NACK => Ok(ControlMessage::Nack(number)),
+            END => Ok(ControlMessage::End(number)),
+            _ => Err(GreetingError::Malformed),
+        }
+    }
+
+    fn tag(&mut self, body: &[u8]) -> [u8; TAG_BYTES] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&self.count.to_le_bytes());
+        hasher.update(body);
+        self.count += 1;
+        tag_of(&hasher.finalize())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealers() -> (MessageSealer, MessageSealer) {
+        let key = || Key::new(1, b"secret", [1; 32], [2; 32]);
+        (MessageSealer::for_receiver(&key()), MessageSealer::for_receiver(&key()))
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_sent() {
+        let (mut sender, mut receiver) = sealers();
+        for message in
+            [ControlMessage::Ack(5), ControlMessage::Nack(u64::MAX), ControlMessage::End(0), ControlMessage::Ack(5)]
+        {
+            assert_eq!(receiver.open(&sender.seal(message)[LENGTH_BYTES..]), Ok(message));
+        }
+    }
+
+    #[test]
+    fn forged_repeated_and_damaged_messages_are_refused() {
+        let (mut sender, mut receiver) = sealers();
+        let first = sender.seal(ControlMessage::Ack(1));
+        assert!(receiver.open(&first[LENGTH_BYTES..]).is_ok());
+        assert_eq!(receiver.open(&first[LENGTH_BYTES..]), Err(GreetingError::Malformed), "a replay");
+        let own = MessageSealer::for_sender(&Key::new(1, b"secret", [1; 32], [2; 32])).seal(ControlMessage::Ack(1));
+        let (_, mut receiver) = sealers();
+        assert!(receiver.open(&own[LENGTH_BYTES..]).is_err(), "its own message comes back");
+        for at in LENGTH_BYTES..first.len() {
+            let mut damaged = first.clone();
+            damaged[at] ^= 4;
+            let (_, mut receiver) = sealers();
+            assert!(receiver.open(&damaged[LENGTH_BYTES..]).is_err(), "byte {at}");
+        }
+        assert!(receiver.open(&[]).is_err() && receiver.open(&[ACK; 7]).is_err());
+    }
+}

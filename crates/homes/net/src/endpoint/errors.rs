@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of an endpoint.
+
+use std::net::IpAddr;
+
+use selvedge_libfabric::LoadError;
+
+/// Why there is no endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error(
+        "libfabric cannot be loaded: {0}. Install it (Debian: libfabric1) on every host; several hosts talk through it"
+    )]
+    Library(LoadError),
+    #[error(
+        "libfabric has no provider{} with reliable datagrams at address {node}; `fi_info -t FI_EP_RDM` lists those it \
+         has, SELVEDGE_NET_PROVIDER chooses one, SELVEDGE_NET_INTERFACE the address{}", named(.wanted), hidden()
+    )]
+    NoProvider { wanted: Option<String>, node: IpAddr },
+    #[error("libfabric's provider {provider} failed to {doing}: {why}")]
+    Call { provider: String, doing: &'static str, why: String },
+}
+
+/// A frame or a read was not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// There is no room now; the frame stays with the caller.
+    Full,
+    /// The provider refuses it, with the reason.
+    Broken(String),
+}
+
+/// The variable of libfabric that may hide the provider.
+fn hidden() -> String {
+    let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
+    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
+}
+
+fn named(provider: &Option<String>) -> String {
+    provider.as_ref().map_or(String::new(), |name| format!(" {name}"))
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One reliable-datagram endpoint of libfabric, with its buffers: the only module of this crate that calls libfabric.
+//!
+//! | file | has |
+//! |---|---|
+//! | [`errors`], `call` | errors; calls of libfabric's tables of functions |
+//! | [`provider`], [`objects`] | the choice of a provider; the objects of libfabric, opened and closed |
+//! | [`slots`], [`memory`] | the buffers of frames; memory that peers read |
+//! | this one | frames: sent, received, completed |
+//!
+//! Any provider serves that has `FI_EP_RDM` and `FI_MSG` and keeps the order of sends (`FI_ORDER_SAS`). Our own provider is never
+//! chosen, whatever the environment says, so a link never runs over itself.
+//!
+//! Invariants
+//! 1. libfabric owns a buffer from `send` or `post` until its completion. After that the holder of its [`ReceivedFrame`] owns it, or the
+//!    caller of [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes. A frame's tail is kept, unchanged, as long,
+//!    and so is the memory that a read writes to.
+//! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
+//! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
+//!
+//! Cost: [`RECEIVE_BUFFERS`] buffers of [`LONG_FRAME_BYTES_MAX`] bytes, of which only what has arrived occupies memory, and [`SEND_BUFFERS`]
+//! of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long ones.
+
+mod call;
+mod errors;
+mod memory;
+mod objects;
+mod provider;
+mod slots;
+
+use std::ffi::{c_int, c_void};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use selvedge_libfabric::*;
+
+use call::call;
+use memory::{ExposedPayloads, ReadsInFlight, Registered};
+use objects::Objects;
+use slots::{LONG_FRAME_BYTES_MAX, RECEIVE_BUFFERS, SEND_BUFFERS, Slots};
+
+use crate::faults::Refusals;
+use crate::payload::{Payload, ReadBuffer, Readable, Tail};
+
+pub use errors::{EndpointError, SubmitError};
+pub use memory::Exposed;
+pub use objects::Destination;
+pub use slots::FRAME_BYTES_MAX;
+
+/// Completions that are read at once.
+const COMPLETIONS: usize = 16;
+
+/// An entry of the completion queue.
+pub enum Completion {
+    /// A frame has arrived. [`Endpoint::repost`] takes its buffer back.
+    Received(ReceivedFrame),
+    /// A frame with this tag has left. Its buffer is free.
+    Sent { tag: u32 },
+    /// A frame with this tag was not sent. Its buffer is free.
+    NotSent { tag: u32, why: String },
+    /// A read with this tag has ended: all of it was read, or the reason why not.
+    Read { tag: u64, result: Result<(), String> },
+}
+
+/// A frame that has arrived.
+pub struct ReceivedFrame {
+    slots: Arc<Slots>,
+    buffer: usize,
+    bytes: usize,
+}
+
+impl std::ops::Deref for ReceivedFrame {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this value owns the slot, and only it: libfabric has completed the receive, and posts it again after `repost`.
+        // The frame has this length.
+        unsafe { std::slice::from_raw_parts(self.slots.frame(self.buffer), self.bytes) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Us,
+    /// libfabric has it to receive.
+    Receives,
+    /// libfabric has it to send. The tag is the caller's.
+    Sends(u32),
+}
+
+/// An open endpoint. Fields are dropped in this order: regions before the objects that they belong to, those before the buffers.
+pub struct Endpoint {
+    owners: Vec<Owner>,
+    /// Buffers to build frames in.
+    free: Vec<usize>,
+    /// By buffer: the part of a frame that libfabric sends from elsewhere.
+    tails: Vec<Option<Registered<Tail>>>,
+    reads: ReadsInFlight,
+    exposed: ExposedPayloads,
+    /// The registration of all buffers, where the provider wants one.
+    buffers: Registered<()>,
+    objects: Objects,
+    slots: Arc<Slots>,
+}
+
+// SAFETY: the pointers are to objects of libfabric, which belong to no thread. One thread at a time uses them (invariant 3).
+unsafe impl Send for Endpoint {}
+
+impl Endpoint {
+    /// Opens an endpoint at an address of this host. `wanted` names the provider; None takes libfabric's first.
+    pub fn open(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
+        let mut opened = Endpoint::open_for_reads(node, wanted)?;
+        for buffer in 0..RECEIVE_BUFFERS {
+            opened.post(buffer)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens one that receives no frames: it can read the memory of peers.
+    pub fn open_for_reads(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
+        let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
+        let objects = Objects::open(node, wanted, 2 * buffers)?;
+        let slots = Arc::new(Slots::new());
+        let region = objects.register_local(slots.context(0), Slots::BYTES, FI_SEND | FI_RECV);
+        let region = region.map_err(|code| objects.error("register the frames", code))?;
+        Ok(Endpoint {
+            owners: vec![Owner::Us; buffers],
+            free: (RECEIVE_BUFFERS..buffers).collect(),
+            tails: (0..buffers).map(|_| None).collect(),
+            reads: ReadsInFlight::default(),
+            exposed: ExposedPayloads::default(),
+            buffers: Registered::new((), region),
+            objects,
+            slots,
+        })
+    }
+
+    /// Refuses to expose some payloads, in tests.
+    pub(crate) fn set_refusals(&mut self, refusals: Refusals) {
+        self.exposed.refusals = refusals;
+    }
+
+    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    pub fn provider(&self) -> &str {
+        self.objects.provider()
+    }
+
+    /// Bytes of the longest frame for this provider. `ofi_rxm` sends a longer one by a handshake: the receive buffer is read into later, and
+    /// does not come back when the sender dies meanwhile.
+    pub fn frame_bytes_max(&self) -> usize {
+        if self.has_long_frames() { LONG_FRAME_BYTES_MAX } else { FRAME_BYTES_MAX }
+    }
+
+    /// Whether a frame may be longer than its buffer.
+    pub fn has_long_frames(&self) -> bool {
+        !self.provider().ends_with("ofi_rxm")
+    }
+
+    /// The endpoint's own name, for peers to insert.
+    pub fn name(&self) -> Result<Vec<u8>, EndpointError> {
+        self.objects.name()
+    }
+
+    /// Makes a peer's endpoint known, for good ([`Objects::insert`]).
+    pub fn insert(&mut self, name: &[u8]) -> Result<Destination, EndpointError> {
+        self.objects.insert(name)
+    }
+
+    /// A free buffer to build a frame in, which [`Endpoint::send`] or [`Endpoint::return_buffer`] takes back.
+    pub fn take_buffer(&mut self) -> Option<usize> {
+        self.free.pop()
+    }
+
+    /// Gives a buffer of [`Endpoint::take_buffer`] back.
+    pub fn return_buffer(&mut self, buffer: usize) {
+        self.free.push(buffer);
+    }
+
+    /// The bytes of a buffer that was taken.
+    pub fn buffer_mut(&mut self, buffer: usize) -> &mut [u8] {
+        let frame = self.own_buffer(buffer);
+        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is one to receive");
+        // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
+        unsafe { std::slice::from_raw_parts_mut(frame, FRAME_BYTES_MAX) }
+    }
+
+    /// The frame of a slot that is ours.
+    fn own_buffer(&self, buffer: usize) -> *mut u8 {
+        assert!(self.owners[buffer] == Owner::Us, "the buffer is libfabric's");
+        self.slots.frame(buffer)
+    }
+
+    /// Sends the first `bytes` of a buffer that was taken, and the tail after them. Its completion has the tag, and frees both. After an
+    /// error the buffer is still the caller's.
+    pub fn send(
+        &mut self,
+        buffer: usize,
+        bytes: usize,
+        tail: Option<&Tail>,
+        to: Destination,
+        tag: u32,
+    ) -> Result<(), SubmitError> {
+        assert!(bytes <= FRAME_BYTES_MAX, "a frame is not longer than its buffer");
+        let descriptor = self.buffers.descriptor();
+        let frame: *mut c_void = self.own_buffer(buffer).cast();
+        let context: *mut c_void = self.slots.context(buffer).cast();
+        let result = match tail {
+            // SAFETY: buffer and context stay where they are and are not touched until the completion (invariants 1 and 2).
+            None => unsafe {
+                call!(
+                    (*(*self.objects.endpoint).msg).send,
+                    self.objects.endpoint,
+                    frame,
+                    bytes,
+                    descriptor,
+                    to.0,
+                    context
+                )
+            },
+            Some(tail) => {
+                let payload = tail.bytes();
+                assert!(
+                    bytes + payload.len() <= LONG_FRAME_BYTES_MAX,
+                    "a frame is not longer than its receiver's buffer"
+                );
+                let region = self.objects.register_local(payload.as_ptr(), payload.len(), FI_SEND);
+                let region = region.map_err(|code| SubmitError::Broken(self.objects.error_text(code)))?;
+                let sent = Registered::new(tail.clone(), region);
+                let pieces = [
+                    iovec { iov_base: frame, iov_len: bytes },
+                    iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() },
+                ];
+                // SAFETY: as above; the tail is kept until the completion. The arrays are read within the call.
+                let result = unsafe {
+                    let mut descriptors = [descriptor, sent.descriptor()];
+                    let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
+                    let ops = (*self.objects.endpoint).msg;
+                    call!((*ops).sendv, self.objects.endpoint, pieces, descriptors, 2, to.0, context)
+                };
+                if result == 0 {
+                    self.tails[buffer] = Some(sent);
+                }
+                result
+            }
+        };
+        match -result {
+            0 => {
+                self.owners[buffer] = Owner::Sends(tag);
+                Ok(())
+            }
+            code => Err(self.objects.submit_error(code as c_int)),
+        }
+    }
+
+    /// Gives the buffer of a frame that has arrived back to libfabric.
+    pub fn repost(&mut self, frame: ReceivedFrame) -> Result<(), EndpointError> {
+        self.post(frame.buffer)
+    }
+
+    /// Gives a receive buffer to libfabric.
+    fn post(&mut self, buffer: usize) -> Result<(), EndpointError> {
+        let descriptor = self.buffers.descriptor();
+        let frame = self.own_buffer(buffer);
+        let (context, frame) = (self.slots.context(buffer).cast(), frame.cast());
+        // SAFETY: as in `send`. FI_ADDR_UNSPEC takes frames of every peer.
+        let result = unsafe {
+            let ops = (*self.objects.endpoint).msg;
+            call!((*ops).recv, self.objects.endpoint, frame, LONG_FRAME_BYTES_MAX, descriptor, u64::MAX, context)
+        };
+        if result != 0 {
+            return Err(self.objects.error("take a receive buffer", result as c_int));
+        }
+        self.owners[buffer] = Owner::Receives;
+        Ok(())
+    }
+
+    /// Reads completions, and lets the provider make progress. Returns whether there may be more.
+    pub fn poll(&mut self, events: &mut Vec<Completion>) -> bool {
+        let mut entries = [fi_cq_msg_entry::default(); COMPLETIONS];
+        // SAFETY: there is room for this number of entries of the format that the queue was opened with.
+        let count = unsafe {
+            let ops = (*self.objects.queue).ops;
+            call!((*ops).read, self.objects.queue, entries.as_mut_ptr().cast(), COMPLETIONS)
+        };
+        if count == -(FI_EAVAIL as isize) {
+            return self.read_error(events);
+        }
+        for entry in &entries[..usize::try_from(count).unwrap_or(0).min(COMPLETIONS)] {
+            match self.take_back(entry.op_context) {
+                Some((buffer, Owner::Receives)) => {
+                    let bytes = entry.len.min(LONG_FRAME_BYTES_MAX);
+                    events.push(Completion::Received(ReceivedFrame { slots: self.slots.clone(), buffer, bytes }));
+                }
+                Some((_, Owner::Sends(tag))) => events.push(Completion::Sent { tag }),
+                Some((_, Owner::Us)) => {}
+                None => {
+                    let read = self.reads.end(entry.op_context);
+                    events.extend(read.map(|tag| Completion::Read { tag, result: Ok(()) }));
+                }
+            }
+        }
+        count == COMPLETIONS as isize
+    }
+
+    #[cold]
+    fn read_error(&mut self, events: &mut Vec<Completion>) -> bool {
+        let mut entry = fi_cq_err_entry::default();
+        // SAFETY: there is room for one entry.
+        let count = unsafe {
+            let ops = (*self.objects.queue).ops;
+            call!((*ops).readerr, self.objects.queue, &mut entry, 0)
+        };
+        if count <= 0 {
+            return false;
+        }
+        let why = self.objects.error_text(entry.err);
+        match self.take_back(entry.op_context) {
+            Some((buffer, Owner::Receives)) => {
+                // A stranger's frame that is too long, for example. It is an empty one for the caller.
+                log::warn!("a frame was not received: {why}");
+                events.push(Completion::Received(ReceivedFrame { slots: self.slots.clone(), buffer, bytes: 0 }));
+            }
+            Some((_, Owner::Sends(tag))) => events.push(Completion::NotSent { tag, why }),
+            Some((_, Owner::Us)) => {}
+            None => {
+                let read = self.reads.end(entry.op_context);
+                events.extend(read.map(|tag| Completion::Read { tag, result: Err(why) }));
+            }
+        }
+        true
+    }
+
+    /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
+    fn take_back(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
+        let buffer = self.slots.buffer_of(context)?;
+        let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
+        match owner {
+            Owner::Us => return None,
+            Owner::Sends(_) => {
+                self.free.push(buffer);
+                self.tails[buffer] = None;
+            }
+            Owner::Receives => {}
+        }
+        Some((buffer, owner))
+    }
+
+    /// Whether peers can read memory that this endpoint exposes, and this one theirs.
+    pub fn can_read(&self) -> bool {
+        self.objects.can_read()
+    }
+
+    /// Lets peers read a payload until [`Endpoint::withdraw`]. None: the provider refuses it.
+    pub fn expose(&mut self, payload: &Payload) -> Option<(Exposed, Readable)> {
+        self.exposed.expose(&self.objects, payload)
+    }
+
+    /// Ends that.
+    pub fn withdraw(&mut self, exposed: Exposed) {
+        self.exposed.withdraw(exposed);
+    }
+
+    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Completion::Read`] has the tag.
+    pub fn read(
+        &mut self,
+        into: (&ReadBuffer, Range<usize>),
+        from: Destination,
+        at: Readable,
+        tag: u64,
+    ) -> Result<(), SubmitError> {
+        self.reads.start(&self.objects, into, from, at, tag)
+    }
+
+    /// The descriptor that becomes readable when there is something to poll for. None: the provider has none.
+    pub fn wait_descriptor(&self) -> Option<RawFd> {
+        self.objects.wait_descriptor()
+    }
+
+    /// Whether a thread may sleep on the descriptor now. If not, there is something to poll for.
+    pub fn may_sleep(&mut self) -> bool {
+        self.objects.may_sleep()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // What libfabric does with buffers, tails and the memory of reads ends by this, before they are freed.
+        self.objects.close_endpoint();
+    }
+}
+
+#[cfg(test)]
+#[path = "../endpoint_tests.rs"]
+mod tests;

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How links are made and end: the control connections of a process, accepted, greeted, timed, closed.
+
+use std::io::ErrorKind;
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use super::payloads::abandon_placed;
+use super::progress_state::ProgressState;
+use super::senders::Senders;
+use super::shared::Shared;
+use super::watch::Watched;
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+use crate::errors::{LinkError, OpenError};
+use crate::faults::FaultyNetwork;
+use crate::greeting::{Answer, GreetingError, NO_HOST};
+use crate::ids::PeerId;
+use crate::incoming::{Frame, Incoming, LAST_FRAMES, ProvenSender};
+use crate::random::fill_random;
+
+/// Connections that have not proved themselves, at most. Further ones are closed.
+const UNPROVEN_MAX: usize = 256;
+/// How long connections wait when this process has no descriptor for them.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+impl ProgressState {
+    /// Goes on with greetings, and finds peers that have ended. Never blocks.
+    pub(super) fn advance_control(&mut self, shared: &Shared) {
+        shared.watch.for_each_ready(|watched| match watched {
+            Watched::Listener => self.accept(shared),
+            Watched::Outgoing(peer) => shared.advance_outgoing(peer),
+            Watched::Incoming(number) => self.advance_incoming(shared, number),
+        });
+        self.check_times(shared);
+    }
+
+    fn accept(&mut self, shared: &Shared) {
+        loop {
+            let (stream, from) = match shared.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return,
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                    _ => return self.stop_accepting(shared, &error),
+                },
+            };
+            let mut nonce = [0; 32];
+            let made = fill_random(&mut nonce).and_then(|()| Control::accepted(stream, shared.settings.timeout));
+            let control = match made {
+                Ok(control) => control,
+                Err(error) => {
+                    log::warn!("a connection of {from} was not taken: {error}");
+                    continue;
+                }
+            };
+            if self.incoming.iter().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
+                log::warn!("a connection of {from} was closed: too many have not said who they are");
+                continue;
+            }
+            let number = self.incoming.insert(Incoming::new(control, nonce));
+            if let Some(incoming) = self.incoming.get_mut(number) {
+                shared.watch.add(incoming.control(), Watched::Incoming(number));
+            }
+            self.advance_incoming(shared, number);
+        }
+    }
+
+    /// Leaves connections to wait for a while: most likely this process has no descriptor for them now. The listener stays readable.
+    fn stop_accepting(&mut self, shared: &Shared, why: &std::io::Error) {
+        static REPORTED: Once = Once::new();
+        REPORTED.call_once(|| {
+            log::warn!("connections of other hosts wait, because this process cannot accept them: {why}; `ulimit -n` is its limit");
+        });
+        self.refuses_since = Some(Instant::now());
+        shared.watch.remove_listener(&shared.listener);
+    }
+
+    fn accept_again(&mut self, shared: &Shared) {
+        if self.refuses_since.take_if(|since| since.elapsed() > ACCEPT_AGAIN_AFTER).is_some() {
+            if let Err(error) = shared.watch.add_listener(&shared.listener) {
+                log::error!("this process accepts no more connections: {error}");
+            }
+        }
+    }
+
+    fn advance_incoming(&mut self, shared: &Shared, number: usize) {
+        let Some(incoming) = self.incoming.get_mut(number) else { return };
+        let admit = |sender| shared.admit(number, sender);
+        match incoming.advance(shared.address.token(), &shared.settings, admit) {
+            // An end stays readable: it is watched no longer, only timed.
+            Ok(()) if incoming.has_ended() => shared.watch.remove(incoming.control()),
+            Ok(()) => shared.watch.update(incoming.control(), Watched::Incoming(number)),
+            Err(why) => {
+                let level = if why == GreetingError::Ended { log::Level::Info } else { log::Level::Warn };
+                log::log!(level, "a connection to this process ended: {why}");
+                let peer = incoming.peer();
+                self.drop_incoming(shared, number);
+                if let Some(peer) = peer {
+                    shared.lose(shared.lock(), peer, &LinkError::Greeting(why));
+                }
+            }
+        }
+    }
+
+    /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
+    fn drop_incoming(&mut self, shared: &Shared, number: usize) {
+        if let Some(mut incoming) = self.incoming.remove(number) {
+            if let Some((peer, reads)) = incoming.peer().zip(incoming.reads()) {
+                abandon_placed(shared, peer, reads);
+            }
+            shared.watch.remove(incoming.control());
+            shared.recycle(incoming.into_held());
+        }
+    }
+
+    /// Closes all connections of links from peers.
+    pub(super) fn drop_all_incoming(&mut self, shared: &Shared) {
+        for number in self.incoming.numbers() {
+            self.drop_incoming(shared, number);
+        }
+    }
+
+    /// Ends what has taken too long, and peers whose last frames have come.
+    fn check_times(&mut self, shared: &Shared) {
+        self.accept_again(shared);
+        let (mut over, mut missing, now) = (Vec::new(), Vec::new(), Instant::now());
+        for number in self.incoming.numbers() {
+            let Some(incoming) = self.incoming.get_mut(number) else { continue };
+            incoming.send_due(now);
+            let is_lost = incoming.peer().is_some_and(|peer| shared.is_lost(peer));
+            missing.extend(incoming.peer().zip(incoming.missing_frame(shared.settings.timeout)));
+            if incoming.is_over() {
+                over.extend(incoming.peer());
+                self.drop_incoming(shared, number);
+            } else if is_lost || incoming.is_stale() {
+                self.drop_incoming(shared, number);
+            }
+        }
+        let has_incoming = |peer| self.incoming.iter().any(|incoming| incoming.peer() == Some(peer));
+        {
+            let mut senders = shared.lock();
+            let mut repeats = Vec::new();
+            for (id, peer) in senders.peers.iter_mut() {
+                if peer.outgoing.check_timeout(now) {
+                    repeats.push(id);
+                }
+                let is_due = peer.outgoing.connection.ending_since().is_some_and(|at| at.elapsed() > LAST_FRAMES);
+                if is_due && !has_incoming(id) {
+                    over.push(id);
+                }
+            }
+            repeats.into_iter().for_each(|peer| senders.peers.mark_busy(peer));
+        }
+        for peer in over {
+            shared.lose(shared.lock(), peer, &LinkError::Ended);
+        }
+        for (peer, number) in missing {
+            shared.lose(shared.lock(), peer, &LinkError::Missing(number));
+        }
+    }
+
+    /// Whether control connections wait for time to pass.
+    pub(super) fn waits_for_time(&self, shared: &Shared) -> bool {
+        let senders = shared.lock();
+        let waits = |link: &crate::outgoing::Outgoing| link.connection.ending_since().is_some() || link.waits_for_ack();
+        senders.peers.has_busy()
+            || senders.peers.iter().any(|peer| waits(&peer.outgoing))
+            || self.faulty.as_ref().is_some_and(FaultyNetwork::holds_frames)
+            || self.incoming.iter().any(Incoming::waits_for_time)
+    }
+}
+
+impl Shared {
+    /// Whether a peer was lost.
+    pub(super) fn is_lost(&self, peer: PeerId) -> bool {
+        self.lock().peers.get(peer).is_none_or(|peer| peer.outgoing.connection.is_lost())
+    }
+
+    /// Admits a sender that has proved itself to the link of a number. Returns its number as a peer, and the answer to its offer.
+    fn admit(&self, link: usize, sender: ProvenSender) -> Result<(PeerId, Answer), GreetingError> {
+        let ProvenSender { address, nid, provider } = sender;
+        let refused = |why: OpenError| {
+            log::error!("a link was not taken: {why}");
+            GreetingError::NotReady(why.to_string())
+        };
+        let mut key = [0; 8];
+        fill_random(&mut key).map_err(|error| refused(error.into()))?;
+        let mut senders = self.lock();
+        self.open_endpoint(&mut senders).map_err(|error| refused(error.into()))?;
+        // None: this process is about to end.
+        let own: &Endpoint = senders.endpoint.as_ref().ok_or(GreetingError::Ended)?;
+        if provider != own.provider() {
+            return Err(GreetingError::Provider { ours: own.provider().to_owned(), theirs: provider });
+        }
+        let endpoint = own.name().map_err(|error| refused(error.into()))?;
+        let known = senders.peers.with_address(&address).map(|peer| senders.peers[peer].nid);
+        if let Some(known) = known.filter(|&known| known != NO_HOST && known != nid) {
+            return Err(GreetingError::Host { claimed: nid, known });
+        }
+        let peer = senders.peers.number_of(address, nid);
+        Ok((peer, Answer { link: link as u32, key: u64::from_le_bytes(key), endpoint }))
+    }
+
+    fn advance_outgoing(&self, peer: PeerId) {
+        let mut senders = self.lock();
+        let Senders { endpoint: Some(endpoint), peers, .. } = &mut *senders else { return };
+        let Some(target) = peers.get_mut(peer) else { return };
+        let nonce = || {
+            let mut nonce = [0; 32];
+            // Without randomness the receiver's nonce still makes the greeting fresh.
+            let _ = fill_random(&mut nonce);
+            nonce
+        };
+        let connection = &mut target.outgoing.connection;
+        match connection.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
+            Ok(()) => {
+                if let Some(control) = connection.control() {
+                    self.watch.update(control, Watched::Outgoing(peer));
+                }
+                peers.mark_busy(peer);
+            }
+            // Its last frames may still come.
+            Err(LinkError::Ended) if connection.is_open() => {
+                if let Some(control) = connection.control() {
+                    self.watch.remove(control);
+                }
+                connection.note_end(Instant::now());
+            }
+            Err(error) => self.lose(senders, peer, &error),
+        }
+    }
+
+    /// Gives the buffers of frames back to the endpoint.
+    pub(super) fn recycle(&self, frames: Vec<Frame>) {
+        if frames.is_empty() {
+            return;
+        }
+        let mut senders = self.lock();
+        let Some(endpoint) = senders.endpoint.as_mut() else { return };
+        let received = |frame| if let Frame::Received(frame) = frame { Some(frame) } else { None };
+        for frame in frames.into_iter().filter_map(received) {
+            if let Err(error) = endpoint.repost(frame) {
+                log::error!("{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The links of a process: to and from processes of other hosts.
+//!
+//! ```text
+//! send ──> outgoing link: queue, frame ──> endpoint ══> endpoint ──> incoming link: check, assemble ──> sink
+//!              └─ control connection ─────────────────────────────────────┘
+//! ```
+//!
+//! | file | has |
+//! |---|---|
+//! | [`state`] | the state of all links: what there is to make progress on, and who does |
+//! | [`watch`] | control connections and the bell, in one epoll set |
+//! | [`peers`], [`reader`], [`senders`] | the peers; the endpoint that reads payloads; all that senders share, under one lock |
+//! | [`shared`] | the part that every thread uses |
+//! | [`progress_state`] | links from peers, and the reads under way on them, under one lock |
+//! | [`payloads`], [`connections`], [`step`] | progress: of payloads that are read, of control connections, of all |
+//! | [`progress_thread`] | the thread that makes progress while the program computes |
+//! | this one | [`Links`]: opened, used by the program, closed |
+//!
+//! Two locks. That of [`ProgressState`] belongs to the thread that makes progress: it has the incoming links, and hands packets to the sink.
+//! That of [`senders::Senders`] has peers, outgoing links and the endpoint. A thread may take the second while it has the first, never the
+//! other way round. The sink is called with the first only, so it may send.
+//!
+//! Invariants
+//! 1. Packets of one peer are handed over in the order in which it sent them, one at a time.
+//! 2. A peer that was lost stays lost. Its address belongs to a process that has ended.
+//! 3. Nothing is opened before it is needed: the endpoint, its buffers and the links at the first packet in or out.
+//!
+//! Cost: a link has a connection at each side. A poll loads one word of state and counts itself.
+
+mod connections;
+mod payloads;
+mod peers;
+mod progress_state;
+mod progress_thread;
+mod reader;
+mod senders;
+mod shared;
+mod state;
+mod step;
+mod watch;
+
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use progress_state::ProgressState;
+use senders::Senders;
+use shared::{Shared, lock};
+use state::{PollCounter, State, StateWord};
+use watch::Watch;
+
+use crate::address::LinkAddress;
+use crate::control::listen;
+use crate::errors::{LinkError, OpenError, SendError};
+use crate::forked::ParentOnly;
+use crate::greeting::NO_HOST;
+use crate::ids::{NicName, PeerId};
+use crate::outgoing::Flush;
+use crate::payload::Source;
+use crate::random::fill_random;
+use crate::settings::{Progress, Settings};
+use crate::sink::{ProgressCaller, Sink};
+use crate::thread;
+
+/// The longest that a process waits at its end for its last frames to leave, and then for its peers to acknowledge them.
+const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
+const LAST_ACKS: Duration = Duration::from_millis(500);
+
+/// The time at which a packet leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendTiming {
+    /// As soon as it can.
+    Now,
+    /// With the next packet to the same peer, or at the next poll that has nothing else to do.
+    WithNext,
+}
+
+/// The links of a process.
+pub struct Links {
+    shared: Shared,
+    progress: Mutex<ProgressState>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// This value, for its thread.
+    own: Weak<Links>,
+    /// The process that has opened the links. A forked child has neither the thread nor the right to them.
+    process: u32,
+}
+
+/// The state of links in which [`Links::drain`] returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drained {
+    /// All packets have left.
+    Sent,
+    /// The peers have acknowledged them, too: the kernel may drop bytes of a process that has ended.
+    Acknowledged,
+}
+
+impl Links {
+    /// Listens for links. Packets that come are handed to `sink`.
+    pub fn open(settings: Settings, sink: Arc<dyn Sink>) -> Result<Arc<Links>, OpenError> {
+        let at = settings.at;
+        let listener = ParentOnly::new(listen(at).map_err(|error| OpenError::Listen { at, error })?);
+        let socket = listener.local_addr()?;
+        let mut token = [0; 8];
+        fill_random(&mut token)?;
+        let shared = Shared {
+            address: LinkAddress::new(socket, u64::from_le_bytes(token)),
+            sink,
+            watch: Watch::open(&listener)?,
+            listener,
+            senders: Mutex::new(Senders::new(settings.check)),
+            state: StateWord::default(),
+            polls: PollCounter::default(),
+            settings,
+        };
+        let links = Arc::new_cyclic(|own| Links {
+            progress: Mutex::new(ProgressState::new(shared.settings.faults.clone())),
+            shared,
+            thread: Mutex::new(None),
+            own: own.clone(),
+            process: std::process::id(),
+        });
+        if links.shared.settings.progress == Progress::Thread {
+            links.start_thread()?;
+        }
+        Ok(links)
+    }
+
+    /// Starts the progress thread, if it does not run. It ends when the links are closed.
+    fn start_thread(&self) -> std::io::Result<()> {
+        let mut thread = lock(&self.thread);
+        if thread.is_none() && !self.shared.state.load().is_closing() {
+            if let Some(links) = self.own.upgrade() {
+                let run = move || progress_thread::run(&links.shared, &links.progress);
+                *thread = Some(thread::spawn("selvedge-links", run)?);
+                // The thread does so, too, but this one may look first.
+                self.shared.state.thread_started();
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the progress thread where it is wanted from the first link on, and the endpoint was opened since `before`.
+    fn start_thread_at_first_link(&self, before: State) {
+        let is_wanted = self.shared.settings.progress == Progress::ThreadLater;
+        if is_wanted && !before.has_endpoint() && self.shared.state.load().has_endpoint() {
+            if let Err(error) = self.start_thread() {
+                log::error!("links between hosts have no thread, and wait for the program's calls: {error}");
+            }
+        }
+    }
+
+    /// The address at which others find this process. It is also the right to connect.
+    pub fn address(&self) -> LinkAddress {
+        self.shared.address
+    }
+
+    /// The number of a peer, which is new if its address is.
+    pub fn peer(&self, address: LinkAddress) -> PeerId {
+        self.shared.lock().peers.number_of(address, NO_HOST)
+    }
+
+    /// The number of a peer's host in the job; None: it has none.
+    pub fn nid_of(&self, peer: PeerId) -> Option<u32> {
+        self.shared.lock().peers.nid_of(peer)
+    }
+
+    /// Whether a peer was lost.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.shared.is_lost(peer)
+    }
+
+    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects.
+    pub fn send(
+        &self,
+        peer: PeerId,
+        to: NicName,
+        packet: &[u8; PACKET_BYTES],
+        payload: Source<'_>,
+        timing: SendTiming,
+    ) -> Result<(), SendError> {
+        let shared = &self.shared;
+        let mut senders = shared.lock();
+        let Some(target) = senders.peers.get(peer).filter(|target| !target.outgoing.connection.is_lost()) else {
+            return Err(SendError::Gone);
+        };
+        if !target.outgoing.has_room() {
+            return Err(SendError::Full);
+        }
+        if target.outgoing.connection.is_closed() {
+            let before = shared.state.load();
+            let connected = shared.connect(&mut senders, peer);
+            self.start_thread_at_first_link(before);
+            if let Err(error) = connected {
+                shared.lose(senders, peer, &error);
+                return Err(SendError::Gone);
+            }
+        }
+        let rest = senders.note_taken();
+        let Senders { endpoint, peers, .. } = &mut *senders;
+        let outgoing = &mut peers[peer].outgoing;
+        outgoing.note_rest(rest);
+        outgoing.push(endpoint.as_mut(), to, packet, payload);
+        let flushed = match endpoint {
+            Some(endpoint) if timing == SendTiming::Now => {
+                outgoing.flush(endpoint, Flush::AtOnce, peer.0, &shared.settings)
+            }
+            _ => Ok(()),
+        };
+        match flushed {
+            Ok(()) => {
+                if outgoing.has_to_send() {
+                    peers.mark_busy(peer);
+                    drop(senders);
+                    if timing == SendTiming::Now {
+                        shared.wake();
+                    }
+                }
+                Ok(())
+            }
+            Err(error) => {
+                shared.lose(senders, peer, &error);
+                Err(SendError::Gone)
+            }
+        }
+    }
+
+    /// Makes progress, for a program that polls. A poll behind one that has found something does not ask libfabric: a program with several
+    /// endpoints polls them in turn, and what came is for one of them. The call to the kernel would delay its answer.
+    #[inline]
+    pub fn poll(&self) {
+        let shared = &self.shared;
+        let state = shared.state.load();
+        if state.is_program_asleep() {
+            shared.state.program_wakes();
+        }
+        let (number, has_found) = shared.polls.count();
+        let looks = state.looks_at_control(number);
+        if !state.has_endpoint() && !looks {
+            return;
+        }
+        if !looks && has_found {
+            return shared.polls.set_found(false);
+        }
+        let Ok(mut progress) = self.progress.try_lock() else { return };
+        if looks {
+            progress.advance_control(shared);
+            self.start_thread_at_first_link(state);
+            shared.state.settled(progress.waits_for_time(shared));
+        }
+        let found = progress.step(shared, ProgressCaller::Program);
+        drop(progress);
+        shared.polls.set_found(found);
+        // The program may compute next, while responses to what was found wait for the next packet.
+        if found && shared.lock().peers.has_busy() {
+            shared.wake();
+        }
+    }
+
+    /// Tells that the program goes to sleep until something comes.
+    pub fn program_sleeps(&self) {
+        if self.shared.state.program_sleeps() {
+            self.shared.watch.ring();
+        }
+    }
+
+    /// Ends the links with a peer that does what no peer may. It is lost then.
+    pub fn disconnect(&self, peer: PeerId, why: &str) {
+        self.shared.lose(self.shared.lock(), peer, &LinkError::Disconnected(why.to_owned()));
+    }
+
+    /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
+    pub fn stop_reading_to(&self, nic: NicName) {
+        if self.process == std::process::id() {
+            lock(&self.progress).stop_reading_to(&self.shared, nic);
+        }
+    }
+
+    /// Waits until all packets have left that were taken, or until it takes too long.
+    pub fn drain(&self) {
+        if self.process == std::process::id() {
+            self.drain_until(Drained::Sent);
+        }
+    }
+
+    fn drain_until(&self, goal: Drained) {
+        let shared = &self.shared;
+        let began = Instant::now();
+        let mut sent_at = None;
+        loop {
+            {
+                let mut progress = lock(&self.progress);
+                let before = shared.state.load();
+                progress.advance_control(shared);
+                self.start_thread_at_first_link(before);
+                progress.step(shared, ProgressCaller::Program);
+                let mut senders = shared.lock();
+                let (mut is_sending, mut is_unsure) = (false, false);
+                for (_, peer) in senders.peers.iter_mut() {
+                    let link = &mut peer.outgoing;
+                    if link.connection.is_lost() || link.connection.ending_since().is_some() {
+                        continue;
+                    }
+                    is_sending |= link.is_sending();
+                    is_unsure |= link.waits_for_ack() || goal == Drained::Acknowledged && link.announce_end();
+                }
+                if !is_sending && !is_unsure {
+                    return;
+                }
+                if is_sending {
+                    sent_at = None;
+                } else if sent_at.get_or_insert_with(Instant::now).elapsed() > LAST_ACKS {
+                    // Their programs compute, most likely. The kernel goes on for this process.
+                    return log::info!("other hosts have not said that they have all packets");
+                }
+            }
+            if began.elapsed() > LAST_FRAMES_LEAVE {
+                return log::warn!("packets to other hosts have not left in time, and are lost");
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets the last frames leave, and ends all links. Peers find this process ended.
+    pub fn close(&self) {
+        if self.process != std::process::id() || !self.shared.state.close() {
+            return;
+        }
+        self.shared.watch.ring();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+        self.drain_until(Drained::Acknowledged);
+        let mut progress = lock(&self.progress);
+        progress.drop_all_incoming(&self.shared);
+        self.shared.lock().close();
+    }
+}

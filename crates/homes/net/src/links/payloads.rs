@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Payloads that are read from the memory of peers: placed, read, handed over, abandoned.
+
+use super::progress_state::ProgressState;
+use super::shared::Shared;
+use crate::endpoint::SubmitError;
+use crate::errors::LinkError;
+use crate::ids::{NicName, PeerId};
+use crate::read_queue::{AbandonedPacket, ReadPayload, ReadQueue, ReadyPacket, Unplaced};
+use crate::sink::{Placement, ProgressCaller};
+
+impl ProgressState {
+    /// Starts to read payloads from the memory of peers. A peer without a link from here gets one.
+    pub(super) fn read_payloads(
+        &mut self,
+        shared: &Shared,
+        caller: ProgressCaller,
+        failed: &mut Vec<(PeerId, LinkError)>,
+    ) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for number in std::mem::take(&mut self.waiting) {
+            while self.place_next(shared, number, caller, failed) && self.read_next(shared, number, failed) {}
+            self.hand_over_read(shared, number, caller);
+            if self.incoming.reads_of(number).is_some_and(|(_, reads)| !reads.is_empty()) {
+                self.waiting.push(number);
+            }
+        }
+    }
+
+    /// Finds out where the next payload of a link goes. Returns whether there may be something to read.
+    fn place_next(
+        &mut self,
+        shared: &Shared,
+        number: usize,
+        caller: ProgressCaller,
+        failed: &mut Vec<(PeerId, LinkError)>,
+    ) -> bool {
+        let Some((peer, reads)) = self.incoming.reads_of(number) else { return false };
+        loop {
+            let placed = match reads.next_unplaced() {
+                Ok(None) => return true,
+                Ok(Some(Unplaced { to, packet, may_wait })) => {
+                    // The thread knows of no call that comes next.
+                    let may_wait = may_wait && caller == ProgressCaller::Program;
+                    let placement = shared.sink.place(peer, to, packet, caller, may_wait);
+                    let placed = reads.place(placement);
+                    if matches!(placement, Placement::NotYet) {
+                        return false;
+                    }
+                    placed
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = placed {
+                failed.push((peer, LinkError::Endpoint(error.to_string())));
+                return false;
+            }
+        }
+    }
+
+    /// Starts a read for a link. Returns whether it did.
+    fn read_next(&mut self, shared: &Shared, number: usize, failed: &mut Vec<(PeerId, LinkError)>) -> bool {
+        let Some((peer, reads)) = self.incoming.reads_of(number) else { return false };
+        let mut senders = shared.lock();
+        self.reads.restart(senders.readers_closed());
+        reads.restart(senders.readers_closed());
+        let Some(part) = reads.next_part() else { return false };
+        let link = &senders.peers[peer].outgoing.connection;
+        if senders.endpoint.is_none() || link.is_lost() {
+            return false;
+        }
+        if link.is_closed() {
+            if let Err(error) = shared.connect(&mut senders, peer) {
+                failed.push((peer, error));
+            }
+            return false;
+        }
+        if link.endpoint_name().is_none() {
+            return false;
+        }
+        let started = match senders.open_reader(shared.settings.at) {
+            Ok(Some((reader, peers))) => {
+                let name = peers[peer].outgoing.connection.endpoint_name().unwrap_or_default();
+                reader.read(peer, name, &part, self.reads.next_tag())
+            }
+            Ok(None) => return false,
+            Err(error) => {
+                failed.push((peer, error));
+                return false;
+            }
+        };
+        match started {
+            Ok(()) => {
+                reads.read_started(self.reads.next_tag());
+                self.reads.push(number);
+                true
+            }
+            Err(SubmitError::Full) => false,
+            Err(SubmitError::Broken(why)) => {
+                failed.push((peer, LinkError::Endpoint(why)));
+                false
+            }
+        }
+    }
+
+    /// Notes that a part of a payload was read, and hands over the packets whose turn has come.
+    pub(super) fn take_read(
+        &mut self,
+        shared: &Shared,
+        (tag, result): (u64, Result<(), String>),
+        caller: ProgressCaller,
+        failed: &mut Vec<(PeerId, LinkError)>,
+    ) {
+        let Some(number) = self.reads.remove(tag) else { return };
+        // The link may have ended meanwhile, and another have its number.
+        let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
+        match result {
+            Ok(()) => reads.read_ended(tag),
+            Err(why) => return failed.push((peer, LinkError::Endpoint(why))),
+        }
+        self.hand_over_read(shared, number, caller);
+    }
+
+    /// Hands over the packets of a link whose turn has come.
+    fn hand_over_read(&mut self, shared: &Shared, number: usize, caller: ProgressCaller) {
+        let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
+        let before = reads.completed();
+        while let Some(ReadyPacket { to, packet, payload }) = reads.next() {
+            match payload {
+                ReadPayload::Here(payload) => shared.sink.packet(peer, to, &packet, &payload, caller),
+                ReadPayload::Read(buffer, bytes) => {
+                    // SAFETY: `ReadQueue::next` hands it out when the last read of all parts has ended.
+                    shared.sink.packet(peer, to, &packet, unsafe { buffer.bytes(bytes) }, caller);
+                }
+                ReadPayload::Placed(number) => shared.sink.finish(peer, to, &packet, number, true),
+                ReadPayload::Nowhere => {}
+            }
+        }
+        if reads.completed() != before {
+            let mut senders = shared.lock();
+            senders.peers[peer].outgoing.tell_read_count(reads.completed());
+            senders.peers.mark_busy(peer);
+        }
+    }
+
+    /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
+    pub(super) fn stop_reading_to(&mut self, shared: &Shared, nic: NicName) {
+        for number in self.incoming.numbers() {
+            let Some((peer, reads)) = self.incoming.reads_of(number) else { continue };
+            if reads.has_placed(|to| to == nic) {
+                let mut senders = shared.lock();
+                senders.stop_reading_from(peer);
+                reads.restart(senders.readers_closed());
+                drop(senders);
+                let abandoned = reads.abandon(|to| to == nic);
+                finish_abandoned(shared, peer, abandoned);
+            }
+        }
+    }
+}
+
+/// Gives up the packets that a link has placed, when it ends.
+pub(super) fn abandon_placed(shared: &Shared, peer: PeerId, reads: &mut ReadQueue) {
+    if reads.has_placed(|_| true) {
+        shared.lock().stop_reading_from(peer);
+        finish_abandoned(shared, peer, reads.abandon(|_| true));
+    }
+}
+
+fn finish_abandoned(shared: &Shared, peer: PeerId, abandoned: Vec<AbandonedPacket>) {
+    for AbandonedPacket { to, packet, number } in abandoned {
+        shared.sink.finish(peer, to, &packet, number, false);
+    }
+}

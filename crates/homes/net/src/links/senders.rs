@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state that senders of this process share, under one lock: the endpoints and the peers.
+
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+use super::peers::Peers;
+use super::reader::Reader;
+use crate::endpoint::{Completion, Endpoint};
+use crate::errors::LinkError;
+use crate::frame::FrameError;
+use crate::ids::PeerId;
+use crate::outgoing::Flush;
+use crate::settings::{Check, Settings};
+
+/// The endpoints and the peers.
+pub(super) struct Senders {
+    pub(super) endpoint: Option<Endpoint>,
+    /// Reads payloads.
+    reader: Option<Reader>,
+    /// Readers that were closed, so far.
+    readers_closed: u64,
+    pub(super) peers: Peers,
+    /// Times that the program was at rest.
+    rests: u64,
+    /// A packet was taken since the last round.
+    has_taken: bool,
+}
+
+/// How a thread may sleep until the endpoints have something.
+pub(super) enum EndpointSleep {
+    /// There is no endpoint yet.
+    Closed,
+    On(Vec<RawFd>),
+    /// There is something to poll for.
+    NotNow,
+    /// The provider has no descriptor: the endpoint must be polled.
+    Never,
+}
+
+impl Senders {
+    pub(super) fn new(check: Check) -> Senders {
+        let peers = Peers::new(check);
+        Senders { endpoint: None, reader: None, readers_closed: 0, peers, rests: 0, has_taken: false }
+    }
+
+    /// Reads completions of both endpoints. Returns whether there may be more.
+    pub(super) fn poll(&mut self, completions: &mut Vec<Completion>) -> bool {
+        let mut more = self.endpoint.as_mut().is_some_and(|endpoint| endpoint.poll(completions));
+        more |= self.reader.as_mut().is_some_and(|reader| reader.poll(completions));
+        more
+    }
+
+    /// Notes that a packet is being taken. Returns the number of the program's rests before it.
+    pub(super) fn note_taken(&mut self) -> u64 {
+        self.has_taken = true;
+        self.rests
+    }
+
+    /// Whether a packet was taken since the last call.
+    pub(super) fn has_taken(&mut self) -> bool {
+        std::mem::take(&mut self.has_taken)
+    }
+
+    /// Counts a rest of the program.
+    pub(super) fn note_rest(&mut self) {
+        self.rests += 1;
+    }
+
+    /// Sends what waits. `failed` gets the links that have broken.
+    pub(super) fn send_all(&mut self, settings: &Settings, failed: &mut Vec<(PeerId, LinkError)>) {
+        for peer in self.peers.take_busy() {
+            let Senders { endpoint: Some(endpoint), peers, .. } = &mut *self else { return };
+            let outgoing = &mut peers.unmark_busy(peer).outgoing;
+            match outgoing.flush(endpoint, Flush::All, peer.0, settings) {
+                Ok(()) if outgoing.has_to_send() => peers.mark_busy(peer),
+                Ok(()) => {}
+                Err(error) => failed.push((peer, error)),
+            }
+        }
+    }
+
+    /// A frame with a peer's tag has completed.
+    pub(super) fn frame_completed(&mut self, tag: u32) {
+        if let Some(peer) = self.peers.get_mut(PeerId(tag)) {
+            peer.outgoing.frame_completed();
+        }
+    }
+
+    /// A peer has read `count` payloads of the link to it.
+    pub(super) fn payloads_read(&mut self, peer: PeerId, count: u64) -> Result<(), FrameError> {
+        let Senders { endpoint, peers, .. } = self;
+        peers[peer].outgoing.payloads_read(endpoint.as_mut(), count)
+    }
+
+    /// Ends the link to a peer.
+    pub(super) fn lose(&mut self, peer: PeerId) {
+        let Senders { endpoint, peers, .. } = self;
+        peers[peer].outgoing.lose(endpoint.as_mut());
+    }
+
+    /// The number of readers that were closed, which reads belong to.
+    pub(super) fn readers_closed(&self) -> u64 {
+        self.readers_closed
+    }
+
+    /// The endpoint that reads, which is opened at the first read.
+    pub(super) fn open_reader(&mut self, at: IpAddr) -> Result<Option<(&mut Reader, &Peers)>, LinkError> {
+        let Senders { endpoint, reader, peers, .. } = self;
+        let Some(endpoint) = endpoint else { return Ok(None) };
+        let reader = match reader {
+            Some(reader) => reader,
+            None => {
+                let opened = Reader::open(at, endpoint.provider());
+                reader.insert(opened.map_err(|error| LinkError::Endpoint(error.to_string()))?)
+            }
+        };
+        Ok(Some((reader, peers)))
+    }
+
+    /// Stops all reads. Those that are to go on begin again.
+    pub(super) fn close_reader(&mut self) {
+        if self.reader.take().is_some() {
+            self.readers_closed += 1;
+        }
+    }
+
+    /// Stops reads from a peer. Nothing of it is written anywhere after that.
+    pub(super) fn stop_reading_from(&mut self, peer: PeerId) {
+        if self.reader.as_ref().is_some_and(|reader| reader.reads_from(peer)) {
+            self.close_reader();
+        }
+    }
+
+    /// Ends all links, and closes the endpoints.
+    pub(super) fn close(&mut self) {
+        self.close_reader();
+        let Senders { endpoint, peers, .. } = self;
+        for (_, peer) in peers.iter_mut() {
+            peer.outgoing.lose(endpoint.as_mut());
+        }
+        self.endpoint = None;
+    }
+
+    /// How the thread may sleep until an endpoint has something.
+    pub(super) fn endpoint_sleep(&mut self) -> EndpointSleep {
+        let Senders { endpoint, reader, .. } = self;
+        let reader = reader.as_mut().filter(|reader| reader.is_busy()).map(Reader::endpoint);
+        let mut descriptors = Vec::new();
+        for endpoint in endpoint.as_mut().into_iter().chain(reader) {
+            let Some(descriptor) = endpoint.wait_descriptor() else { return EndpointSleep::Never };
+            if !endpoint.may_sleep() {
+                return EndpointSleep::NotNow;
+            }
+            descriptors.push(descriptor);
+        }
+        if descriptors.is_empty() { EndpointSleep::Closed } else { EndpointSleep::On(descriptors) }
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of the links that every thread uses: settings, the sink, watched descriptors, senders, and the state.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::senders::Senders;
+use super::state::{PollCounter, StateWord};
+use super::watch::{Watch, Watched};
+use crate::address::LinkAddress;
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::errors::LinkError;
+use crate::faults::Refusals;
+use crate::forked::ParentOnly;
+use crate::ids::PeerId;
+use crate::settings::Settings;
+use crate::sink::Sink;
+
+/// The part of the links that every thread uses.
+pub(super) struct Shared {
+    pub(super) address: LinkAddress,
+    pub(super) settings: Settings,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) listener: ParentOnly<TcpListener>,
+    /// All control connections, and the listener.
+    pub(super) watch: Watch,
+    pub(super) senders: Mutex<Senders>,
+    pub(super) state: StateWord,
+    /// Counts the program's polls, for the thread.
+    pub(super) polls: PollCounter,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Senders> {
+        lock(&self.senders)
+    }
+
+    /// Wakes the thread once, for packets that gather, unless the program polls.
+    pub(super) fn wake(&self) {
+        if self.state.wake() {
+            self.watch.ring();
+        }
+    }
+
+    /// Begins a link to a peer.
+    pub(super) fn connect(&self, senders: &mut Senders, peer: PeerId) -> Result<(), LinkError> {
+        self.open_endpoint(senders).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+        if self.state.load().is_closing() {
+            return Err(LinkError::Ended);
+        }
+        self.state.connecting();
+        let target = &mut senders.peers[peer];
+        target.outgoing.connection.connect(&target.address, &self.settings)?;
+        if let Some(control) = target.outgoing.connection.control() {
+            self.watch.add(control, Watched::Outgoing(peer));
+        }
+        senders.peers.mark_busy(peer);
+        Ok(())
+    }
+
+    /// Opens the endpoint, if it is not open and these links do not end.
+    pub(super) fn open_endpoint(&self, senders: &mut Senders) -> Result<(), EndpointError> {
+        if senders.endpoint.is_none() && !self.state.load().is_closing() {
+            let mut endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
+            endpoint.set_refusals(Refusals::new(self.settings.faults.as_ref()));
+            log::info!("links between hosts use libfabric's {} at {}", endpoint.provider(), self.settings.at);
+            senders.endpoint = Some(endpoint);
+            self.state.endpoint_opened();
+        }
+        Ok(())
+    }
+
+    /// Marks a peer as lost.
+    pub(super) fn lose(&self, mut senders: MutexGuard<'_, Senders>, peer: PeerId, why: &LinkError) {
+        let target = &senders.peers[peer];
+        if target.outgoing.connection.is_lost() {
+            return;
+        }
+        match why {
+            LinkError::Ended => log::info!("the process at {} has ended", target.address),
+            why => log::warn!("the process at {} is lost: {why}", target.address),
+        }
+        if let Some(control) = target.outgoing.connection.control() {
+            self.watch.remove(control);
+        }
+        // Its requests fail now, and the program may use their memory again.
+        senders.stop_reading_from(peer);
+        senders.lose(peer);
+        drop(senders);
+        self.sink.lost(peer);
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}

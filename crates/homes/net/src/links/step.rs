@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A step of progress: hands over what has come, and sends what waits.
+
+use std::time::Instant;
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use super::progress_state::ProgressState;
+use super::shared::Shared;
+use crate::endpoint::{Completion, ReceivedFrame};
+use crate::errors::LinkError;
+use crate::frame::FrameError;
+use crate::ids::{NicName, PeerId};
+use crate::incoming::{Frame, PacketReceiver, RejectedFrame};
+use crate::settings::Check;
+use crate::sink::ProgressCaller;
+
+/// Rounds in a row in which something came, between sends of what waits.
+const ROUNDS_PER_FLUSH: u32 = 8;
+/// Polls of a program in a row that find nothing, without a packet between them, before what waits leaves: a program that has just taken
+/// a message often sends one, and a response travels with it. Then the program is at rest. The thread waits for none.
+const IDLE_POLLS: u32 = 4;
+
+impl ProgressState {
+    /// Hands over what has come. If nothing has, sends what waits. Returns whether there may be more.
+    pub(super) fn step(&mut self, shared: &Shared, caller: ProgressCaller) -> bool {
+        shared.state.serve();
+        let mut failed = Vec::new();
+        let more = {
+            let mut senders = shared.lock();
+            let more = senders.poll(&mut self.completions);
+            let has_come = |event: &Completion| matches!(event, Completion::Received(_) | Completion::Read { .. });
+            let is_idle = !self.completions.iter().any(has_come);
+            self.rounds = if is_idle { 0 } else { self.rounds + 1 };
+            let is_busy = senders.has_taken() || !is_idle;
+            self.idle_rounds = if is_busy { 0 } else { self.idle_rounds + 1 };
+            let is_at_rest = self.idle_rounds >= if caller == ProgressCaller::Thread { 1 } else { IDLE_POLLS };
+            if is_at_rest {
+                senders.note_rest();
+            }
+            if is_at_rest || self.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1 {
+                senders.send_all(&shared.settings, &mut failed);
+            }
+            more
+        };
+        let found = more || !self.completions.is_empty();
+        let mut used = Vec::new();
+        for completion in std::mem::take(&mut self.completions) {
+            match completion {
+                Completion::Received(frame) => self.take_received(shared, frame, caller, &mut used),
+                Completion::Sent { tag } => shared.lock().frame_completed(tag),
+                Completion::NotSent { tag, why } => {
+                    shared.lock().frame_completed(tag);
+                    failed.push((PeerId(tag), LinkError::Endpoint(why)));
+                }
+                Completion::Read { tag, result } => self.take_read(shared, (tag, result), caller, &mut failed),
+            }
+        }
+        self.take_delayed(shared, caller, &mut used);
+        shared.recycle(used);
+        self.read_payloads(shared, caller, &mut failed);
+        // The program takes what responses it has along with its next packet; the thread knows of no next packet.
+        if caller == ProgressCaller::Thread && !more {
+            shared.lock().send_all(&shared.settings, &mut failed);
+        }
+        for (peer, error) in failed {
+            shared.lose(shared.lock(), peer, &error);
+        }
+        found
+    }
+
+    /// Takes a frame that has arrived, by way of the faulty network if there is one. `used` gets the frames that are used up.
+    fn take_received(&mut self, shared: &Shared, frame: ReceivedFrame, caller: ProgressCaller, used: &mut Vec<Frame>) {
+        let Some(mut faulty) = self.faulty.take() else {
+            return self.take_frame(shared, Frame::Received(frame), caller, used);
+        };
+        faulty.take(&frame, Instant::now(), |copy| self.take_frame(shared, Frame::Copied(copy), caller, used));
+        self.faulty = Some(faulty);
+        used.push(Frame::Received(frame));
+    }
+
+    /// Takes the frames that the faulty network has delayed.
+    fn take_delayed(&mut self, shared: &Shared, caller: ProgressCaller, used: &mut Vec<Frame>) {
+        let Some(mut faulty) = self.faulty.take() else { return };
+        faulty.release(Instant::now(), |copy| self.take_frame(shared, Frame::Copied(copy), caller, used));
+        self.faulty = Some(faulty);
+    }
+
+    /// Hands a frame's packets over. `used` gets the frames that are used up.
+    fn take_frame(&mut self, shared: &Shared, frame: Frame, caller: ProgressCaller, used: &mut Vec<Frame>) {
+        let link = frame.get(4..8).and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
+        let link = link.and_then(|link| Some((link as usize, self.incoming.get_mut(link as usize)?)));
+        let Some((number, incoming)) = link else {
+            // A damaged frame may say that it is of another link. It is repeated.
+            let level = if shared.settings.check == Check::None { log::Level::Warn } else { log::Level::Debug };
+            log::log!(level, "a frame of {} bytes on an unknown link was dropped", frame.len());
+            return used.push(frame);
+        };
+        if let Some(peer) = incoming.peer() {
+            shared.lock().peers[peer].outgoing.peer_answered();
+        }
+        let taken = incoming.take(frame, &SinkReceiver { shared, caller }, used);
+        if incoming.reads().is_some_and(|reads| !reads.is_empty()) && !self.waiting.contains(&number) {
+            self.waiting.push(number);
+        }
+        if let Err(why) = taken {
+            log::warn!("a frame was dropped: {why}");
+            if why != RejectedFrame::Foreign {
+                if let Some(peer) = incoming.peer() {
+                    shared.lose(shared.lock(), peer, &LinkError::Endpoint(why.to_string()));
+                }
+            }
+        }
+    }
+}
+
+/// Hands the packets of frames over to the sink.
+struct SinkReceiver<'a> {
+    shared: &'a Shared,
+    caller: ProgressCaller,
+}
+
+impl PacketReceiver for SinkReceiver<'_> {
+    fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64 {
+        self.shared.sink.payload_max(from, to, packet)
+    }
+
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) {
+        self.shared.sink.packet(from, to, packet, payload, self.caller);
+    }
+
+    fn payloads_read(&self, peer: PeerId, count: u64) -> Result<(), FrameError> {
+        self.shared.lock().payloads_read(peer, count)
+    }
+}

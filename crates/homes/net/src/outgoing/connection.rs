@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a link at its sender, and its control connection.
+//!
+//! | state | control connection | packets | on | then |
+//! |---|---|---|---|---|
+//! | `Closed` | none | none | [`Connection::connect`], at the first packet | `Greeting` |
+//! | `Greeting` | connects, greets | wait | the answer | `Open` |
+//! | `Open` | acknowledgements of frames | leave | its end ([`Connection::note_end`]) | `Ending` |
+//! | `Ending` | ended | leave; the peer's last frames may still come | silence of the peer | `Lost` |
+//! | `Lost` | none | refused | | |
+//!
+//! Every state but `Lost` goes to `Lost` on [`Connection::lose`]. A greeting takes as long as the peer does, whose program may compute. The
+//! kernel finds out whether its host is there.
+
+use std::time::Instant;
+
+use crate::address::LinkAddress;
+use crate::control::{Control, Disconnect};
+use crate::control_message::{ControlMessage, MessageSealer};
+use crate::endpoint::{Destination, Endpoint};
+use crate::errors::LinkError;
+use crate::frame::{FrameHeader, Seal};
+use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
+use crate::retransmission::{InvalidAck, Window};
+use crate::settings::{Check, Settings};
+
+/// The state of a link at its sender.
+pub(crate) struct Connection {
+    stage: Stage,
+}
+
+enum Stage {
+    Closed,
+    Greeting(Box<Greeting>),
+    Open(Box<Open>),
+    /// The control connection has ended, at this time.
+    Ending(Box<Open>, Instant),
+    Lost,
+}
+
+struct Greeting {
+    control: Control,
+    key: Option<Key>,
+}
+
+/// An open link.
+pub(super) struct Open {
+    control: Control,
+    /// The peer's endpoint, and its name.
+    pub(super) to: Destination,
+    name: Vec<u8>,
+    /// Of the next frame.
+    pub(super) header: FrameHeader,
+    pub(super) seal: Seal,
+    /// None: the link has no check, and nothing is repeated.
+    pub(super) window: Option<Window>,
+    /// Makes this side's messages on the control connection.
+    sent: MessageSealer,
+    /// Checks the receiver's messages.
+    received: MessageSealer,
+    /// The end was announced.
+    is_end_announced: bool,
+    /// All frames before this number were taken, as far as the receiver has acknowledged.
+    acked: u64,
+}
+
+impl Connection {
+    pub fn new() -> Connection {
+        Connection { stage: Stage::Closed }
+    }
+
+    /// Whether it was never opened.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.stage, Stage::Closed)
+    }
+
+    pub fn is_lost(&self) -> bool {
+        matches!(self.stage, Stage::Lost)
+    }
+
+    /// The time at which the control connection ended, while the peer's last frames may still come.
+    pub fn ending_since(&self) -> Option<Instant> {
+        if let Stage::Ending(_, since) = self.stage { Some(since) } else { None }
+    }
+
+    /// Whether frames can be sent, also while it ends.
+    pub fn is_open(&self) -> bool {
+        self.open().is_some()
+    }
+
+    pub(super) fn open(&self) -> Option<&Open> {
+        match &self.stage {
+            Stage::Open(open) | Stage::Ending(open, _) => Some(open),
+            Stage::Closed | Stage::Greeting(_) | Stage::Lost => None,
+        }
+    }
+
+    pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
+        match &mut self.stage {
+            Stage::Open(open) | Stage::Ending(open, _) => Some(open),
+            Stage::Closed | Stage::Greeting(_) | Stage::Lost => None,
+        }
+    }
+
+    /// The control connection, if there is one.
+    pub fn control(&self) -> Option<&Control> {
+        match &self.stage {
+            Stage::Closed | Stage::Lost => None,
+            Stage::Greeting(greeting) => Some(&greeting.control),
+            Stage::Open(open) | Stage::Ending(open, _) => Some(&open.control),
+        }
+    }
+
+    /// The name of the peer's endpoint, once the link is open.
+    pub fn endpoint_name(&self) -> Option<&[u8]> {
+        self.open().map(|open| &open.name[..])
+    }
+
+    /// Begins to connect.
+    pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
+        let control = Control::connect(settings.at, address.socket(), settings.timeout)?;
+        self.stage = Stage::Greeting(Box::new(Greeting { control, key: None }));
+        Ok(())
+    }
+
+    /// Goes on with the greeting, or reads the receiver's messages. [`LinkError::Ended`] in an open link: the peer has ended.
+    pub fn advance(
+        &mut self,
+        address: &LinkAddress,
+        own: &LinkAddress,
+        settings: &Settings,
+        endpoint: &mut Endpoint,
+        nonce: impl Fn() -> Nonce,
+    ) -> Result<(), LinkError> {
+        let Greeting { control, key } = match &mut self.stage {
+            Stage::Closed | Stage::Lost => return Ok(()),
+            Stage::Open(open) | Stage::Ending(open, _) => return open.advance(),
+            Stage::Greeting(greeting) => &mut **greeting,
+        };
+        let ended = control.advance();
+        while let Some(message) = control.take_message()? {
+            if let Some(key) = key {
+                let answer = Answer::decode(&message, key)?;
+                let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+                let seal = settings.check.seal(key);
+                let (sent, received) = (MessageSealer::for_sender(key), MessageSealer::for_receiver(key));
+                if let Stage::Greeting(greeting) = std::mem::replace(&mut self.stage, Stage::Closed) {
+                    let Greeting { control, .. } = *greeting;
+                    self.stage = Stage::Open(Box::new(Open {
+                        control,
+                        to,
+                        name: answer.endpoint,
+                        header: FrameHeader { link: answer.link, key: answer.key, number: 0 },
+                        window: (settings.check != Check::None).then(Window::default),
+                        seal,
+                        sent,
+                        received,
+                        is_end_announced: false,
+                        acked: 0,
+                    }));
+                }
+                // The first acknowledgements may have come with the answer.
+                return if let Stage::Open(open) = &mut self.stage { open.advance() } else { Ok(()) };
+            }
+            let hello = Hello::decode(&message)?;
+            let own_nonce = nonce();
+            let made = Key::new(address.token(), &settings.secret, hello.nonce, own_nonce);
+            let offer = Offer {
+                nonce: own_nonce,
+                nid: settings.nid.unwrap_or(NO_HOST),
+                address: *own,
+                check: settings.check.number(),
+                provider: endpoint.provider().to_owned(),
+            };
+            control.send(&offer.encode(&made));
+            *key = Some(made);
+            control.advance().map_err(end_of)?;
+        }
+        ended.map_err(end_of)
+    }
+
+    /// Notes that the control connection of an open link has ended.
+    pub fn note_end(&mut self, now: Instant) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
+            Stage::Open(open) => Stage::Ending(open, now),
+            other => other,
+        };
+    }
+
+    /// Ends the link, for good.
+    pub(super) fn lose(&mut self) {
+        self.stage = Stage::Lost;
+    }
+}
+
+impl Open {
+    /// Reads the receiver's messages, and finds its end.
+    fn advance(&mut self) -> Result<(), LinkError> {
+        let ended = self.control.advance();
+        while let Some(message) = self.control.take_message()? {
+            let now = Instant::now();
+            let message = self.received.open(&message)?;
+            let (ControlMessage::Ack(number) | ControlMessage::Nack(number)) = message else {
+                return Err(GreetingError::Malformed.into());
+            };
+            let moved = match (&mut self.window, message) {
+                (Some(window), ControlMessage::Ack(_)) => window.on_ack(number, now),
+                (Some(window), _) => window.on_nack(number, now),
+                (None, ControlMessage::Ack(_)) if number <= self.header.number => Ok(()),
+                (None, _) => Err(InvalidAck),
+            };
+            moved.map_err(|InvalidAck| GreetingError::Malformed)?;
+            self.acked = self.acked.max(number);
+        }
+        ended.map_err(|_| LinkError::Ended)
+    }
+
+    /// Announces the end of the link, once. Returns whether the receiver has yet to acknowledge all frames.
+    pub(super) fn announce_end(&mut self) -> bool {
+        let number = self.header.number;
+        if !self.is_end_announced && number != 0 {
+            self.is_end_announced = true;
+            self.control.send(&self.sent.seal(ControlMessage::End(number)));
+        }
+        self.acked < number && self.control.send_now().is_ok()
+    }
+}
+
+fn end_of(end: Disconnect) -> LinkError {
+    match end {
+        Disconnect::Closed => LinkError::Ended,
+        Disconnect::Failed(error) => LinkError::Io(error),
+    }
+}

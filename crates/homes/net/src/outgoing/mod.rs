@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sender's half of a link: connect, greet, gather packets into frames, send them.
+//!
+//! | file | has |
+//! |---|---|
+//! | [`connection`] | the state of the link, and its control connection |
+//! | [`queue`], [`exposures`] | packets that wait for a frame; payloads that the receiver has yet to read |
+//! | [`pacing`] | when a frame leaves |
+//! | this one | frames: filled, sent, repeated |
+//!
+//! Packets that are handed over before the link is open wait in its queue. So do those for which there is no buffer.
+//!
+//! Invariants
+//! 1. Packets leave in the order in which they were handed over, each once.
+//! 2. A frame goes at once if few others have left since the peer's last frame came, or the program was last at rest ([`pacing`]);
+//!    otherwise packets gather in it until it is full, or one of these happens. So a burst shares frames, and neither a single packet nor
+//!    an answer waits.
+//! 3. With a check each frame is short, and kept in the [`Window`] until the receiver has taken it. Repetitions leave before new frames.
+
+mod connection;
+mod exposures;
+mod pacing;
+mod queue;
+
+use std::time::Instant;
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use connection::{Connection, Open};
+use exposures::Exposures;
+use pacing::Pacing;
+use queue::{PacketQueue, QueuedPacket};
+
+use crate::endpoint::{Endpoint, FRAME_BYTES_MAX, SubmitError};
+use crate::errors::LinkError;
+use crate::frame::{FRAME_HEADER_BYTES, FrameError, OVERHEAD_BYTES, Writer};
+use crate::ids::NicName;
+use crate::payload::{Source, Tail};
+use crate::retransmission::Window;
+use crate::settings::{Check, Settings};
+
+/// The least room in a frame for which a payload is cut: less is not worth a record.
+const CUT_BYTES_MIN: usize = 512;
+/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more. Where frames are
+/// short, the payload would take several.
+const READ_BYTES_MIN: usize = (64 << 10) + 1;
+const READ_BYTES_MIN_OF_SHORT_FRAMES: usize = 24 << 10;
+
+/// The result of announcing a payload that the receiver is to read.
+enum Announced {
+    Written,
+    /// There is no room now.
+    Later,
+    /// The provider does not expose the payload.
+    Refused,
+}
+
+/// Room for further frames, in the endpoint and on the way to the peer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Left,
+    None,
+}
+
+/// The frames that [`Outgoing::flush`] sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// All that wait.
+    All,
+    /// Those that may go at once, and full ones.
+    AtOnce,
+}
+
+/// A frame that is being filled, or that found no room.
+struct Building {
+    buffer: usize,
+    bytes: usize,
+    /// With a tail the frame is complete.
+    tail: Option<Tail>,
+}
+
+/// The sender's half of a link.
+pub(crate) struct Outgoing {
+    pub(crate) connection: Connection,
+    check: Check,
+    queue: PacketQueue,
+    building: Option<Building>,
+    exposures: Exposures,
+    pacing: Pacing,
+    /// Payloads of the link in the other direction that were read, and how many of them the peer knows of.
+    read_count: u64,
+    read_count_sent: u64,
+}
+
+impl Outgoing {
+    pub fn new(check: Check) -> Outgoing {
+        Outgoing {
+            connection: Connection::new(),
+            check,
+            queue: PacketQueue::default(),
+            building: None,
+            exposures: Exposures::default(),
+            pacing: Pacing::default(),
+            read_count: 0,
+            read_count_sent: 0,
+        }
+    }
+
+    /// Whether packets wait for this link, or frames are to be repeated.
+    pub fn has_to_send(&self) -> bool {
+        let repeats = |window: &Window| window.next_to_send().is_some();
+        self.building.is_some()
+            || !self.queue.is_empty()
+            || self.read_count_sent != self.read_count
+            || self.window().is_some_and(repeats)
+    }
+
+    /// Whether packets wait, frames are on their way, or the receiver has yet to read payloads from here.
+    pub fn is_sending(&self) -> bool {
+        self.has_to_send() || self.pacing.is_in_flight() || !self.exposures.is_empty()
+    }
+
+    /// Whether frames are kept that the receiver has not acknowledged.
+    pub fn waits_for_ack(&self) -> bool {
+        self.window().is_some_and(|window| !window.is_empty())
+    }
+
+    /// Whether the queue takes more.
+    pub fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
+    fn window(&self) -> Option<&Window> {
+        self.connection.open()?.window.as_ref()
+    }
+
+    /// The receiver has read `count` payloads in all.
+    pub fn payloads_read(&mut self, endpoint: Option<&mut Endpoint>, count: u64) -> Result<(), FrameError> {
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        let released = self.exposures.withdraw_read(endpoint, count)?;
+        self.queue.release(released);
+        Ok(())
+    }
+
+    /// The peer is to learn how many payloads of the link in the other direction were read.
+    pub fn tell_read_count(&mut self, count: u64) {
+        self.read_count = count;
+    }
+
+    /// Repeats frames that the receiver has not acknowledged for too long. Returns whether it does.
+    pub fn check_timeout(&mut self, now: Instant) -> bool {
+        let Some(Open { window: Some(window), .. }) = self.connection.open_mut() else { return false };
+        let repeats = window.check_timeout(now);
+        if repeats {
+            let in_flight = self.pacing.in_flight();
+            log::debug!("no acknowledgement of another host: {window:?}, {in_flight} frames on the way");
+        }
+        repeats
+    }
+
+    /// Announces the end of the link, once. Returns whether the receiver has yet to acknowledge all frames.
+    pub fn announce_end(&mut self) -> bool {
+        self.connection.open_mut().is_some_and(Open::announce_end)
+    }
+
+    /// A frame has completed.
+    pub fn frame_completed(&mut self) {
+        self.pacing.frame_completed();
+    }
+
+    /// A frame of the peer has come.
+    pub fn peer_answered(&mut self) {
+        self.pacing.peer_answered();
+    }
+
+    /// The program was at rest for this number of times.
+    pub fn note_rest(&mut self, rest: u64) {
+        self.pacing.note_rest(rest);
+    }
+
+    /// Bytes behind the records of a frame.
+    fn seal_bytes(&self) -> usize {
+        self.connection.open().map_or(0, |open| open.seal.bytes())
+    }
+
+    /// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
+    fn short_payload_max(&self) -> usize {
+        FRAME_BYTES_MAX - OVERHEAD_BYTES - self.seal_bytes()
+    }
+
+    /// Takes a packet. A short one goes into the frame that is being filled. Any other waits.
+    pub fn push(
+        &mut self,
+        mut endpoint: Option<&mut Endpoint>,
+        to: NicName,
+        packet: &[u8; PACKET_BYTES],
+        payload: Source<'_>,
+    ) {
+        let bytes = payload.bytes();
+        let goes_at_once = self.queue.is_empty() && self.connection.is_open() && !self.exposures.is_far_ahead();
+        if goes_at_once && bytes.len() <= self.short_payload_max() {
+            let written = endpoint
+                .as_mut()
+                .and_then(|endpoint| self.write(endpoint, |writer| writer.packet(to, packet, bytes).map(|()| None)));
+            if written.is_some() {
+                return;
+            }
+        }
+        // A payload that leaves in frames has to be ours: frames may be on their way when the peer answers.
+        let is_read = endpoint.is_some_and(|endpoint| self.is_to_be_read(endpoint, bytes.len()));
+        let payload = payload.take(is_read);
+        self.queue.push(QueuedPacket { to, packet: Box::new(*packet), payload, is_read, sent: 0 });
+    }
+
+    /// Writes into the frame that is being filled, and gives it the tail that `write` returns. None: there is no buffer, or no room in
+    /// the frame.
+    fn write(
+        &mut self,
+        endpoint: &mut Endpoint,
+        write: impl FnOnce(&mut Writer<'_>) -> Option<Option<Tail>>,
+    ) -> Option<()> {
+        if matches!(self.building, Some(Building { tail: Some(_), .. })) {
+            return None;
+        }
+        let Building { buffer, bytes, .. } = match self.building.take() {
+            Some(building) => building,
+            None => Building { buffer: endpoint.take_buffer()?, bytes: FRAME_HEADER_BYTES, tail: None },
+        };
+        let frame = endpoint.buffer_mut(buffer);
+        let room = frame.len() - self.seal_bytes();
+        let mut writer = Writer::resume(&mut frame[..room], bytes);
+        let written = write(&mut writer);
+        let bytes = writer.bytes();
+        if bytes == FRAME_HEADER_BYTES {
+            endpoint.return_buffer(buffer);
+            return None;
+        }
+        let is_written = written.is_some();
+        self.building = Some(Building { buffer, bytes, tail: written.flatten() });
+        is_written.then_some(())
+    }
+
+    /// Whether the receiver reads a payload of this length from here.
+    fn is_to_be_read(&self, endpoint: &Endpoint, bytes: usize) -> bool {
+        let is_long = bytes >= READ_BYTES_MIN || bytes >= READ_BYTES_MIN_OF_SHORT_FRAMES && !endpoint.has_long_frames();
+        is_long && endpoint.can_read() && self.check == Check::None
+    }
+
+    /// Fills the frame from the queue as far as there is room.
+    fn fill(&mut self, endpoint: &mut Endpoint) {
+        let count = self.read_count;
+        if self.read_count_sent != count
+            && self.write(endpoint, |writer| writer.read_count(count).map(|()| None)).is_some()
+        {
+            self.read_count_sent = count;
+        }
+        while !self.exposures.is_far_ahead() {
+            let Some(mut waiting) = self.queue.pop() else { return };
+            if waiting.is_read {
+                match self.announce(endpoint, &waiting) {
+                    Announced::Written => continue,
+                    Announced::Later => {
+                        self.queue.put_back(waiting);
+                        return;
+                    }
+                    Announced::Refused => waiting.keep_for_frames(),
+                }
+            }
+            let QueuedPacket { to, packet, payload, sent, .. } = &waiting;
+            let bytes = payload.bytes();
+            let short = self.short_payload_max();
+            // What is kept for repeating is no longer than a buffer.
+            let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
+            let used = self.building.as_ref().map_or(FRAME_HEADER_BYTES, |building| building.bytes);
+            let overhead = used + OVERHEAD_BYTES - FRAME_HEADER_BYTES + self.seal_bytes();
+            let most = longest.saturating_sub(overhead);
+            if most < CUT_BYTES_MIN && bytes.len() > short {
+                self.queue.put_back(waiting);
+                return;
+            }
+            let count = most.min(bytes.len() - *sent);
+            let written = self.write(endpoint, |writer| match bytes.len() <= short {
+                true => writer.packet(*to, packet, bytes).map(|()| None),
+                false => {
+                    let tail = Tail { payload: payload.clone(), range: *sent..sent + count };
+                    writer.before_tail(*to, (*sent == 0).then_some(packet), count).map(|()| Some(tail))
+                }
+            });
+            if written.is_some() {
+                waiting.sent += count;
+                if waiting.sent == waiting.payload.bytes().len() {
+                    self.queue.release(waiting.bytes());
+                    continue;
+                }
+            }
+            self.queue.put_back(waiting);
+            return;
+        }
+    }
+
+    /// Writes a packet whose payload stays here until the receiver has read it.
+    fn announce(&mut self, endpoint: &mut Endpoint, waiting: &QueuedPacket) -> Announced {
+        let QueuedPacket { to, packet, payload, .. } = waiting;
+        if self.exposures.is_full() {
+            return Announced::Later;
+        }
+        let Some((exposed, at)) = endpoint.expose(payload) else { return Announced::Refused };
+        if self.write(endpoint, |writer| writer.readable(*to, packet, at).map(|()| None)).is_none() {
+            endpoint.withdraw(exposed);
+            return Announced::Later;
+        }
+        self.exposures.push(exposed, waiting.bytes());
+        Announced::Written
+    }
+
+    /// Sends frames. `tag` is the peer's, and comes back with each completion.
+    pub fn flush(
+        &mut self,
+        endpoint: &mut Endpoint,
+        which: Flush,
+        tag: u32,
+        settings: &Settings,
+    ) -> Result<(), LinkError> {
+        // The seal of frames is known once the link is open.
+        while self.connection.is_open() {
+            let room = self.repeat(endpoint, tag, settings)?;
+            self.fill(endpoint);
+            let Some(open) = self.connection.open_mut() else { return Ok(()) };
+            let Some(Building { buffer, bytes, tail }) = &self.building else { return Ok(()) };
+            let gathers = which == Flush::AtOnce && self.queue.is_empty() && tail.is_none() && self.pacing.is_burst();
+            if gathers
+                || room == Room::None
+                || !self.pacing.has_room()
+                || open.window.as_ref().is_some_and(|window| !window.has_room())
+            {
+                return Ok(());
+            }
+            let writer = Writer::resume(endpoint.buffer_mut(*buffer), *bytes);
+            let payload = tail.as_ref().map_or(&[][..], Tail::bytes);
+            if let Some(window) = &mut open.window {
+                // From here on it is sent as a repetition is.
+                window.keep(writer.sealed(&open.header, payload, &open.seal), Instant::now());
+                endpoint.return_buffer(*buffer);
+                open.header.number += 1;
+                self.building = None;
+                continue;
+            }
+            let bytes = writer.finish(&open.header, payload);
+            let sent = endpoint.send(*buffer, bytes, tail.as_ref(), open.to, tag);
+            if sent.is_ok() {
+                open.header.number += 1;
+                self.building = None;
+            }
+            if self.count_sent(sent, settings)? == Room::None {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a frame on its way. [`Room::None`]: the endpoint did not take it.
+    fn count_sent(&mut self, sent: Result<(), SubmitError>, settings: &Settings) -> Result<Room, LinkError> {
+        match sent {
+            Ok(()) => {
+                self.pacing.frame_sent();
+                self.exposures.frame_sent();
+                Ok(Room::Left)
+            }
+            Err(SubmitError::Full) => {
+                self.pacing.endpoint_full(settings.timeout);
+                Ok(Room::None)
+            }
+            Err(SubmitError::Broken(why)) => Err(LinkError::Endpoint(why)),
+        }
+    }
+
+    /// Sends the frames of the window that are to be sent. Returns whether new frames have room.
+    fn repeat(&mut self, endpoint: &mut Endpoint, tag: u32, settings: &Settings) -> Result<Room, LinkError> {
+        while let Some(open) = self.connection.open_mut() {
+            let Some(window) = &mut open.window else { break };
+            let Some(frame) = window.next_to_send() else { break };
+            if !self.pacing.has_room() {
+                return Ok(Room::None);
+            }
+            let Some(buffer) = endpoint.take_buffer() else { return Ok(Room::None) };
+            let bytes = frame.len();
+            endpoint.buffer_mut(buffer)[..bytes].copy_from_slice(frame);
+            let sent = endpoint.send(buffer, bytes, None, open.to, tag);
+            match sent {
+                Ok(()) => window.frame_sent(),
+                Err(_) => endpoint.return_buffer(buffer),
+            }
+            if self.count_sent(sent, settings)? == Room::None {
+                return Ok(Room::None);
+            }
+        }
+        Ok(Room::Left)
+    }
+
+    /// Ends the link for good. Packets that wait are dropped.
+    pub fn lose(&mut self, endpoint: Option<&mut Endpoint>) {
+        if let Some(endpoint) = endpoint {
+            self.building.take().into_iter().for_each(|building| endpoint.return_buffer(building.buffer));
+            self.exposures.withdraw_all(endpoint);
+        }
+        *self = Outgoing::new(self.check);
+        self.connection.lose();
+    }
+}

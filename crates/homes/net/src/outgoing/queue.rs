@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets of a link that wait for a frame.
+
+use std::collections::VecDeque;
+
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use crate::ids::NicName;
+use crate::payload::Payload;
+
+/// Bytes that may wait for a link that is not ready for them.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// A packet that waits, or the rest of one.
+pub(super) struct QueuedPacket {
+    pub(super) to: NicName,
+    pub(super) packet: Box<[u8; PACKET_BYTES]>,
+    pub(super) payload: Payload,
+    /// The receiver reads the payload from here.
+    pub(super) is_read: bool,
+    /// Bytes of the payload in earlier frames.
+    pub(super) sent: usize,
+}
+
+impl QueuedPacket {
+    /// Bytes that count in the queue until the packet is released.
+    pub(super) fn bytes(&self) -> usize {
+        PACKET_BYTES + self.payload.bytes().len()
+    }
+
+    /// Sends the payload in frames. It has to be ours then, as for [`super::Outgoing::push`].
+    pub(super) fn keep_for_frames(&mut self) {
+        self.is_read = false;
+        self.payload.own();
+    }
+}
+
+/// The packets that wait.
+#[derive(Default)]
+pub(super) struct PacketQueue {
+    packets: VecDeque<QueuedPacket>,
+    bytes: usize,
+}
+
+impl PacketQueue {
+    /// Whether the queue takes more.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes < QUEUE_BYTES_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Appends a packet. Its bytes count until [`PacketQueue::release`].
+    pub(super) fn push(&mut self, packet: QueuedPacket) {
+        self.bytes += packet.bytes();
+        self.packets.push_back(packet);
+    }
+
+    /// Takes the first packet out. Its bytes still count.
+    pub(super) fn pop(&mut self) -> Option<QueuedPacket> {
+        self.packets.pop_front()
+    }
+
+    /// Puts the first packet back.
+    pub(super) fn put_back(&mut self, packet: QueuedPacket) {
+        self.packets.push_front(packet);
+    }
+
+    /// Stops counting bytes: their packet has left, and its payload was sent or read.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+}

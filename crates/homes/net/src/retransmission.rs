@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Retransmission of frames on a link with a check (go-back-N): state without I/O; time is passed in.
+//!
+//! The sender keeps copies of its frames in a [`Window`] until the receiver has taken them. The receiver's [`FrameOrder`] takes frames by
+//! their numbers, each once. It acknowledges now and then, and probes at once for a frame that is missing.
+//!
+//! Invariants
+//! 1. A frame is handed on once, after all with smaller numbers.
+//! 2. A copy is dropped only when the receiver has acknowledged the frame.
+//! 3. A silent receiver is waited for, for ever: its program may compute. Its frames are repeated ever more rarely meanwhile.
+//!
+//! Cost: a copy of each frame, [`WINDOW_FRAMES`] at most; without a check nothing.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::control_message::ControlMessage;
+
+/// Frames of a link that are kept, at most: 1 MiB. Packets wait when there are more.
+const WINDOW_FRAMES: usize = 64;
+/// Frames that a receiver takes before it acknowledges them.
+const ACK_EVERY: u64 = 16;
+/// The longest time between a frame and its acknowledgement.
+const ACK_AFTER: Duration = Duration::from_millis(1);
+/// The time after which a receiver probes again for a frame. It doubles, up to `WAIT_MAX`.
+const NACK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// The time without an acknowledgement after which a sender probes: first, at least, at most. In between four times the round trip.
+const WAIT_FIRST: Duration = Duration::from_millis(50);
+const WAIT_MIN: Duration = Duration::from_millis(10);
+const WAIT_ROUND_TRIPS_MAX: Duration = Duration::from_millis(100);
+/// Each time that it has waited it waits twice as long, but not longer than this.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// An acknowledgement of a frame that was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InvalidAck;
+
+/// The sender's copies.
+pub(crate) struct Window {
+    kept: VecDeque<Vec<u8>>,
+    /// The number of the first copy.
+    first: u64,
+    /// The number of the next copy to send. Those before are on their way.
+    next: u64,
+    /// After a time without an acknowledgement only the first frame was repeated: the receiver's next one says from where to go on.
+    probes: bool,
+    /// The time of the last acknowledgement that moved the window.
+    silent_since: Option<Instant>,
+    wait: Duration,
+    /// A frame that was sent once, and when; None: all may have been repeated.
+    timed: Option<(u64, Instant)>,
+    /// The time between a frame and its acknowledgement, smoothed.
+    round_trip: Option<Duration>,
+    /// The number it went back to last, and when. Frames that are on their way again need not be sent once more.
+    went_back: Option<(u64, Instant)>,
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.first, self.end());
+        write!(
+            f,
+            "frames {from}..{to} kept, {} is next, waits {:?} (round trip {:?})",
+            self.next, self.wait, self.round_trip
+        )
+    }
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            kept: VecDeque::new(),
+            first: 0,
+            next: 0,
+            probes: false,
+            silent_since: None,
+            wait: WAIT_FIRST,
+            timed: None,
+            round_trip: None,
+            went_back: None,
+        }
+    }
+}
+
+impl Window {
+    /// Whether a new frame may be sent.
+    pub fn has_room(&self) -> bool {
+        self.kept.len() < WINDOW_FRAMES && self.next == self.end()
+    }
+
+    /// Whether the receiver has taken all.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    /// Keeps a copy of a new frame. [`Window::frame_sent`] says that it was sent.
+    pub fn keep(&mut self, frame: Vec<u8>, now: Instant) {
+        self.silent_since.get_or_insert(now);
+        self.timed.get_or_insert((self.end(), now));
+        self.kept.push_back(frame);
+    }
+
+    /// The next copy to send.
+    pub fn next_to_send(&self) -> Option<&[u8]> {
+        let stops = self.probes && self.next != self.first;
+        self.kept.get((self.next - self.first) as usize).filter(|_| !stops).map(Vec::as_slice)
+    }
+
+    /// The copy of [`Window::next_to_send`] was sent.
+    pub fn frame_sent(&mut self) {
+        self.next += 1;
+    }
+
+    /// The receiver has taken all frames before this number.
+    pub fn on_ack(&mut self, number: u64, now: Instant) -> Result<(), InvalidAck> {
+        if number > self.end() {
+            return Err(InvalidAck);
+        }
+        // An earlier acknowledgement may come late.
+        let Some(count) = number.checked_sub(self.first).filter(|&count| count != 0) else { return Ok(()) };
+        self.kept.drain(..count as usize);
+        self.first = number;
+        if self.probes {
+            (self.probes, self.next) = (false, number);
+        }
+        self.next = self.next.max(number);
+        if let Some((_, at)) = self.timed.take_if(|timed| timed.0 < number) {
+            let took = now.saturating_duration_since(at);
+            // An acknowledgement that was late for once should not make the link slow.
+            self.round_trip = Some(self.round_trip.map_or(took, |before| took.min((before * 7 + took) / 8)));
+        }
+        self.wait =
+            self.round_trip.map_or(WAIT_FIRST, |round_trip| (round_trip * 4).clamp(WAIT_MIN, WAIT_ROUND_TRIPS_MAX));
+        self.silent_since = (!self.kept.is_empty()).then_some(now);
+        Ok(())
+    }
+
+    /// The receiver has taken all frames before this number, and misses the one with it.
+    pub fn on_nack(&mut self, number: u64, now: Instant) -> Result<(), InvalidAck> {
+        self.on_ack(number, now)?;
+        let round_trip = self.round_trip.unwrap_or(NACK_AGAIN_AFTER);
+        let is_new = |&(to, at): &(u64, Instant)| to != number || now.saturating_duration_since(at) >= round_trip;
+        if number == self.first && self.went_back.as_ref().is_none_or(is_new) {
+            self.went_back = Some((number, now));
+            (self.next, self.probes, self.timed) = (number, false, None);
+            self.silent_since = (!self.kept.is_empty()).then_some(now);
+        }
+        Ok(())
+    }
+
+    /// Repeats the first frame if the receiver has been silent for too long. Returns whether it does.
+    pub fn check_timeout(&mut self, now: Instant) -> bool {
+        let is_due = self.silent_since.is_some_and(|since| now.saturating_duration_since(since) >= self.wait);
+        if is_due {
+            (self.next, self.probes, self.timed, self.silent_since) = (self.first, true, None, Some(now));
+            self.wait = (self.wait * 2).min(WAIT_MAX);
+        }
+        is_due
+    }
+}
+
+/// The place of a frame in the order, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is the next.
+    Next,
+    /// It was taken before.
+    Duplicate,
+    /// One before it is missing: this one.
+    Early { expected: u64 },
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Missing {
+    #[default]
+    No,
+    /// It is asked for once.
+    Perhaps,
+    /// It is asked for until it comes.
+    Surely,
+}
+
+/// The order of a link's frames at its receiver.
+#[derive(Default)]
+pub(crate) struct FrameOrder {
+    /// The number of the next frame.
+    expected: u64,
+    /// The number that was acknowledged last.
+    acked: u64,
+    /// The time since which an acknowledgement is due.
+    ack_due_since: Option<Instant>,
+    /// A frame came again, or the sender ends: it waits for an acknowledgement.
+    ack_now: bool,
+    /// Frames behind the next one have come, or one was damaged that may be it.
+    missing: Missing,
+    /// The time at which the next frame was asked for, and how long to wait until it is asked for again.
+    nacked: Option<(Instant, Duration)>,
+    /// The sender ends before this number.
+    last: Option<u64>,
+}
+
+impl FrameOrder {
+    /// Compares the number of a frame with the next one, which is taken by that.
+    pub fn accept(&mut self, number: u64) -> Arrival {
+        match number.cmp(&self.expected) {
+            Ordering::Equal => {
+                self.expected += 1;
+                (self.missing, self.nacked) = (Missing::No, None);
+                self.ack_now |= self.last == Some(self.expected);
+                Arrival::Next
+            }
+            Ordering::Less => {
+                self.ack_now = true;
+                Arrival::Duplicate
+            }
+            Ordering::Greater => {
+                self.missing = Missing::Surely;
+                Arrival::Early { expected: self.expected }
+            }
+        }
+    }
+
+    /// The number of the next frame.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// A frame came that was damaged. It may be the next one.
+    pub fn frame_damaged(&mut self) {
+        if self.missing == Missing::No {
+            self.missing = Missing::Perhaps;
+        }
+    }
+
+    /// The sender announces the end of the link: it sends no frame from this number on. The next acknowledgement after the last frame is of all.
+    pub fn end_announced(&mut self, number: u64) {
+        self.last = Some(number);
+        self.ack_now |= number == self.expected;
+    }
+
+    /// Whether the sender has ended, and all its frames were taken.
+    pub fn is_complete(&self) -> bool {
+        self.last == Some(self.expected)
+    }
+
+    /// Whether a message is due, now or later.
+    pub fn has_message(&self) -> bool {
+        self.ack_now || self.missing != Missing::No || self.acked != self.expected
+    }
+
+    /// The message to send now.
+    pub fn message(&mut self, now: Instant) -> Option<ControlMessage> {
+        let waits = self.nacked.is_some_and(|(at, wait)| now.saturating_duration_since(at) < wait);
+        if self.missing != Missing::No && !waits {
+            let wait = self.nacked.map_or(NACK_AGAIN_AFTER, |(_, wait)| (wait * 2).min(WAIT_MAX));
+            self.nacked = Some((now, wait));
+            self.message_sent();
+            if self.missing == Missing::Perhaps {
+                self.missing = Missing::No;
+            }
+            return Some(ControlMessage::Nack(self.expected));
+        }
+        if self.acked == self.expected && !self.ack_now {
+            return None;
+        }
+        let since = *self.ack_due_since.get_or_insert(now);
+        let is_due = self.expected - self.acked >= ACK_EVERY || now.saturating_duration_since(since) >= ACK_AFTER;
+        if is_due || self.ack_now {
+            self.message_sent();
+            return Some(ControlMessage::Ack(self.expected));
+        }
+        None
+    }
+
+    fn message_sent(&mut self) {
+        (self.acked, self.ack_due_since, self.ack_now) = (self.expected, None, false);
+    }
+}
+
+#[cfg(test)]
+#[path = "retransmission_tests.rs"]
+mod tests;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The user of the links, which takes the packets that come.
+
+pub use selvedge_host::remote_hosts::Placement;
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
+use crate::ids::{NicName, PeerId};
+
+/// The thread that makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressCaller {
+    /// The program, in a call.
+    Program,
+    /// The progress thread, while the program computes.
+    Thread,
+}
+
+/// Takes the packets of links.
+pub trait Sink: Send + Sync {
+    /// A packet of a peer for a NIC of this process.
+    fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8], caller: ProgressCaller);
+
+    /// The most payload that a packet may have, in bytes. It is asked where a payload comes in several frames, before memory is used for it.
+    fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
+
+    /// Places a payload that is still in the peer's memory. All packets of the peer before it were handed over, or placed. `may_wait`: the
+    /// answer may be [`Placement::NotYet`], and the sink is asked again in a later step.
+    fn place(
+        &self,
+        _from: PeerId,
+        _to: NicName,
+        _packet: &[u8; PACKET_BYTES],
+        _caller: ProgressCaller,
+        _may_wait: bool,
+    ) -> Placement {
+        Placement::Whole
+    }
+
+    /// Ends a packet that [`Sink::place`] has given a number. `is_there`: its payload is in its place. Otherwise it will never be, and nothing is
+    /// written there any more.
+    fn finish(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _number: u64, _is_there: bool) {}
+
+    /// A peer was lost: requests to it fail, and waiters should look.
+    fn lost(&self, peer: PeerId);
+
+    /// Runs work that only this process can do, when the progress thread wakes and the program does not poll.
+    fn run_owner_work(&self) {}
+}
