@@ -6,12 +6,9 @@
 
 mod aggregation;
 mod bench;
-mod env;
 mod info;
-mod mpirun;
 mod registers;
 mod rtl;
-mod run;
 mod sim;
 mod snapshot;
 mod top;
@@ -20,6 +17,7 @@ mod validate;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use selvedge_launcher::{environment as env, hosts as run, mpirun};
 
 /// A network interface for parallel programs, and the fabric behind it.
 #[derive(Parser)]

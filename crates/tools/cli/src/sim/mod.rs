@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`arguments`], [`faults`], [`machines`] | values of the command line |
 //! | [`builtin`] | built-in programs |
-//! | [`real`], [`processes`] | unmodified programs: the run, and their processes |
+//! | [`real`] | unmodified programs |
 //! | [`runner`] | common to both: ranks on a machine, and their report |
 //! | [`livelock`] | the warning that ranks seem to repeat themselves for ever |
 //! | [`describe`] | describes the machine itself |
@@ -26,7 +26,6 @@ mod faults;
 mod livelock;
 mod machines;
 mod output;
-pub mod processes;
 mod progress;
 mod real;
 mod runner;

@@ -13,9 +13,9 @@ use selvedge_sim_protocol::{Costs, units};
 
 use super::arguments::Percent;
 use super::livelock::Warner;
-use super::processes::{Launch, launch};
 use super::progress::Interrupt;
 use super::{Args, Usage, runner};
+use selvedge_launcher::simulated::{Launch, launch};
 
 /// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);

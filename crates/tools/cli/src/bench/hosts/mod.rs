@@ -32,7 +32,7 @@ use super::oshmem::Oshmem;
 use super::process::Tree;
 use super::record::Measurement;
 use super::taken::Taken;
-use crate::mpirun::Family;
+use selvedge_launcher::mpirun::Family;
 
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///

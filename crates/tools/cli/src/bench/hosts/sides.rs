@@ -18,7 +18,7 @@ use super::super::peers::HELPER_LIMIT;
 use super::super::process::{Tree, measurements, output};
 use super::super::record::Measurement;
 use super::catalogue::Pes;
-use crate::env::{PROVIDER, Target};
+use selvedge_launcher::environment::{PROVIDER, Target};
 
 /// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -15,7 +15,7 @@ use super::MpiScale;
 use super::side::Provider;
 use crate::bench::process::{Running, output};
 use crate::bench::record::Measurement;
-use crate::env::Target;
+use selvedge_launcher::environment::Target;
 
 const SIZES: [u64; 4] = [64, 1024, 16384, 262_144];
 /// The estimated time of a transfer, for the choice of iterations.

@@ -31,7 +31,7 @@ use super::process::Tree;
 use super::record::quickest_runs;
 use super::report;
 use super::taken::Taken;
-use crate::mpirun::Family;
+use selvedge_launcher::mpirun::Family;
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]

@@ -15,8 +15,8 @@ use super::batch::{Batch, turn_ms};
 use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
 use crate::bench::record::Measurement;
-use crate::env::{Target, Variable, libraries, provider_directory, variables};
-use crate::mpirun::Family;
+use selvedge_launcher::environment::{Target, Variable, libraries, provider_directory, variables};
+use selvedge_launcher::mpirun::Family;
 
 /// A run may take its estimated time times the factor, plus the extra time, before it is ended.
 const EXTRA_FACTOR: f64 = 6.0;

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use selvedge_job::Identity;
 use selvedge_sim_protocol::SimEnd;
 
-use crate::run::connection::{Connection, ConnectionState};
-use crate::run::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
+use crate::rank::connection::{Connection, ConnectionState};
+use crate::rank::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
 
 /// The process of a rank that has been started.
 pub(super) struct RankProcess {

@@ -23,7 +23,7 @@ use selvedge_job::{Identity, JobDirectory};
 
 use super::connection::Connection;
 use super::output::Stream;
-use super::{Args, Binding};
+use crate::hosts::{Args, Binding};
 
 /// The part of a job that runs on this host.
 pub(crate) struct Share {
@@ -299,7 +299,7 @@ fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
 }
 
 /// Raises the limit of open files to at least `needed`, if allowed. Returns the limit before, for the ranks.
-pub(super) fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
+pub(crate) fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit fills `before`, which lives across the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {

@@ -2,7 +2,7 @@
 //! `selvedge mpirun`: starts an MPI's own launcher, with the environment that makes its MPI use our provider.
 //!
 //! It decides three things: which MPI the program belongs to ([`family`]), which launcher to start, and
-//! with which variables ([`crate::env`]). The launcher places, starts and ends the ranks. Options on the command line that are not
+//! with which variables ([`crate::environment`]). The launcher places, starts and ends the ranks. Options on the command line that are not
 //! ours reach it unchanged ([`command_line`]).
 //!
 //! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
@@ -23,7 +23,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::env::{self, Shell, Target, Variable};
+use crate::environment::{self, Shell, Target, Variable};
 use command_line::CommandLine;
 use leftovers::Leftovers;
 
@@ -72,7 +72,7 @@ pub enum Family {
 }
 
 impl Family {
-    pub(crate) fn target(self) -> Target {
+    pub fn target(self) -> Target {
         match self {
             Family::Openmpi => Target::Openmpi,
             Family::Mpich => Target::Mpich,
@@ -152,9 +152,9 @@ impl LaunchPlan {
         let library = program.as_deref().and_then(family::library_of);
         let (family, launcher) =
             choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
-        let provider = env::provider_directory(&env::prefix()?)?;
-        let mut variables = env::variables(family.target(), &provider)?;
-        variables.extend(env::libraries(family.target(), &provider));
+        let provider = environment::provider_directory(&environment::prefix()?)?;
+        let mut variables = environment::variables(family.target(), &provider)?;
+        variables.extend(environment::libraries(family.target(), &provider));
         if family == Family::Openmpi && rustix::process::geteuid().is_root() {
             if verbose {
                 say("Open MPI refuses to run as root unless two variables allow it: they are set");
@@ -184,7 +184,7 @@ impl LaunchPlan {
     /// The command line as a user would type it.
     fn command_line(&self) -> String {
         let words = std::iter::once(self.launcher.as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
-        words.map(|word| env::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+        words.map(|word| environment::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -204,7 +204,7 @@ fn choose(
         }
     }
     if let Some(launcher) = launcher {
-        let launcher = crate::run::find_program(launcher.as_os_str(), path).map_err(relay::NotStarted::from)?;
+        let launcher = crate::program::find(launcher.as_os_str(), path).map_err(relay::NotStarted::from)?;
         let family = mpi.or(linked).or_else(|| family::of_launcher(&launcher));
         let family = family.ok_or_else(|| {
             anyhow!(

@@ -32,10 +32,11 @@ use anyhow::Context;
 use selvedge_sim::processes::Processes;
 use selvedge_sim_protocol::Costs;
 
+use crate::hosts;
 use crate::mpirun::Family;
-use crate::run::signals::Signals;
-use crate::run::spawn::{Share, SpawnPlan, library_folder};
-use crate::run::{self, ProgramError};
+use crate::program::ProgramError;
+use crate::rank::spawn::{Share, SpawnPlan, library_folder};
+use crate::signals::Signals;
 
 /// The job to start.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +95,7 @@ const PROVIDERS: &str = "libselvedge";
 /// Prepares a job. No rank is started yet.
 pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
-    let mut args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
+    let mut args = hosts::Args::simulated(ranks, command, env, tag_output, keep_going);
     let executable = args.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
@@ -106,7 +107,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     }
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
     let signals = Signals::block().context("cannot block and read signals")?;
-    let (parent, directory) = run::make_directory(&args, None)?;
+    let (parent, directory) = hosts::make_directory(&args, None)?;
     if let Some(grant) = grant {
         directory.replace(&directory.grant(), &grant).context("cannot write the job's share of aggregation nodes")?;
     }

@@ -22,13 +22,13 @@ use super::Args;
 use super::agent::{Among, Start, environment_to_forward};
 use super::aggregation::{Service, start_manager};
 use super::channel::{Report, Request};
-use super::hosts::{HostEntry, place};
+use super::host_list::{HostEntry, place};
 use super::link::{Heard, Link, RemoteShell, is_this_host};
 use super::presence::Presence;
-use super::report::{EXIT_TIMEOUT, say, signal_name};
-use super::signals::{Signals, stop_self};
-use super::spawn::allow_open_files;
 use super::supervise::time_until;
+use crate::rank::spawn::allow_open_files;
+use crate::report::{EXIT_TIMEOUT, say, signal_name};
+use crate::signals::{Signals, stop_self};
 
 /// How long an agent may be silent while the job is prepared.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn hosts_without_ranks_are_left_out() {
-        let entries = super::super::hosts::from_list("a:1,b:2,c:1,d:4").expect("good");
+        let entries = super::super::host_list::from_list("a:1,b:2,c:1,d:4").expect("good");
         let (names, host_of) = used_hosts(&entries, &place(3, &entries));
         assert_eq!((names, host_of), (vec!["a".to_owned(), "b".to_owned()], vec![0, 1, 1]));
     }

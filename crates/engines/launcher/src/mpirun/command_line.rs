@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 
-use crate::run::find_program;
+use crate::program::find as find_program;
 
 /// Options of launchers that take values, without their dashes, and the number of values.
 const VALUES: &[(&str, usize)] = &[

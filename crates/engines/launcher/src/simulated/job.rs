@@ -7,8 +7,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_host::segment::mark_dead;
+use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
@@ -17,12 +17,12 @@ use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
 use super::rank::{RankProcess, Standing};
 use super::spin;
 use super::watchdog::{Activity, Watchdog};
-use crate::run::connection::ConnectionState;
-use crate::run::output::PrintedStream;
-use crate::run::pmi_server::{Abort, Replies, Server};
-use crate::run::report::{exit_code, how, signal_name, start_code};
-use crate::run::signals::{Signals, signal_rank, stop_self};
-use crate::run::spawn::SpawnPlan;
+use crate::pmi_server::{Abort, Replies, Server};
+use crate::rank::connection::ConnectionState;
+use crate::rank::output::PrintedStream;
+use crate::rank::spawn::SpawnPlan;
+use crate::report::{exit_code, how, signal_name, start_code};
+use crate::signals::{Signals, signal_rank, stop_self};
 
 /// How often the rank's page is polled before the launcher sleeps: some tens of microseconds.
 const POLLS: u32 = 2000;

@@ -18,15 +18,15 @@ use std::process::ExitStatus;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_host::segment::mark_dead;
+use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 
-use super::connection::{Connection, ConnectionState};
 use super::messages::{Event, Order, Status};
-use super::output::Stream;
-use super::report::{how, say, start_code};
-use super::signals::signal_rank;
-use super::spawn::SpawnPlan;
+use crate::rank::connection::{Connection, ConnectionState};
+use crate::rank::output::Stream;
+use crate::rank::spawn::SpawnPlan;
+use crate::report::{how, say, start_code};
+use crate::signals::signal_rank;
 
 pub(crate) struct Ranks {
     directory: JobDirectory,

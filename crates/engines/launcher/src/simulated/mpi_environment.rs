@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::env::{PROVIDER, Target, variables};
+use crate::environment::{PROVIDER, Target, variables};
 use crate::mpirun::{Family, family};
 
 /// The MPI that a program is linked to.

@@ -19,13 +19,13 @@ use rustix::io::Errno;
 use super::Args;
 use super::agents::{self, Agents};
 use super::host::{Host, Part};
-use super::hosts::process_mapping;
+use super::host_list::process_mapping;
 use super::messages::{Event, Order};
-use super::output::{Printer, STANDARD_STREAMS};
-use super::pmi_server::{Abort, Replies, Server};
 use super::ranks::Ranks;
-use super::report::{EXIT_TIMEOUT, exit_code, how, say, signal_name};
-use super::signals::{Signals, stop_self};
+use crate::pmi_server::{Abort, Replies, Server};
+use crate::rank::output::{Printer, STANDARD_STREAMS};
+use crate::report::{EXIT_TIMEOUT, exit_code, how, say, signal_name};
+use crate::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);

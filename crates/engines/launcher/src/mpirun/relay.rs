@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context, Result};
 
-use crate::run::ProgramError;
+use crate::program::ProgramError;
 
 const PASSED_ON: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 

@@ -30,11 +30,11 @@ use super::aggregation::{Service, start_node};
 use super::channel::{Channel, Ended, Hello, Report, Request, greeting};
 use super::presence::{Seen, Watch};
 use super::ranks::{self, Ranks};
-use super::report::say;
-use super::signals::{Signals, signal_rank};
-use super::spawn::{Share, SpawnPlan};
 use super::supervise::time_until;
 use super::{Args, make_directory};
+use crate::rank::spawn::{Share, SpawnPlan};
+use crate::report::say;
+use crate::signals::{Signals, signal_rank};
 
 /// The ranks' output waits in their pipes while the launcher has not taken so many bytes.
 const WAITING_BYTES_MAX: usize = 256 << 10;

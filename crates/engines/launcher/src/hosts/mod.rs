@@ -18,23 +18,15 @@ mod agent;
 mod agents;
 mod aggregation;
 mod channel;
-pub(crate) mod connection;
 mod host;
-mod hosts;
+mod host_list;
 mod link;
 mod messages;
-pub(crate) mod output;
-pub(crate) mod pmi_server;
 mod presence;
-mod program;
 mod ranks;
-pub(crate) mod report;
-pub(crate) mod signals;
-pub(crate) mod spawn;
 mod supervise;
 
 pub use agent::{AgentArgs, main as agent_main};
-pub use program::{ProgramError, find as find_program};
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -47,6 +39,10 @@ use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_sta
 use selvedge_transport::process::start_logging;
 use serde::{Deserialize, Serialize};
 
+use crate::program::{self, ProgramError};
+use crate::rank::spawn;
+use crate::{report, signals};
+
 /// Start a job of N processes, on this machine or on several hosts.
 #[derive(Clone, clap::Args, Serialize, Deserialize)]
 #[command(after_help = AFTER_HELP, override_usage = "selvedge run [OPTIONS] PROGRAM [ARGS]...")]
@@ -54,7 +50,7 @@ pub struct Args {
     /// Number of processes
     #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
-    ranks: u32,
+    pub(crate) ranks: u32,
 
     /// Hosts to run on, as `a,b:2,c`, each with its slots; they are reached by ssh
     #[arg(long, value_name = "HOSTS")]
@@ -70,15 +66,15 @@ pub struct Args {
 
     /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]
     #[arg(long, value_enum)]
-    bind: Option<Binding>,
+    pub(crate) bind: Option<Binding>,
 
     /// Who runs a NIC: the sender of a message, or only the process that owns the NIC
     #[arg(long, value_enum)]
-    mode: Option<NicMode>,
+    pub(crate) mode: Option<NicMode>,
 
     /// How the memory of another process is accessed
     #[arg(long, value_enum)]
-    path: Option<MemoryPath>,
+    pub(crate) path: Option<MemoryPath>,
 
     /// Set an environment variable in the ranks; may be given several times
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
@@ -90,7 +86,7 @@ pub struct Args {
 
     /// Write the ranks' output in whole lines, each marked with its rank
     #[arg(long)]
-    tag_output: bool,
+    pub(crate) tag_output: bool,
 
     /// Let the other ranks continue when one fails
     #[arg(long)]
@@ -99,20 +95,20 @@ pub struct Args {
     /// The program and its arguments
     // One list, so that everything after the program's name belongs to the program, even what looks like one of our options.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 impl Args {
     /// The hosts that the user has named; empty: this one.
-    fn host_entries(&self) -> Result<Vec<hosts::HostEntry>, hosts::HostsError> {
+    fn host_entries(&self) -> Result<Vec<host_list::HostEntry>, host_list::HostsError> {
         match (&self.hosts, &self.hostfile) {
-            (Some(list), _) => hosts::from_list(list),
-            (None, Some(file)) => hosts::from_file(file),
+            (Some(list), _) => host_list::from_list(list),
+            (None, Some(file)) => host_list::from_file(file),
             (None, None) => Ok(Vec::new()),
         }
     }
 
-    fn program(&self) -> &OsStr {
+    pub(crate) fn program(&self) -> &OsStr {
         self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
@@ -153,7 +149,7 @@ Exit code: that of the first rank that failed (128 + signal number if killed), 1
 126 or 127 if the program cannot be started or found.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-enum Binding {
+pub enum Binding {
     /// Rank i on the i-th core that this command may use, starting again after the last core
     Core,
     /// Leave it to the kernel
@@ -161,7 +157,7 @@ enum Binding {
 }
 
 #[derive(Clone, Copy, ValueEnum, Serialize, Deserialize)]
-enum NicMode {
+pub enum NicMode {
     /// A sender runs the target's NIC itself
     Nic,
     /// A NIC runs when its own program calls the library
@@ -169,7 +165,7 @@ enum NicMode {
 }
 
 #[derive(Clone, Copy, ValueEnum, Serialize, Deserialize)]
-enum MemoryPath {
+pub enum MemoryPath {
     /// The fastest path that works
     Auto,
     /// Only memory from selvedge_alloc, which is mapped
@@ -226,7 +222,7 @@ fn run_here(args: &Args) -> Result<u8> {
 }
 
 /// Runs the job on these hosts.
-fn run_on(entries: &[hosts::HostEntry], args: &Args) -> Result<u8> {
+fn run_on(entries: &[host_list::HostEntry], args: &Args) -> Result<u8> {
     let signals = block_signals()?;
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     match agents::prepare(args, entries, &signals, deadline)? {

@@ -20,8 +20,8 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::channel::{Channel, Ended, Greeted, Hello, Report, Request};
-use super::report::{how, say};
-use super::signals::signal_rank;
+use crate::report::{how, say};
+use crate::signals::signal_rank;
 
 /// How long the launcher waits for the remote shell when the channel has ended, to report how that ended.
 const EXIT_WAIT: Duration = Duration::from_millis(300);

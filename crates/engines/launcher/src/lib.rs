@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starts the ranks of a job and supervises them to their end: on hosts, under an MPI's own launcher, and in virtual time.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`hosts`] | a job on this host, or on several by agents |
+//! | [`mpirun`] | a job under the launcher of an MPI |
+//! | [`simulated`] | the processes of a job in virtual time |
+//! | [`environment`] | variables that make an MPI use our provider |
+//! | `rank` | one rank: its process, its PMI socket, its output |
+//! | `pmi_server` | the server side of PMI-1 |
+//! | [`program`] | the file of a program |
+//! | [`report`], `signals` | messages, exit codes; signals |
+
+pub mod environment;
+pub mod hosts;
+pub mod mpirun;
+mod pmi_server;
+pub mod program;
+mod rank;
+pub mod report;
+mod signals;
+pub mod simulated;
