@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Why the program cannot be started.
+/// Reasons for which a program cannot be started.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProgramError {
     NotFound { program: PathBuf },
@@ -44,6 +44,8 @@ impl fmt::Display for ProgramError {
         }
     }
 }
+
+impl std::error::Error for ProgramError {}
 
 /// Finds the executable file of a program name, as a shell does.
 pub fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramError> {

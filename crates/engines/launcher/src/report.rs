@@ -9,12 +9,12 @@ use std::process::ExitStatus;
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// Prints one line on standard error. Failures are ignored, because the stream may be closed.
-pub(crate) fn say(text: &str) {
+pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");
 }
 
 /// How a process ended, in words that follow its name.
-pub(crate) fn how(status: ExitStatus) -> String {
+pub(crate) fn describe_end(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => format!("was killed by {} (core dumped)", signal_name(signal)),
         (Some(signal), _) => format!("was killed by {}", signal_name(signal)),
@@ -93,7 +93,7 @@ mod tests {
             (40, "was killed by signal 40", 168),
         ] {
             let status = ExitStatus::from_raw(raw);
-            assert_eq!(how(status), words);
+            assert_eq!(describe_end(status), words);
             assert_eq!(exit_code(status), code, "{words}");
         }
     }

@@ -6,9 +6,13 @@
 
 mod aggregation;
 mod bench;
+mod choice;
+mod env;
 mod info;
+mod mpirun;
 mod registers;
 mod rtl;
+mod run;
 mod sim;
 mod snapshot;
 mod top;
@@ -17,7 +21,6 @@ mod validate;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use selvedge_launcher::{environment as env, hosts as run, mpirun};
 
 /// A network interface for parallel programs, and the fabric behind it.
 #[derive(Parser)]

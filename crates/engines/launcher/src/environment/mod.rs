@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge env`: prints the environment that makes an installed MPI, or any program on libfabric, use our provider.
+//! The environment that makes an installed MPI, or any program on libfabric, use our provider.
 //!
-//! It builds and starts nothing: its output is for `eval "$(selvedge env openmpi)"`. `selvedge mpirun` sets the
-//! same variables, from the same table ([`mod@variables`]).
+//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and the ranks of a simulated job get it. All read one table
+//! ([`mod@variables`]).
 //!
-//! Invariants: 1. only lines for the shell go to standard output. 2. Nothing is printed if the provider is missing, because an
-//! MPI that cannot find its provider fails with an error that does not say why.
+//! Invariant: there is no environment if the provider is missing, because an MPI that cannot find its provider fails with an error
+//! that does not say why.
 
 mod shell;
 mod variables;
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::{Context, Result, bail};
 
 pub use shell::{Shell, shell_word};
 pub use variables::{PROVIDER, Target, Variable, libraries, variables};
@@ -22,54 +21,44 @@ pub use variables::{PROVIDER, Target, Variable, libraries, variables};
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
 const PROVIDER_FILE: &str = "libselvedge-fi.so";
 
-/// Print the environment that makes an installed MPI use Selvedge.
-#[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
-pub struct Args {
-    /// The MPI or library that the environment is for
-    #[arg(value_enum, value_name = "WHOM")]
-    target: Target,
-
-    /// The syntax of the output
-    #[arg(long, value_enum, default_value_t = Shell::Sh)]
-    shell: Shell,
-}
-
-const AFTER_HELP: &str = "\
-sh, bash, zsh:  eval \"$(selvedge env openmpi)\"
-csh, tcsh:      eval `selvedge env --shell csh openmpi`
-fish:           selvedge env --shell fish openmpi | source
-
-The provider is looked for in the tree around this command, or in the one that SELVEDGE_PREFIX names. To see which \
-provider a program takes, add FI_LOG_LEVEL=warn (libfabric), OMPI_MCA_opal_common_ofi_verbose=1 (Open MPI) or \
-MPIR_CVAR_DEBUG_SUMMARY=1 (MPICH).";
-
-pub fn main(args: Args) -> Result<ExitCode> {
-    let provider = provider_directory(&prefix()?)?;
-    let mut variables = variables(args.target, &provider)?;
-    variables.extend(libraries(args.target, &provider));
-    print!("{}", args.shell.lines(&variables)?);
-    Ok(ExitCode::SUCCESS)
+/// Reasons for which there is no environment.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error("SELVEDGE_PREFIX is not a valid path")]
+    Prefix(#[source] io::Error),
+    #[error("cannot find the file of this program")]
+    OwnFile(#[source] io::Error),
+    #[error("{} is not in an installed tree; set SELVEDGE_PREFIX to one", .file.display())]
+    NotInstalled { file: PathBuf },
+    #[error("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
+    NoProvider { file: PathBuf },
+    #[error("libfabric would read the ':' in {} as two directories; use a tree without one", .directory.display())]
+    Colon { directory: PathBuf },
+    #[error("{name} is not valid UTF-8: {}", .value.to_string_lossy())]
+    NotText { name: &'static str, value: OsString },
+    /// For a simulated rank, whose variables are text.
+    #[error("the path of this tree is not valid UTF-8")]
+    TreeNotText,
 }
 
 /// `SELVEDGE_PREFIX`, else the tree around this executable.
-pub fn prefix() -> Result<PathBuf> {
+pub fn prefix() -> Result<PathBuf, EnvironmentError> {
     if let Some(prefix) = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()) {
-        return std::path::absolute(prefix).context("SELVEDGE_PREFIX is not a valid path");
+        return std::path::absolute(prefix).map_err(EnvironmentError::Prefix);
     }
-    let selvedge = std::env::current_exe().context("cannot find the file of this program")?;
+    let selvedge = std::env::current_exe().map_err(EnvironmentError::OwnFile)?;
     match selvedge.parent().and_then(Path::parent) {
         Some(prefix) => Ok(prefix.to_owned()),
-        None => bail!("{} is not in an installed tree; set SELVEDGE_PREFIX to one", selvedge.display()),
+        None => Err(EnvironmentError::NotInstalled { file: selvedge }),
     }
 }
 
 /// The directory for `FI_PROVIDER_PATH`.
-pub fn provider_directory(prefix: &Path) -> Result<PathBuf> {
+pub fn provider_directory(prefix: &Path) -> Result<PathBuf, EnvironmentError> {
     let directory = prefix.join(PROVIDER_DIRECTORY);
     let file = directory.join(PROVIDER_FILE);
     if !file.is_file() {
-        bail!("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", file.display());
+        return Err(EnvironmentError::NoProvider { file });
     }
     Ok(directory)
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Assignments in a shell's syntax, or as JSON, quoted so that the shell never interprets a value.
 
-use anyhow::{Result, anyhow};
-use clap::ValueEnum;
+use super::{EnvironmentError, Variable};
 
-use super::Variable;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The syntax of assignments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
     /// sh, bash, zsh, ksh
     Sh,
@@ -20,13 +18,13 @@ pub enum Shell {
 
 impl Shell {
     /// One line for each variable, ready to be evaluated.
-    pub fn lines(self, variables: &[Variable]) -> Result<String> {
+    pub fn lines(self, variables: &[Variable]) -> Result<String, EnvironmentError> {
         if self == Shell::Json {
             let mut object = serde_json::Map::new();
             for variable in variables {
                 object.insert(variable.name.into(), text(variable)?.into());
             }
-            return Ok(serde_json::to_string_pretty(&object)? + "\n");
+            return Ok(format!("{:#}\n", serde_json::Value::Object(object)));
         }
         variables.iter().map(|variable| Ok(self.line(variable.name, text(variable)?))).collect()
     }
@@ -40,9 +38,9 @@ impl Shell {
     }
 }
 
-fn text(variable: &Variable) -> Result<&str> {
+fn text(variable: &Variable) -> Result<&str, EnvironmentError> {
     let value = &variable.value;
-    value.to_str().ok_or_else(|| anyhow!("{} is not valid UTF-8: {}", variable.name, value.to_string_lossy()))
+    value.to_str().ok_or_else(|| EnvironmentError::NotText { name: variable.name, value: value.clone() })
 }
 
 /// A word of a command line for sh.

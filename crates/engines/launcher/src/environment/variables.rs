@@ -26,17 +26,16 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
-use clap::ValueEnum;
+use super::EnvironmentError;
 
 /// The MPI or library that the environment is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Open MPI, 4.1 and later
+    /// Open MPI, 4.1 and later.
     Openmpi,
-    /// MPICH, 4 and later, with the netmod ofi
+    /// MPICH, 4 and later, with the netmod ofi.
     Mpich,
-    /// Any program on libfabric
+    /// Any program on libfabric.
     Ofi,
 }
 
@@ -62,19 +61,16 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
-/// What a launcher of Open MPI 5 gives to processes of other hosts, and to those that are spawned. The first two are PMIx's own.
+/// The variables that a launcher of Open MPI 5 gives to processes of other hosts, and to those that are spawned. The first two are PMIx's own.
 const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
 const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 
 /// The whole environment, in the order in which it is printed.
-pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>> {
+pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>, EnvironmentError> {
     if provider_directory.as_os_str().as_encoded_bytes().contains(&b':') {
-        bail!(
-            "libfabric would read the ':' in {} as two directories; use a tree without one",
-            provider_directory.display()
-        );
+        return Err(EnvironmentError::Colon { directory: provider_directory.to_owned() });
     }
     let own: &[(&str, &str)] = match target {
         Target::Openmpi => OPENMPI,
@@ -122,7 +118,7 @@ fn preloaded_files(target: Target) -> &'static [&'static str] {
     }
 }
 
-/// What brings our libraries into the processes.
+/// The variables that bring our libraries into the processes.
 pub fn libraries(target: Target, provider_directory: &Path) -> impl Iterator<Item = Variable> {
     preload(target, provider_directory).into_iter().chain(component(target, provider_directory))
 }

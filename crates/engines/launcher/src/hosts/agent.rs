@@ -8,88 +8,46 @@
 //!    and ends. When the agent is killed, the kernel kills the ranks, and the launcher has another agent end what they had started
 //!    ([`end_job`]).
 //! 2. No rank is started before every agent of the job is prepared.
-//! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`is_of_host`]).
+//! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`super::job_environment`]).
 //!    From there on it does what `selvedge run` does on one host.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use selvedge_job::JobDirectory;
 use selvedge_transport::process::start_logging;
 use selvedge_transport::settings::HostSettings;
-use serde::{Deserialize, Serialize};
 
 use super::aggregation::{Service, start_node};
-use super::channel::{Channel, Ended, Hello, Report, Request, greeting};
-use super::presence::{Seen, Watch};
+use super::channel::{Channel, ChannelError};
+use super::job_environment::take_environment;
+use super::messages::Event;
+use super::poll_set::PollSet;
+use super::presence::{Watch, WatchEvent};
 use super::ranks::{self, Ranks};
-use super::supervise::time_until;
-use super::{Args, make_directory};
+use super::wire::{Hello, HostPlace, Report, Request, Start, greeting};
+use crate::error::{LauncherError, with_causes};
+use crate::job_directory;
 use crate::rank::spawn::{Share, SpawnPlan};
 use crate::report::say;
 use crate::signals::{Signals, signal_rank};
 
-/// The ranks' output waits in their pipes while the launcher has not taken so many bytes.
+/// The ranks' output waits in their pipes while the launcher has not taken more bytes than this.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 /// How long the agent is silent at most, so that the remote shell's end here finds that the launcher's host has gone, too.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the agent tries to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Everything that an agent needs to know of the job.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Start {
-    pub(super) args: Args,
-    pub(super) job: String,
-    /// In ascending order.
-    pub(super) ranks: Vec<usize>,
-    pub(super) environment: Vec<(OsString, OsString)>,
-    pub(super) folder: PathBuf,
-    /// Where this host can watch the launcher's ([`super::presence`]).
-    pub(super) launcher: Option<SocketAddr>,
-    /// With several hosts.
-    pub(super) among: Option<Among>,
-}
-
-/// This host among several.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Among {
-    pub(super) host: usize,
-    pub(super) hosts: usize,
-    /// Where processes of other hosts reach those of this one.
-    pub(super) address: IpAddr,
-    /// In hexadecimal digits.
-    pub(super) secret: String,
-    /// Where the job's aggregation manager is, if it has one.
-    pub(super) manager: Option<String>,
-}
-
-/// Serves a launcher (started by `selvedge run --hosts`).
-#[derive(clap::Args)]
-pub struct AgentArgs {
-    /// End what an agent that was lost has left of this job
-    #[arg(long, value_name = "JOB")]
-    end: Option<String>,
-
-    /// The parent of the job directories
-    #[arg(long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-}
-
-pub fn main(args: AgentArgs) -> Result<ExitCode> {
-    if let Some(job) = &args.end {
-        end_job(job, &args.directory.unwrap_or_else(selvedge_job::parent));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let signals = Signals::block().context("cannot block and read signals")?;
-    let channel = take_channel().context("cannot take standard input and output")?;
+/// Serves a launcher until the channel ends or the launcher needs nothing more.
+pub fn serve() -> Result<(), LauncherError> {
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let channel = take_channel().map_err(LauncherError::StandardStreams)?;
     let mut agent = Agent { channel, signals, ranks: None, node: None, watch: None, over: false, is_finished: false };
     agent.channel.send_text(&greeting(&Hello::own()));
     while !agent.over {
@@ -104,12 +62,12 @@ pub fn main(args: AgentArgs) -> Result<ExitCode> {
         }
     }
     agent.send_last();
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Ends all processes of a job whose agent is dead: the kernel has killed its ranks, and not what they had started. Then its directory
+/// Ends all processes of a job on this host whose agent is dead: the kernel has killed its ranks, and not what they had started. Then its directory
 /// is stale.
-fn end_job(job: &str, parent: &Path) {
+pub fn end_job(job: &str, parent: &Path) {
     let variable = format!("SELVEDGE_JOB={job}");
     for _ in 0..50 {
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -129,7 +87,7 @@ fn end_job(job: &str, parent: &Path) {
 }
 
 /// Moves standard input and output away, so that neither ranks nor messages of this process meet the channel.
-fn take_channel() -> std::io::Result<Channel> {
+fn take_channel() -> io::Result<Channel> {
     let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     let input = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(stdout, 3)?;
@@ -138,26 +96,7 @@ fn take_channel() -> std::io::Result<Channel> {
     Ok(Channel::new(input, output))
 }
 
-impl Hello {
-    fn own() -> Hello {
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let link = |path: &str| std::fs::read_link(path).unwrap_or_default().display().to_string();
-        let memory = std::fs::metadata("/dev/shm").map_or(0, |meta| meta.dev());
-        let identity = [
-            text("/proc/sys/kernel/random/boot_id"),
-            link("/proc/self/ns/pid"),
-            link("/proc/self/ns/ipc"),
-            link("/proc/self/ns/net"),
-            memory.to_string(),
-        ];
-        // "client address, client port, server address, server port"
-        let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
-        let reached = connection.split_ascii_whitespace().nth(2).and_then(|address| address.parse().ok());
-        Hello { identity: identity.join(" "), reached }
-    }
-}
-
-/// Why the ranks cannot be started here.
+/// The reason for which ranks cannot be started here.
 struct Refusal {
     /// The job's exit code.
     code: u8,
@@ -194,7 +133,7 @@ enum Source {
 
 impl Agent {
     /// Waits for an event, and handles it.
-    fn turn(&mut self) -> Result<()> {
+    fn turn(&mut self) -> io::Result<()> {
         let ready = self.wait()?;
         if ready.is_empty() && self.ranks.is_some() {
             self.channel.send(Report::Alive);
@@ -212,29 +151,19 @@ impl Agent {
         Ok(())
     }
 
-    fn wait(&self) -> Result<Vec<(Source, PollFlags)>> {
-        let mut sources = Vec::new();
-        let mut polled = Vec::new();
-        let mut add = |source, fd, flags| {
-            sources.push(source);
-            polled.push(PollFd::from_borrowed_fd(fd, flags));
-        };
-        add(Source::Signals, self.signals.fd(), PollFlags::IN);
-        add(Source::Input, self.channel.input(), PollFlags::IN);
-        add(Source::Output, self.channel.output(), self.channel.interest());
+    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
+        let mut polled = PollSet::default();
+        polled.add(Source::Signals, self.signals.fd(), PollFlags::IN);
+        polled.add(Source::Input, self.channel.input(), PollFlags::IN);
+        polled.add(Source::Output, self.channel.output(), self.channel.interest());
         if let Some(watch) = &self.watch {
-            add(Source::Launcher, watch.fd(), watch.interest());
+            polled.add(Source::Launcher, watch.fd(), watch.interest());
         }
         if let Some(ranks) = &self.ranks {
             let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
-            ranks.poll_with(with_output, &mut |part, fd, flags| add(Source::Ranks(part), fd, flags));
+            ranks.poll_with(with_output, &mut |part, fd, flags| polled.add(Source::Ranks(part), fd, flags));
         }
-        match poll(&mut polled, Some(&time_until(Instant::now() + SILENCE))) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let ready = sources.into_iter().zip(polled.iter().map(PollFd::revents));
-        Ok(ready.filter(|(_, flags)| !flags.is_empty()).collect())
+        polled.wait(Some(Instant::now() + SILENCE))
     }
 
     fn take_signals(&mut self) {
@@ -252,12 +181,12 @@ impl Agent {
     /// Ends the agent if the launcher's host has vanished.
     fn check_launcher(&mut self) {
         match self.watch.as_mut().map(Watch::serve) {
-            Some(Seen::Nothing) => self.watch = None,
-            Some(Seen::Vanished) => {
+            Some(WatchEvent::Ended) => self.watch = None,
+            Some(WatchEvent::Vanished) => {
                 say("the launcher's host does not answer any more");
                 self.over = true;
             }
-            Some(Seen::There) | None => {}
+            Some(WatchEvent::Connected) | None => {}
         }
     }
 
@@ -272,7 +201,7 @@ impl Agent {
             }
         };
         if let Some(ended) = ended {
-            if !matches!(ended, Ended::Closed) {
+            if !matches!(ended, ChannelError::Closed) {
                 say(&ended.to_string());
             }
             self.over = true;
@@ -289,13 +218,13 @@ impl Agent {
                 Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
             },
             Request::Go => self.with_ranks(|ranks, events| ranks.start(events)),
-            Request::Order(order) => self.with_ranks(|ranks, events| ranks.obey(order, events)),
+            Request::Order(order) => self.with_ranks(|ranks, events| ranks.execute(order, events)),
             Request::Finish => (self.over, self.is_finished) = (true, true),
         }
     }
 
     /// Lets the ranks do something, and reports what happens.
-    fn with_ranks(&mut self, act: impl FnOnce(&mut Ranks, &mut Vec<super::messages::Event>)) {
+    fn with_ranks(&mut self, act: impl FnOnce(&mut Ranks, &mut Vec<Event>)) {
         let mut events = Vec::new();
         if let Some(ranks) = &mut self.ranks {
             act(ranks, &mut events);
@@ -320,7 +249,7 @@ impl Agent {
     }
 }
 
-/// What an agent has when its host is ready.
+/// A host that is ready.
 struct Prepared {
     ranks: Ranks,
     node: Option<Service>,
@@ -329,7 +258,7 @@ struct Prepared {
 
 /// Takes over environment and folder, finds the program, and makes the job's directory.
 fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
-    let Start { args, job, ranks, environment, folder, launcher, among } = start;
+    let Start { options, job, ranks, environment, folder, launcher, place } = start;
     take_environment(environment);
     start_logging("warn");
     std::env::set_current_dir(&folder).map_err(|error| {
@@ -338,28 +267,29 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
             "cannot enter the folder {folder}: {error}; start the job in a folder that every host has"
         ))
     })?;
-    let executable = args.executable().map_err(|error| Refusal { code: error.exit_code(), why: error.to_string() })?;
-    if let Some(among) = &among {
-        check_address(among.address)?;
+    let executable =
+        options.executable().map_err(|error| Refusal { code: error.exit_code(), why: error.to_string() })?;
+    if let Some(place) = &place {
+        check_address(place.address)?;
     }
-    let failed = |error: anyhow::Error| Refusal::new(format!("{error:#}"));
-    let (parent, directory) = make_directory(&args, Some(job)).map_err(failed)?;
-    own_directory(&directory).map_err(|why| Refusal::new(format!("{} {why}", directory.path().display())))?;
-    let node = among.as_ref().and_then(|among| {
-        let at = among.manager.as_ref()?;
-        Some(start_node(at, among.address, &among.secret))
+    let (parent, directory) =
+        job_directory::make(&options, Some(job)).map_err(|error| Refusal::new(with_causes(&error)))?;
+    own_directory(&directory)?;
+    let node = place.as_ref().and_then(|place| {
+        let at = place.manager.as_ref()?;
+        Some(start_node(at, place.address, &place.secret))
     });
-    let node = node.transpose().map_err(failed)?;
-    let variables = among.map(|among| variables(among, ranks.len())).unwrap_or_default();
+    let node = node.transpose().map_err(|error| Refusal::new(with_causes(&error)))?;
+    let variables = place.map(|place| variables(place, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
-    match SpawnPlan::new(&args, share, executable, &directory, &parent) {
+    match SpawnPlan::new(&options, share, executable, &directory, &parent) {
         Ok(plan) => {
             let ranks = Ranks::new(directory, plan, signals.mask_before());
             Ok(Prepared { ranks, node, watch: launcher.and_then(watch) })
         }
         Err(error) => {
             let _ = directory.remove();
-            Err(failed(error))
+            Err(Refusal::new(error.to_string()))
         }
     }
 }
@@ -370,14 +300,16 @@ fn watch(launcher: SocketAddr) -> Option<Watch> {
     watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()
 }
 
-/// Makes sure that no other host of the job has the same directory. The error follows its path.
-fn own_directory(directory: &JobDirectory) -> Result<(), String> {
-    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(directory.path().join("host")) {
+/// Makes sure that no other host of the job has the same directory.
+fn own_directory(directory: &JobDirectory) -> Result<(), Refusal> {
+    let path = directory.path();
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join("host")) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err("is shared with another host; SELVEDGE_DIR must name a folder that each host has for itself".to_owned())
-        }
-        Err(error) => Err(format!("cannot hold files: {error}")),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Refusal::new(format!(
+            "{} is shared with another host; SELVEDGE_DIR must name a folder that each host has for itself",
+            path.display()
+        ))),
+        Err(error) => Err(Refusal::new(format!("{} cannot hold files: {error}", path.display()))),
     }
 }
 
@@ -391,60 +323,16 @@ fn check_address(address: IpAddr) -> Result<(), Refusal> {
     }
 }
 
-fn variables(among: Among, ranks_here: usize) -> Vec<(&'static str, OsString)> {
-    let manager = among.manager.map(|at| [("SELVEDGE_MANAGER", at), ("SELVEDGE_MANAGER_SECRET", among.secret.clone())]);
+fn variables(place: HostPlace, ranks_here: usize) -> Vec<(&'static str, OsString)> {
+    let manager = place.manager.map(|at| [("SELVEDGE_MANAGER", at), ("SELVEDGE_MANAGER_SECRET", place.secret.clone())]);
     let manager = manager.into_iter().flatten().map(|(name, value)| (name, value.into()));
     let own = [
-        ("SELVEDGE_HOST", among.host.to_string().into()),
-        ("SELVEDGE_HOSTS", among.hosts.to_string().into()),
-        ("SELVEDGE_NET_ADDRESS", among.address.to_string().into()),
-        ("SELVEDGE_SECRET", among.secret.into()),
+        ("SELVEDGE_HOST", place.host.to_string().into()),
+        ("SELVEDGE_HOSTS", place.hosts.to_string().into()),
+        ("SELVEDGE_NET_ADDRESS", place.address.to_string().into()),
+        ("SELVEDGE_SECRET", place.secret.into()),
         // As of MPICH's launcher.
         ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
     ];
     own.into_iter().chain(manager).collect()
-}
-
-/// Replaces the environment, except for what is of this host.
-fn take_environment(environment: Vec<(OsString, OsString)>) {
-    let before: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
-    // SAFETY: this process has one thread, so nothing else reads the environment meanwhile.
-    unsafe {
-        for name in before.iter().filter(|name| !is_of_host(name)) {
-            std::env::remove_var(name);
-        }
-        for (name, value) in environment.into_iter().filter(|(name, _)| !is_of_host(name)) {
-            std::env::set_var(name, value);
-        }
-    }
-}
-
-/// Whether a variable says something of a host or of the session on it. Ranks find those of their own host; all others are those of
-/// the launcher.
-pub(super) fn is_of_host(name: &OsStr) -> bool {
-    const NAMES: [&str; 14] = [
-        "HOSTNAME",
-        "HOST",
-        "TMPDIR",
-        "USER",
-        "LOGNAME",
-        "MAIL",
-        "XDG_RUNTIME_DIR",
-        "XDG_SEAT",
-        "XDG_VTNR",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "DISPLAY",
-        "XAUTHORITY",
-        "WINDOWID",
-        "WAYLAND_DISPLAY",
-    ];
-    let name = name.to_string_lossy();
-    NAMES.contains(&&*name) || ["SSH_", "XDG_SESSION_"].iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// The launcher's environment without what is of its host.
-pub(super) fn environment_to_forward() -> Vec<(OsString, OsString)> {
-    // A name with `=` in it cannot be set by a program, and comes from a hand-made environment.
-    let can_be_set = |name: &OsStr| !name.as_encoded_bytes().contains(&b'=');
-    std::env::vars_os().filter(|(name, _)| !is_of_host(name) && can_be_set(name)).collect()
 }

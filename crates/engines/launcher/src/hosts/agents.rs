@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A job over several hosts, until its ranks can start and after they have ended: an agent on each host.
 //!
-//! 1. An agent is started on every host that gets ranks; all tell who they are.
+//! 1. An agent is started on every host that gets ranks; each tells its host's identity.
 //! 2. Hosts whose processes share memory are one host, whatever their names: the first agent gets the ranks, the other is ended.
 //! 3. Each agent gets the job, and prepares it: environment, folder, program, directory.
 //!
@@ -9,23 +9,25 @@
 //! 1. Every host that fails is reported. Then all agents are ended, and no rank was started.
 //! 2. The job's secret and environment go through the channels only.
 
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::PollFlags;
 use selvedge_job::Identity;
 
-use super::Args;
-use super::agent::{Among, Start, environment_to_forward};
+use super::addresses::{self, Reached};
 use super::aggregation::{Service, start_manager};
-use super::channel::{Report, Request};
 use super::host_list::{HostEntry, place};
-use super::link::{Heard, Link, RemoteShell, is_this_host};
+use super::job_environment::environment_to_forward;
+use super::link::{Link, LinkEvent};
+use super::poll_set::PollSet;
 use super::presence::Presence;
-use super::supervise::time_until;
+use super::remote_shell::RemoteShell;
+use super::wire::{HostPlace, Report, Request, Start};
+use crate::error::LauncherError;
+use crate::options::JobOptions;
 use crate::rank::spawn::allow_open_files;
 use crate::report::{EXIT_TIMEOUT, say, signal_name};
 use crate::signals::{Signals, stop_self};
@@ -49,21 +51,37 @@ pub(super) struct Agents {
     pub(super) presence: Presence,
 }
 
-/// Why there is no job. Everything is reported.
-struct Failed {
-    /// The command's exit code.
-    code: u8,
+/// Reasons for which there is no job.
+pub(super) enum NotPrepared {
+    /// Hosts have failed, a signal came or the time is over. Everything is reported.
+    Reported {
+        /// The command's exit code.
+        code: u8,
+    },
+    Failed(LauncherError),
 }
 
-/// Starts and prepares agents. `Ok(Err)`: the command's exit code, if there is no job; the reason is printed.
+impl From<LauncherError> for NotPrepared {
+    fn from(error: LauncherError) -> NotPrepared {
+        NotPrepared::Failed(error)
+    }
+}
+
+impl From<io::Error> for NotPrepared {
+    fn from(error: io::Error) -> NotPrepared {
+        NotPrepared::Failed(error.into())
+    }
+}
+
+/// Starts and prepares agents.
 pub(super) fn prepare(
-    args: &Args,
+    options: &JobOptions,
     entries: &[HostEntry],
     signals: &Signals,
     deadline: Option<Instant>,
-) -> Result<Result<Agents, u8>> {
-    let shell = RemoteShell::new(signals.mask_before()).context("cannot find this command's own file")?;
-    let (names, host_of) = used_hosts(entries, &place(args.ranks as usize, entries));
+) -> Result<Agents, NotPrepared> {
+    let shell = RemoteShell::new(signals.mask_before()).map_err(LauncherError::OwnFile)?;
+    let (names, host_of) = used_hosts(entries, &place(options.ranks as usize, entries));
     // Three pipes for each.
     allow_open_files(3 * names.len() + 64)?;
     let mut links = Vec::with_capacity(names.len());
@@ -73,20 +91,22 @@ pub(super) fn prepare(
             Err(why) => {
                 say(&format!("host {name}: {why}"));
                 end(&mut links);
-                return Ok(Err(1));
+                return Err(NotPrepared::Reported { code: 1 });
             }
         }
     }
     let mut preparation =
-        Preparation { args, signals, deadline, links, host_of, manager: None, presence: Presence::default() };
-    match preparation.run()? {
+        Preparation { options, signals, deadline, links, host_of, manager: None, presence: Presence::default() };
+    match preparation.run() {
         Ok(job) => {
             let Preparation { links, host_of, manager, presence, .. } = preparation;
-            Ok(Ok(Agents { links, host_of, job, manager, presence }))
+            Ok(Agents { links, host_of, job, manager, presence })
         }
-        Err(Failed { code }) => {
-            end(&mut preparation.links);
-            Ok(Err(code))
+        Err(reason) => {
+            if let NotPrepared::Reported { .. } = reason {
+                end(&mut preparation.links);
+            }
+            Err(reason)
         }
     }
 }
@@ -101,7 +121,7 @@ fn used_hosts(entries: &[HostEntry], placed: &[usize]) -> (Vec<String>, Vec<usiz
 }
 
 struct Preparation<'a> {
-    args: &'a Args,
+    options: &'a JobOptions,
     signals: &'a Signals,
     deadline: Option<Instant>,
     links: Vec<Link>,
@@ -112,75 +132,72 @@ struct Preparation<'a> {
 
 impl Preparation<'_> {
     /// Returns the job's name.
-    fn run(&mut self) -> Result<Result<String, Failed>> {
-        if let Err(failed) = self.all_answer()? {
-            return Ok(Err(failed));
-        }
+    fn run(&mut self) -> Result<String, NotPrepared> {
+        self.all_answer()?;
         self.join_same_hosts();
+        let reached = |link: &Link| addresses::reached(&link.name, link.hello.as_ref());
         let reached: Vec<Reached> = self.links.iter().map(reached).collect();
-        let addresses = match addresses(&reached) {
+        let addresses = match addresses::addresses(&reached) {
             Ok(addresses) => addresses,
             Err((host, why)) => {
                 say(&format!("host {}: {why}", self.links[host].name));
-                return Ok(Err(Failed { code: 1 }));
+                return Err(NotPrepared::Reported { code: 1 });
             }
         };
         let job = job_name()?;
         self.send_job(&job, &reached, &addresses)?;
-        Ok(self.all_answer()?.map(|()| job))
+        self.all_answer()?;
+        Ok(job)
     }
 
-    /// Waits until every agent has said the next thing that it has to say. Reports all that fail.
-    fn all_answer(&mut self) -> Result<Result<(), Failed>> {
+    /// Waits until every agent has sent its next message. Reports all that fail.
+    fn all_answer(&mut self) -> Result<(), NotPrepared> {
         let mut pending = vec![true; self.links.len()];
         let mut failed = None;
         let limit = Instant::now() + ANSWER_LIMIT;
         while pending.contains(&true) {
-            let all_heard = match self.hear(limit)? {
-                Ok(heard) => heard,
-                Err(failed) => return Ok(Err(failed)),
-            };
-            for (host, heard) in all_heard {
+            for (host, event) in self.next_events(limit)? {
                 pending[host] = false;
-                let (code, why) = match heard {
-                    Heard::Report(Report::Refused { code, why }) => (code, why),
-                    Heard::Lost(why) => (1, why),
-                    Heard::Hello | Heard::Report(_) => continue,
+                let (code, why) = match event {
+                    LinkEvent::Report(Report::Refused { code, why }) => (code, why),
+                    LinkEvent::Lost(why) => (1, why),
+                    LinkEvent::Hello | LinkEvent::Report(_) => continue,
                 };
                 say(&format!("host {}: {why}", self.links[host].name));
-                failed = failed.or(Some(Failed { code }));
+                failed = failed.or(Some(code));
             }
             if Instant::now() >= limit {
                 for (link, _) in self.links.iter().zip(&pending).filter(|(_, pending)| **pending) {
                     say(&format!("host {}: no answer within {} s", link.name, ANSWER_LIMIT.as_secs()));
                 }
-                return Ok(Err(failed.unwrap_or(Failed { code: 1 })));
+                failed = failed.or(Some(1));
+                break;
             }
         }
-        Ok(failed.map_or(Ok(()), Err))
+        failed.map_or(Ok(()), |code| Err(NotPrepared::Reported { code }))
     }
 
     /// Waits for agents, signals or the time limit.
-    fn hear(&mut self, limit: Instant) -> Result<Result<Vec<(usize, Heard)>, Failed>> {
+    fn next_events(&mut self, limit: Instant) -> Result<Vec<(usize, LinkEvent)>, NotPrepared> {
         let until = self.deadline.map_or(limit, |deadline| deadline.min(limit));
-        let mut heard = hear(&mut self.links, Some(self.signals), until)?;
+        let mut events = wait(&mut self.links, Some(self.signals), until)?;
         while let Some(signal) = self.signals.next() {
             match signal {
-                libc::SIGCHLD => heard.extend(children_ended(&mut self.links)),
+                libc::SIGCHLD => events.extend(children_ended(&mut self.links)),
                 libc::SIGCONT => {}
                 libc::SIGTSTP => stop_self(),
                 signal => {
                     say(&format!("{}; the job is not started", signal_name(signal)));
-                    return Ok(Err(Failed { code: u8::try_from(128 + signal).unwrap_or(1) }));
+                    return Err(NotPrepared::Reported { code: u8::try_from(128 + signal).unwrap_or(1) });
                 }
             }
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let limit = self.args.timeout.unwrap_or_default();
+            let limit = self.options.timeout.unwrap_or_default();
             say(&format!("the job has reached its time limit of {} s", limit.as_secs_f64()));
-            return Ok(Err(Failed { code: EXIT_TIMEOUT }));
+            return Err(NotPrepared::Reported { code: EXIT_TIMEOUT });
         }
-        Ok(Ok(heard))
+        Ok(events)
     }
 
     /// Two names of one host are one host.
@@ -206,17 +223,17 @@ impl Preparation<'_> {
         end(&mut ended);
     }
 
-    fn send_job(&mut self, job: &str, reached: &[Reached], addresses: &[IpAddr]) -> Result<()> {
+    fn send_job(&mut self, job: &str, reached: &[Reached], addresses: &[IpAddr]) -> Result<(), LauncherError> {
         let (folder, environment, secret) = (folder()?, environment_to_forward(), secret()?);
         let hosts = self.links.len();
         let mut manager_at = None;
-        if let Some(&first) = addresses.first().filter(|_| self.args.aggregation) {
+        if let Some(&first) = addresses.first().filter(|_| self.options.aggregation) {
             let (manager, at) = start_manager(first, &secret)?;
             (self.manager, manager_at) = (Some(manager), Some(at));
         }
         for (host, link) in self.links.iter_mut().enumerate() {
             let ranks = (0..self.host_of.len()).filter(|&rank| self.host_of[rank] == host).collect();
-            let among = addresses.get(host).map(|&address| Among {
+            let place = addresses.get(host).map(|&address| HostPlace {
                 host,
                 hosts,
                 address,
@@ -226,51 +243,44 @@ impl Preparation<'_> {
             let at = reached.get(host).and_then(|reached| reached.as_ref().ok().copied().flatten());
             let launcher = at.and_then(|at| self.presence.towards(at).ok());
             link.send(Request::Start(Box::new(Start {
-                args: self.args.clone(),
+                options: self.options.clone(),
                 job: job.to_owned(),
                 ranks,
                 environment: environment.clone(),
                 folder: folder.clone(),
                 launcher,
-                among,
+                place,
             })));
         }
         Ok(())
     }
 }
 
-/// Waits until agents have something to say, or until this time.
-fn hear(links: &mut [Link], signals: Option<&Signals>, until: Instant) -> Result<Vec<(usize, Heard)>> {
-    let mut sources = Vec::new();
-    let mut polled: Vec<PollFd<'_>> = Vec::new();
-    polled.extend(signals.map(|signals| PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN)));
-    let skipped = polled.len();
+/// Waits for events of agents, or until this time. Signals only end the wait.
+fn wait(links: &mut [Link], signals: Option<&Signals>, until: Instant) -> io::Result<Vec<(usize, LinkEvent)>> {
+    let mut polled = PollSet::default();
+    if let Some(signals) = signals {
+        polled.add(None, signals.fd(), PollFlags::IN);
+    }
     for (host, link) in links.iter().enumerate() {
-        link.poll_with(&mut |part, fd, flags| {
-            sources.push((host, part));
-            polled.push(PollFd::from_borrowed_fd(fd, flags));
-        });
+        link.poll_with(&mut |part, fd, flags| polled.add(Some((host, part)), fd, flags));
     }
-    match poll(&mut polled, Some(&time_until(until))) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let flags: Vec<PollFlags> = polled[skipped..].iter().map(PollFd::revents).collect();
     let mut all = Vec::new();
-    for ((host, part), flags) in sources.into_iter().zip(flags).filter(|(_, flags)| !flags.is_empty()) {
-        let mut heard = Vec::new();
-        links[host].serve(part, flags, &mut heard);
-        all.extend(heard.into_iter().map(|heard| (host, heard)));
+    for (source, flags) in polled.wait(Some(until))? {
+        let Some((host, part)) = source else { continue };
+        let mut events = Vec::new();
+        links[host].serve(part, flags, &mut events);
+        all.extend(events.into_iter().map(|event| (host, event)));
     }
     Ok(all)
 }
 
-fn children_ended(links: &mut [Link]) -> Vec<(usize, Heard)> {
+fn children_ended(links: &mut [Link]) -> Vec<(usize, LinkEvent)> {
     let mut all = Vec::new();
     for (host, link) in links.iter_mut().enumerate() {
-        let mut heard = Vec::new();
-        link.child_ended(&mut heard);
-        all.extend(heard.into_iter().map(|heard| (host, heard)));
+        let mut events = Vec::new();
+        link.child_ended(&mut events);
+        all.extend(events.into_iter().map(|event| (host, event)));
     }
     all
 }
@@ -281,14 +291,14 @@ pub(super) fn finish(links: &mut [Link]) {
     let until = Instant::now() + END_LIMIT;
     while links.iter().any(Link::is_open) && Instant::now() < until {
         // An agent that has said that it is done closes its end. One that is lost now has no ranks, and nothing else to say.
-        if hear(links, None, until).is_err() {
+        if wait(links, None, until).is_err() {
             break;
         }
     }
     end(links);
 }
 
-/// Ends what agents that were lost have left on their hosts, where these can still be reached.
+/// Ends the processes that lost agents have left on their hosts, where these can still be reached.
 pub(super) fn clean(lost: &[String], job: &str, signals: &Signals) {
     let Ok(shell) = RemoteShell::new(signals.mask_before()) else { return };
     let parent = std::env::var("SELVEDGE_DIR").unwrap_or_default();
@@ -319,77 +329,22 @@ pub(super) fn end(links: &mut [Link]) {
     }
 }
 
-/// Where processes of other hosts reach those of each host; empty with one host. `Err`: the host that has no such address, and why.
-///
-/// It is the address by which the remote shell has reached the host, or that of its name. For the launcher's own host it is the address
-/// from which that reaches the others.
-fn addresses(reached: &[Reached]) -> Result<Vec<IpAddr>, (usize, String)> {
-    if reached.len() == 1 {
-        return Ok(Vec::new());
-    }
-    let other = reached.iter().flatten().flatten().next().copied();
-    let own = || address_towards(other?).ok().filter(is_usable);
-    let each = reached.iter().enumerate().map(|(host, reached)| match reached {
-        Ok(Some(address)) => Ok(*address),
-        Ok(None) => own().ok_or_else(|| {
-            (host, "its name has a loopback address only; name it by a name or address that all hosts know".to_owned())
-        }),
-        Err(why) => Err((host, why.clone())),
-    });
-    each.collect()
-}
-
-/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or its name has a loopback address only. `Err`: why
-/// there is none.
-type Reached = Result<Option<IpAddr>, String>;
-
-fn reached(link: &Link) -> Reached {
-    if is_this_host(&link.name) {
-        return Ok(None);
-    }
-    let reached = link.hello.as_ref().and_then(|hello| hello.reached).filter(is_usable);
-    if reached.is_some() {
-        return Ok(reached);
-    }
-    let name = link.name.rsplit('@').next().unwrap_or_default();
-    let all = (name, 0).to_socket_addrs().map_err(|error| {
-        format!("its name has no address here ({error}); name it by a name or address that all hosts know")
-    })?;
-    Ok(all.map(|address| address.ip()).find(is_usable))
-}
-
-fn is_usable(address: &IpAddr) -> bool {
-    !address.is_loopback() && !address.is_unspecified()
-}
-
-/// This host's address on the way to another. Nothing is sent.
-pub(super) fn address_towards(other: IpAddr) -> std::io::Result<IpAddr> {
-    let socket = UdpSocket::bind(if other.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
-    socket.connect((other, 9))?;
-    Ok(socket.local_addr()?.ip())
-}
-
 /// Unique on every host: two launchers on different hosts may have the same process id.
-fn job_name() -> Result<String> {
+fn job_name() -> Result<String, LauncherError> {
     let launcher = Identity::own();
     Ok(format!("run-{}-{}-{}", launcher.pid, launcher.start, hexadecimal(&random::<4>()?)))
 }
 
 /// The secret of a job, in hexadecimal digits.
-fn secret() -> Result<String> {
+fn secret() -> Result<String, LauncherError> {
     Ok(hexadecimal(&random::<32>()?))
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+fn random<const N: usize>() -> Result<[u8; N], LauncherError> {
     let mut bytes = [0u8; N];
     // SAFETY: the buffer has N bytes, which is the most that the call writes. Up to 256 bytes come at once.
     let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-    anyhow::ensure!(
-        usize::try_from(count) == Ok(N),
-        "the kernel gives no random bytes: {}",
-        std::io::Error::last_os_error()
-    );
-    Ok(bytes)
+    if usize::try_from(count) == Ok(N) { Ok(bytes) } else { Err(LauncherError::Random(io::Error::last_os_error())) }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -397,8 +352,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The working folder, by the name under which the user entered it, because other hosts may know it by that name only.
-fn folder() -> Result<PathBuf> {
-    let real = std::env::current_dir().context("the working folder has no name")?;
+fn folder() -> Result<PathBuf, LauncherError> {
+    let real = std::env::current_dir().map_err(LauncherError::WorkingFolder)?;
     let named = std::env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());
     let same = |named: &PathBuf| named.canonicalize().is_ok_and(|path| path == real);
     Ok(named.filter(same).unwrap_or(real))
@@ -410,7 +365,11 @@ mod tests {
 
     #[test]
     fn hosts_without_ranks_are_left_out() {
-        let entries = super::super::host_list::from_list("a:1,b:2,c:1,d:4").expect("good");
+        let entries = super::super::host_list::of_job(&JobOptions {
+            hosts: Some("a:1,b:2,c:1,d:4".to_owned()),
+            ..JobOptions::default()
+        })
+        .expect("good");
         let (names, host_of) = used_hosts(&entries, &place(3, &entries));
         assert_eq!((names, host_of), (vec!["a".to_owned(), "b".to_owned()], vec![0, 1, 1]));
     }

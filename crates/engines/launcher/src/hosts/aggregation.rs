@@ -1,20 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge run --aggregation` starts a manager for the job, and an aggregation node on each host. Launcher and agents kill them when they end.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::agents::address_towards;
-use super::supervise::time_until;
+use super::addresses::address_towards;
+use super::poll_set::time_until;
 
 /// How long one may take to say that it is ready.
 const READY: Duration = Duration::from_secs(10);
+
+/// Reasons for which a manager or an aggregation node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    #[error("this host does not reach {host}")]
+    Unreachable { host: IpAddr, source: io::Error },
+    #[error("cannot start `selvedge {command}`")]
+    Start { command: String, source: io::Error },
+    #[error("`selvedge {command}` has no standard output")]
+    NoOutput { command: String },
+    #[error("`selvedge {command}` was not ready within {} s", READY.as_secs())]
+    NotReady { command: String },
+    #[error("`selvedge {command}` has ended before it was ready")]
+    Exited { command: String },
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
 
 /// A process of the job that is no rank. It is killed when this is dropped, or when this process ends.
 pub(super) struct Service {
@@ -30,7 +46,7 @@ impl Drop for Service {
 
 impl Service {
     /// Starts this command with other arguments, and waits for its first line.
-    fn start(words: &[&str], variables: &[(&str, String)]) -> Result<(Service, String)> {
+    fn start(words: &[&str], variables: &[(&str, String)]) -> Result<(Service, String), ServiceError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(words).envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -41,20 +57,21 @@ impl Service {
                 Ok(())
             });
         }
-        let name = words.join(" ");
-        let child = command.spawn().with_context(|| format!("cannot start `selvedge {name}`"))?;
+        let name = || words.join(" ");
+        let child = command.spawn().map_err(|source| ServiceError::Start { command: name(), source })?;
         let mut service = Service { child };
-        let Some(mut output) = service.child.stdout.take() else { bail!("`selvedge {name}` has no standard output") };
+        let output = service.child.stdout.take();
+        let mut output = output.ok_or_else(|| ServiceError::NoOutput { command: name() })?;
         let until = Instant::now() + READY;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             let mut polled = [PollFd::new(&output, PollFlags::IN)];
-            if poll(&mut polled, Some(&time_until(until)))? == 0 {
-                bail!("`selvedge {name}` was not ready within {} s", READY.as_secs());
+            if poll(&mut polled, Some(&time_until(until))).map_err(io::Error::from)? == 0 {
+                return Err(ServiceError::NotReady { command: name() });
             }
             let mut byte = [0];
             if output.read(&mut byte)? == 0 {
-                bail!("`selvedge {name}` has ended before it was ready");
+                return Err(ServiceError::Exited { command: name() });
             }
             line.push(byte[0]);
         }
@@ -63,8 +80,8 @@ impl Service {
 }
 
 /// Starts a manager that hosts reach, of which one has this address. Returns it with where it listens.
-pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, String)> {
-    let own = address_towards(host).with_context(|| format!("this host does not reach {host}"))?;
+pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, String), ServiceError> {
+    let own = address_towards(host).map_err(|source| ServiceError::Unreachable { host, source })?;
     let own = SocketAddr::new(own, 0).to_string();
     // The end of the nodes, with their hosts, is no news.
     let words = ["manager", "--listen", &own];
@@ -73,7 +90,7 @@ pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, Stri
 }
 
 /// Starts the aggregation node of this host, which others reach at an address.
-pub(super) fn start_node(manager: &str, address: IpAddr, secret: &str) -> Result<Service> {
+pub(super) fn start_node(manager: &str, address: IpAddr, secret: &str) -> Result<Service, ServiceError> {
     let variables = [
         ("SELVEDGE_MANAGER", manager.to_owned()),
         ("SELVEDGE_MANAGER_SECRET", secret.to_owned()),

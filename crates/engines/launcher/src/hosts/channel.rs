@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The channel between the launcher and an agent: frames on the agent's standard input and output.
 //!
-//! The agent begins with one line of text, [`greeting`], which tells its version in a form that stays. Frames follow in both directions:
-//! two lengths (4 bytes each, little-endian), a message as JSON, and bytes that belong to the message.
+//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths (4 bytes each, little-endian), a
+//! message as JSON, and bytes that belong to the message ([`super::wire`]).
 //!
 //! Invariants
 //! 1. Nothing here blocks. What the other side does not take yet is kept.
@@ -12,120 +12,29 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use super::agent::Start;
-use super::messages::{Event, Order};
+use super::wire::{Greeting, Message, parse_greeting};
 
-/// Changes with everything that travels through the channel.
-pub(super) const PROTOCOL: u32 = 2;
 /// Room for the largest environment and command line that the kernel allows, as JSON.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// The most text that may come before the greeting (from login scripts).
 const NOISE_BYTES_MAX: usize = 64 << 10;
-const GREETING: &str = "selvedge agent ";
-
-/// From an agent to the launcher.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Report {
-    /// Everything is prepared, and no rank is started yet.
-    Ready,
-    /// The ranks cannot be started here. The code is the job's exit code.
-    Refused {
-        code: u8,
-        why: String,
-    },
-    Event(Event),
-    /// Nothing else was to be said for some time.
-    Alive,
-    /// The job's directory is removed.
-    Done,
-}
-
-/// From the launcher to an agent.
-#[derive(Serialize, Deserialize)]
-pub(super) enum Request {
-    Start(Box<Start>),
-    /// Start the ranks.
-    Go,
-    Order(Order),
-    /// All ranks have ended: remove the job's directory, and end.
-    Finish,
-}
-
-/// A message, some of which carry bytes.
-pub(super) trait Message: Serialize + DeserializeOwned {
-    /// The bytes that travel behind the message.
-    fn bytes(&mut self) -> Option<&mut Vec<u8>>;
-}
-
-impl Message for Report {
-    fn bytes(&mut self) -> Option<&mut Vec<u8>> {
-        match self {
-            Report::Event(Event::Output { bytes, .. }) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
-impl Message for Request {
-    fn bytes(&mut self) -> Option<&mut Vec<u8>> {
-        match self {
-            Request::Order(Order::Input(bytes)) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
-/// What an agent tells of itself and its host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Hello {
-    /// The same for two agents whose processes share memory.
-    pub(super) identity: String,
-    /// The address of this host by which the launcher has reached it, if the remote shell tells.
-    pub(super) reached: Option<std::net::IpAddr>,
-}
-
-/// The first line of an agent.
-pub(super) fn greeting(hello: &Hello) -> String {
-    let hello = serde_json::to_string(hello).unwrap_or_default();
-    format!("{GREETING}{PROTOCOL} {} {hello}\n", env!("CARGO_PKG_VERSION"))
-}
-
-/// What the first line says.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Greeted {
-    Hello(Hello),
-    /// Another version.
-    Other(String),
-}
-
-fn greeted(line: &str) -> Option<Greeted> {
-    let mut words = line.strip_prefix(GREETING)?.trim_end().splitn(3, ' ');
-    let (protocol, version, rest) = (words.next()?, words.next()?, words.next().unwrap_or_default());
-    if version != env!("CARGO_PKG_VERSION") {
-        return Some(Greeted::Other(version.to_owned()));
-    }
-    let hello = serde_json::from_str(rest).ok().filter(|_| protocol.parse() == Ok(PROTOCOL));
-    Some(hello.map_or_else(|| Greeted::Other(format!("{version} (channel {protocol})")), Greeted::Hello))
-}
 
 /// One end of a channel.
 pub(super) struct Channel {
     input: OwnedFd,
     output: OwnedFd,
     incoming: Vec<u8>,
-    /// How much of `incoming` has been taken.
+    /// The bytes of `incoming` that have been taken.
     taken: usize,
-    /// How much of `outgoing` is written.
+    /// The bytes of `outgoing` that are written.
     written: usize,
     outgoing: Vec<u8>,
 }
 
-/// Why a channel has ended.
+/// The end of a channel.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
+pub(super) enum ChannelError {
     #[error("the channel has ended")]
     Closed,
     #[error("it sends {0}")]
@@ -151,7 +60,7 @@ impl Channel {
         self.output.as_fd()
     }
 
-    /// What to poll the output for.
+    /// The events to poll the output for.
     pub(super) fn interest(&self) -> PollFlags {
         if self.waiting() == 0 { PollFlags::empty() } else { PollFlags::OUT }
     }
@@ -162,25 +71,25 @@ impl Channel {
     }
 
     /// Reads what has arrived, up to some 64 KiB. `Err`: nothing more will come; what came before can still be taken.
-    pub(super) fn fill(&mut self) -> Result<(), Ended> {
+    pub(super) fn fill(&mut self) -> Result<(), ChannelError> {
         self.incoming.drain(..std::mem::take(&mut self.taken));
         let mut chunk = [0u8; 64 << 10];
         loop {
             match rustix::io::read(&self.input, &mut chunk[..]) {
-                Ok(0) => return Err(Ended::Closed),
+                Ok(0) => return Err(ChannelError::Closed),
                 Ok(count) => {
                     self.incoming.extend_from_slice(&chunk[..count]);
                     return Ok(());
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => return Ok(()),
-                Err(_) => return Err(Ended::Closed),
+                Err(_) => return Err(ChannelError::Closed),
             }
         }
     }
 
     /// Reads everything that has arrived.
-    pub(super) fn fill_all(&mut self) -> Result<(), Ended> {
+    pub(super) fn fill_all(&mut self) -> Result<(), ChannelError> {
         loop {
             let before = self.incoming.len() - self.taken;
             self.fill()?;
@@ -191,11 +100,11 @@ impl Channel {
     }
 
     /// The greeting, once it is there. Lines before it are skipped: login scripts print some.
-    pub(super) fn greeted(&mut self) -> Result<Option<Greeted>, Ended> {
+    pub(super) fn greeting(&mut self) -> Result<Option<Greeting>, ChannelError> {
         let mut begin = self.taken;
         while let Some(length) = self.incoming[begin..].iter().position(|&byte| byte == b'\n') {
             let line = String::from_utf8_lossy(&self.incoming[begin..begin + length]);
-            let found = greeted(&line);
+            let found = parse_greeting(&line);
             begin += length + 1;
             if found.is_some() {
                 self.taken = begin;
@@ -204,13 +113,13 @@ impl Channel {
         }
         if self.incoming.len() > NOISE_BYTES_MAX {
             let text = String::from_utf8_lossy(&self.incoming[..60]).into_owned();
-            return Err(Ended::Garbled(format!("{text:?}")));
+            return Err(ChannelError::Garbled(format!("{text:?}")));
         }
         Ok(None)
     }
 
     /// The next message that is whole.
-    pub(super) fn next<M: Message>(&mut self) -> Result<Option<M>, Ended> {
+    pub(super) fn next<M: Message>(&mut self) -> Result<Option<M>, ChannelError> {
         let incoming = &self.incoming[self.taken..];
         let length = |at: usize| {
             let bytes = incoming.get(at..at + 4)?;
@@ -218,14 +127,14 @@ impl Channel {
         };
         let (Some(head), Some(tail)) = (length(0), length(4)) else { return Ok(None) };
         if head.saturating_add(tail) > FRAME_BYTES_MAX {
-            return Err(Ended::Garbled(format!("a frame of {head} + {tail} bytes")));
+            return Err(ChannelError::Garbled(format!("a frame of {head} + {tail} bytes")));
         }
         let end = 8 + head + tail;
         if incoming.len() < end {
             return Ok(None);
         }
         let message = serde_json::from_slice(&incoming[8..8 + head]);
-        let mut message: M = message.map_err(|error| Ended::Garbled(error.to_string()))?;
+        let mut message: M = message.map_err(|error| ChannelError::Garbled(error.to_string()))?;
         if let Some(bytes) = message.bytes() {
             *bytes = incoming[8 + head..end].to_vec();
         }

@@ -5,18 +5,18 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::PollFlags;
 
-use super::channel::{Report, Request};
-use super::link::{self, Heard, Link};
+use super::link::{self, Link, LinkEvent};
 use super::messages::{Event, Order};
 use super::ranks::{self, Ranks};
+use super::wire::{Report, Request};
 
-/// Where ranks are, and who watches them.
+/// The ranks of a host.
 pub(super) enum Host {
     Here(Box<Ranks>),
     Agent(Box<Link>),
 }
 
-/// What a poll entry of a host belongs to.
+/// The part of a host that a poll entry belongs to.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Ranks(ranks::Part),
@@ -24,6 +24,7 @@ pub(super) enum Part {
 }
 
 impl Host {
+    /// Starts the ranks.
     pub(super) fn start(&mut self, events: &mut Vec<Event>) {
         match self {
             Host::Here(ranks) => ranks.start(events),
@@ -31,6 +32,7 @@ impl Host {
         }
     }
 
+    /// Adds what is to be polled.
     pub(super) fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
         match self {
             Host::Here(ranks) => ranks.poll_with(true, &mut |part, fd, flags| add(Part::Ranks(part), fd, flags)),
@@ -38,13 +40,14 @@ impl Host {
         }
     }
 
+    /// Handles what a poll has reported.
     pub(super) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
         match (self, part) {
             (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
             (Host::Agent(link), Part::Link(part)) => {
-                let mut heard = Vec::new();
-                link.serve(part, flags, &mut heard);
-                events.extend(heard.into_iter().filter_map(event_of));
+                let mut sent = Vec::new();
+                link.serve(part, flags, &mut sent);
+                events.extend(sent.into_iter().filter_map(event_of));
             }
             // A part comes from the host that it is given back to.
             (Host::Here(_), Part::Link(_)) | (Host::Agent(_), Part::Ranks(_)) => {}
@@ -56,16 +59,17 @@ impl Host {
         match self {
             Host::Here(ranks) => ranks.find_dead(events),
             Host::Agent(link) => {
-                let mut heard = Vec::new();
-                link.child_ended(&mut heard);
-                events.extend(heard.into_iter().filter_map(event_of));
+                let mut sent = Vec::new();
+                link.child_ended(&mut sent);
+                events.extend(sent.into_iter().filter_map(event_of));
             }
         }
     }
 
-    pub(super) fn obey(&mut self, order: Order, events: &mut Vec<Event>) {
+    /// Carries out an order, or sends it to the agent.
+    pub(super) fn execute(&mut self, order: Order, events: &mut Vec<Event>) {
         match self {
-            Host::Here(ranks) => ranks.obey(order, events),
+            Host::Here(ranks) => ranks.execute(order, events),
             Host::Agent(link) => link.send(Request::Order(order)),
         }
     }
@@ -79,11 +83,11 @@ impl Host {
     }
 }
 
-/// What an agent says while ranks run.
-fn event_of(heard: Heard) -> Option<Event> {
-    match heard {
-        Heard::Report(Report::Event(event)) => Some(event),
-        Heard::Lost(why) => Some(Event::HostLost(why)),
-        Heard::Hello | Heard::Report(_) => None,
+/// The event of the job that an agent reports while ranks run.
+fn event_of(event: LinkEvent) -> Option<Event> {
+    match event {
+        LinkEvent::Report(Report::Event(event)) => Some(event),
+        LinkEvent::Lost(why) => Some(Event::HostLost(why)),
+        LinkEvent::Hello | LinkEvent::Report(_) => None,
     }
 }

@@ -9,6 +9,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::options::JobOptions;
+
 /// The most slots of a host.
 const SLOTS_MAX: u32 = 1 << 20;
 /// The longest value that PMI-1 returns.
@@ -23,9 +25,9 @@ pub(super) struct HostEntry {
     pub(super) slots: Option<u32>,
 }
 
-/// Why a list of hosts cannot be used.
+/// Reasons for which a list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HostsError {
+pub enum HostsError {
     #[error("--hosts: {what}")]
     List { what: EntryError },
     #[error("{}, line {line}: {what}", .file.display())]
@@ -36,9 +38,9 @@ pub(super) enum HostsError {
     Empty { what: String },
 }
 
-/// What is wrong with one entry.
+/// Mistakes in one entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum EntryError {
+pub enum EntryError {
     NoName,
     Name(String),
     Slots(String),
@@ -60,14 +62,23 @@ impl fmt::Display for EntryError {
     }
 }
 
+/// The hosts that the user has named; empty: this one.
+pub(super) fn of_job(options: &JobOptions) -> Result<Vec<HostEntry>, HostsError> {
+    match (&options.hosts, &options.hostfile) {
+        (Some(list), _) => from_list(list),
+        (None, Some(file)) => from_file(file),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
 /// Reads `a,b:2,c`.
-pub(super) fn from_list(list: &str) -> Result<Vec<HostEntry>, HostsError> {
+fn from_list(list: &str) -> Result<Vec<HostEntry>, HostsError> {
     let entries: Result<Vec<HostEntry>, EntryError> = list.split(',').map(|word| entry(word.trim())).collect();
     merge(entries.map_err(|what| HostsError::List { what })?, "--hosts")
 }
 
 /// Reads a file with a host on each line.
-pub(super) fn from_file(file: &Path) -> Result<Vec<HostEntry>, HostsError> {
+fn from_file(file: &Path) -> Result<Vec<HostEntry>, HostsError> {
     let text =
         std::fs::read_to_string(file).map_err(|source| HostsError::Unreadable { file: file.to_owned(), source })?;
     let mut entries = Vec::new();

@@ -18,7 +18,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType, sockopt};
 
-use super::agents::address_towards;
+use super::addresses::address_towards;
 
 /// A job has no more hosts than processes.
 const WATCHES_MAX: i32 = 1024;
@@ -56,11 +56,12 @@ pub(super) struct Watch {
     is_connected: bool,
 }
 
-/// What an event of a watch says.
-pub(super) enum Seen {
-    There,
+/// The result of an event of a watch.
+pub(super) enum WatchEvent {
+    /// The launcher's host is there.
+    Connected,
     /// There is nothing more to watch: no connection, or the launcher has closed it. The channel tells more.
-    Nothing,
+    Ended,
     /// The host does not answer any more.
     Vanished,
 }
@@ -86,25 +87,25 @@ impl Watch {
         self.socket.as_fd()
     }
 
-    /// What to poll for. Nothing is ever sent, so what can be read is the connection's end.
+    /// The events to poll for. Nothing is ever sent, so what can be read is the connection's end.
     pub(super) fn interest(&self) -> PollFlags {
         if self.is_connected { PollFlags::IN } else { PollFlags::OUT }
     }
 
-    pub(super) fn serve(&mut self) -> Seen {
+    pub(super) fn serve(&mut self) -> WatchEvent {
         match sockopt::socket_error(&self.socket) {
             Ok(Ok(())) if !self.is_connected => {
                 self.is_connected = true;
-                Seen::There
+                WatchEvent::Connected
             }
             Ok(Err(error)) if !self.is_connected => {
                 log::info!("this host does not reach the launcher's, and will not notice if that vanishes: {error}");
-                Seen::Nothing
+                WatchEvent::Ended
             }
             // The launcher has ended.
-            Ok(Ok(()) | Err(Errno::CONNRESET | Errno::PIPE)) => Seen::Nothing,
+            Ok(Ok(()) | Err(Errno::CONNRESET | Errno::PIPE)) => WatchEvent::Ended,
             // Probes have no answer, or cannot be sent any more.
-            Ok(Err(_)) | Err(_) => Seen::Vanished,
+            Ok(Err(_)) | Err(_) => WatchEvent::Vanished,
         }
     }
 }
@@ -115,8 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// What a watch sees next.
-    fn next(watch: &mut Watch) -> Seen {
+    /// The next event of a watch.
+    fn next(watch: &mut Watch) -> WatchEvent {
         let mut polled = [PollFd::from_borrowed_fd(watch.fd(), watch.interest())];
         let limit = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(poll(&mut polled, Some(&limit)).expect("it waits"), 1, "nothing is seen");
@@ -130,15 +131,15 @@ mod tests {
         assert_eq!(presence.towards([127, 0, 0, 1].into()).expect("it listens"), at, "one port for an address");
         let mut watches: Vec<Watch> =
             (0..300).map(|_| Watch::start(at, Duration::from_secs(5)).expect("a socket")).collect();
-        watches.iter_mut().for_each(|watch| assert!(matches!(next(watch), Seen::There)));
+        watches.iter_mut().for_each(|watch| assert!(matches!(next(watch), WatchEvent::Connected)));
         drop(presence);
-        watches.iter_mut().for_each(|watch| assert!(matches!(next(watch), Seen::Nothing)));
+        watches.iter_mut().for_each(|watch| assert!(matches!(next(watch), WatchEvent::Ended)));
     }
 
     #[test]
     fn nobody_is_watched_where_nobody_listens() {
         let at = Presence::default().towards([127, 0, 0, 1].into()).expect("it listens");
         let mut watch = Watch::start(at, Duration::from_secs(5)).expect("a socket");
-        assert!(matches!(next(&mut watch), Seen::Nothing));
+        assert!(matches!(next(&mut watch), WatchEvent::Ended));
     }
 }

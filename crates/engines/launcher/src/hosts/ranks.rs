@@ -25,7 +25,7 @@ use super::messages::{Event, Order, Status};
 use crate::rank::connection::{Connection, ConnectionState};
 use crate::rank::output::Stream;
 use crate::rank::spawn::SpawnPlan;
-use crate::report::{how, say, start_code};
+use crate::report::{describe_end, say, start_code};
 use crate::signals::signal_rank;
 
 pub(crate) struct Ranks {
@@ -61,7 +61,7 @@ struct Input {
     ends: bool,
 }
 
-/// What a poll entry belongs to.
+/// The part of the ranks that a poll entry belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Input,
@@ -164,7 +164,7 @@ impl Ranks {
     }
 
     /// Carries out an order. One for a rank that is not here does nothing.
-    pub(crate) fn obey(&mut self, order: Order, events: &mut Vec<Event>) {
+    pub(crate) fn execute(&mut self, order: Order, events: &mut Vec<Event>) {
         match order {
             Order::Answer { rank, line } => {
                 if let Some(connection) = self.rank_mut(rank).and_then(|rank| rank.connection.as_mut()) {
@@ -242,7 +242,7 @@ impl Ranks {
         dead.push(who.pid);
         dead.sort_unstable();
         dead.dedup();
-        let stone = Tombstone { who, rank: number, how: how(status) };
+        let stone = Tombstone { who, rank: number, how: describe_end(status) };
         if let Err(error) = stone.write(&self.directory) {
             say(&error.to_string());
         }

@@ -8,23 +8,24 @@
 //! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are marked dead.
 //! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::Args;
 use super::agents::{self, Agents};
 use super::host::{Host, Part};
 use super::host_list::process_mapping;
 use super::messages::{Event, Order};
+use super::poll_set::PollSet;
 use super::ranks::Ranks;
+use crate::options::JobOptions;
 use crate::pmi_server::{Abort, Replies, Server};
 use crate::rank::output::{Printer, STANDARD_STREAMS};
-use crate::report::{EXIT_TIMEOUT, exit_code, how, say, signal_name};
+use crate::report::{EXIT_TIMEOUT, describe_end, exit_code, say, signal_name};
 use crate::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
@@ -40,7 +41,7 @@ const INPUT_BYTES_MAX: usize = 64 << 10;
 /// How long other hosts may take to report the ends of killed ranks.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the supervisor knows of a rank.
+/// A rank of the job.
 struct Member {
     host: usize,
     state: State,
@@ -70,7 +71,7 @@ enum Phase {
     },
 }
 
-/// What a poll entry belongs to.
+/// The source of an event.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
@@ -79,7 +80,7 @@ enum Source {
 }
 
 struct Supervisor<'a> {
-    args: &'a Args,
+    options: &'a JobOptions,
     signals: Signals,
     job: String,
     program: String,
@@ -100,25 +101,30 @@ struct Supervisor<'a> {
 }
 
 /// Runs a job whose ranks are all here, and returns its exit code when all have ended. Then the job's directory is removed.
-pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, args: &Args) -> Result<u8> {
-    let server = Server::new(job, args.ranks as usize);
+pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptions) -> io::Result<u8> {
+    let server = Server::new(job, options.ranks as usize);
     let plan = ranks.plan();
     let (captured, forward_stdin) = (plan.capture_output, plan.forward_stdin);
-    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let hosts = vec![Host::Here(Box::new(ranks))];
-    let host_of = vec![0; args.ranks as usize];
-    let mut supervisor = Supervisor::new(args, signals, server, hosts, &host_of, captured, deadline);
+    let host_of = vec![0; options.ranks as usize];
+    let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, captured, deadline);
     supervisor.input = forward_stdin.then_some(0);
     supervisor.run_and_clean_up()
 }
 
 /// Runs a job whose ranks are on other hosts, and returns its exit code when all have ended. Then the agents are ended.
-pub(super) fn on_hosts(agents: Agents, signals: Signals, deadline: Option<Instant>, args: &Args) -> Result<u8> {
+pub(super) fn on_hosts(
+    agents: Agents,
+    signals: Signals,
+    deadline: Option<Instant>,
+    options: &JobOptions,
+) -> io::Result<u8> {
     let Agents { links, host_of, job, manager: _manager, presence: _presence } = agents;
-    let mut server = Server::new(&job, args.ranks as usize);
+    let mut server = Server::new(&job, options.ranks as usize);
     server.set_mapping(process_mapping(&host_of));
     let hosts = links.into_iter().map(|link| Host::Agent(Box::new(link))).collect();
-    let mut supervisor = Supervisor::new(args, signals, server, hosts, &host_of, true, deadline);
+    let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, true, deadline);
     supervisor.input = Some(0);
     supervisor.run_and_clean_up()
 }
@@ -126,7 +132,7 @@ pub(super) fn on_hosts(agents: Agents, signals: Signals, deadline: Option<Instan
 impl<'a> Supervisor<'a> {
     /// `captured`: the ranks' output comes to the supervisor.
     fn new(
-        args: &'a Args,
+        options: &'a JobOptions,
         signals: Signals,
         server: Server,
         hosts: Vec<Host>,
@@ -135,15 +141,15 @@ impl<'a> Supervisor<'a> {
         deadline: Option<Instant>,
     ) -> Supervisor<'a> {
         let member = |(rank, &host): (usize, &usize)| {
-            let tag = args.tag_output.then_some(rank);
+            let tag = options.tag_output.then_some(rank);
             let printers = STANDARD_STREAMS.map(|stream| captured.then(|| Printer::new(stream, tag)));
             Member { host, state: State::Expected, pid: 0, printers }
         };
         Supervisor {
-            args,
+            options,
             signals,
             job: server.name().to_owned(),
-            program: args.program().to_string_lossy().into_owned(),
+            program: options.program().to_string_lossy().into_owned(),
             server,
             hosts,
             members: host_of.iter().enumerate().map(member).collect(),
@@ -158,7 +164,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Returns the job's exit code.
-    fn run_and_clean_up(mut self) -> Result<u8> {
+    fn run_and_clean_up(mut self) -> io::Result<u8> {
         let ended = self.run();
         let mut links = Vec::new();
         for host in self.hosts {
@@ -173,7 +179,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Runs the job to its end.
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         for host in 0..self.hosts.len() {
             self.with_host(host, |host, events| host.start(events));
         }
@@ -184,7 +190,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits for an event, and handles it.
-    fn turn(&mut self, until: Option<Instant>) -> Result<()> {
+    fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
         let ready = self.wait(until)?;
         for (source, flags) in ready {
             match source {
@@ -199,28 +205,18 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn wait(&self, until: Option<Instant>) -> Result<Vec<(Source, PollFlags)>> {
-        let mut sources = vec![Source::Signals];
-        let mut polled = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
-        let mut add = |source, fd, flags| {
-            sources.push(source);
-            polled.push(PollFd::from_borrowed_fd(fd, flags));
-        };
+    fn wait(&self, until: Option<Instant>) -> io::Result<Vec<(Source, PollFlags)>> {
+        let mut polled = PollSet::default();
+        polled.add(Source::Signals, self.signals.fd(), PollFlags::IN);
         let may_read = self.input.is_none() || may_read_stdin();
         if may_read && self.input.is_some_and(|under_way| under_way < INPUT_BYTES_MAX) {
-            add(Source::Stdin, rustix::stdio::stdin(), PollFlags::IN);
+            polled.add(Source::Stdin, rustix::stdio::stdin(), PollFlags::IN);
         }
         for (number, host) in self.hosts.iter().enumerate() {
-            host.poll_with(&mut |part, fd, flags| add(Source::Host(number, part), fd, flags));
+            host.poll_with(&mut |part, fd, flags| polled.add(Source::Host(number, part), fd, flags));
         }
         let check_again = (!may_read).then(|| Instant::now() + FOREGROUND_CHECK);
-        let timeout = [until, check_again, self.next_deadline()].into_iter().flatten().min().map(time_until);
-        match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let ready = sources.into_iter().zip(polled.iter().map(PollFd::revents));
-        Ok(ready.filter(|(_, flags)| !flags.is_empty()).collect())
+        polled.wait([until, check_again, self.next_deadline()].into_iter().flatten().min())
     }
 
     // ---- time and signals ----
@@ -238,7 +234,7 @@ impl<'a> Supervisor<'a> {
         if let Phase::Killed { .. } = self.phase {
             self.give_up_hosts();
         } else if self.phase == Phase::Running {
-            let limit = self.args.timeout.unwrap_or_default();
+            let limit = self.options.timeout.unwrap_or_default();
             say(&format!("the job has reached its time limit of {} s", limit.as_secs_f64()));
             self.failure.get_or_insert(EXIT_TIMEOUT);
             self.end();
@@ -323,7 +319,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn order(&mut self, host: usize, order: Order) {
-        self.with_host(host, |host, events| host.obey(order, events));
+        self.with_host(host, |host, events| host.execute(order, events));
     }
 
     fn order_for(&mut self, rank: usize, order: Order) {
@@ -396,7 +392,7 @@ impl<'a> Supervisor<'a> {
         }
         self.deliver(replies);
         self.failure.get_or_insert(1);
-        if !self.args.keep_going {
+        if !self.options.keep_going {
             self.end();
         }
     }
@@ -424,9 +420,9 @@ impl<'a> Supervisor<'a> {
         self.server.rank_ended(rank, &mut replies);
         self.deliver(replies);
         if !status.success() && self.phase == Phase::Running {
-            say(&format!("{} {}", self.describe(rank), how(status)));
+            say(&format!("{} {}", self.describe(rank), describe_end(status)));
             self.failure.get_or_insert(exit_code(status));
-            if !self.args.keep_going {
+            if !self.options.keep_going {
                 self.end();
             }
         }
@@ -482,7 +478,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Prints output that is still in the pipes after all ranks have ended.
-    fn take_last_output(&mut self) -> Result<()> {
+    fn take_last_output(&mut self) -> io::Result<()> {
         let limit = Instant::now() + if self.has_agents() { LAST_OUTPUT_FROM_HOSTS } else { LAST_OUTPUT };
         let open = |member: &Member| member.printers.iter().any(Option::is_some);
         self.output_at = Instant::now();
@@ -521,10 +517,4 @@ fn may_read_stdin() -> bool {
     let stdin = rustix::stdio::stdin();
     !rustix::termios::isatty(stdin)
         || rustix::termios::tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp())
-}
-
-pub(super) fn time_until(when: Instant) -> Timespec {
-    // Rounded up to a millisecond, because waking too early would only mean waiting again.
-    let wait = when.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(wait.subsec_nanos()) }
 }

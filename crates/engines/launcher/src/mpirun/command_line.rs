@@ -8,8 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
-
+use super::MpirunError;
 use crate::program::find as find_program;
 
 /// Options of launchers that take values, without their dashes, and the number of values.
@@ -89,7 +88,7 @@ impl CommandLine {
     }
 
     /// Removes an option of ours with its value, given as `--name value` or `--name=value`, and returns the value.
-    pub fn take_value(&mut self, name: &str) -> Result<Option<OsString>> {
+    pub fn take_value(&mut self, name: &str) -> Result<Option<OsString>, MpirunError> {
         let joined = format!("{name}=");
         if let Some(at) = self.position(|word| word.starts_with(&joined)) {
             let word = self.words.remove(at);
@@ -98,7 +97,7 @@ impl CommandLine {
         }
         let Some(at) = self.position(|word| word == name) else { return Ok(None) };
         if at + 1 >= self.words.len() {
-            return Err(anyhow!("{name} needs a value"));
+            return Err(MpirunError::NoValue { option: name.to_owned() });
         }
         self.words.remove(at);
         Ok(Some(self.words.remove(at)))

@@ -4,7 +4,32 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Family;
+use crate::environment::Target;
+
+/// A family of MPIs, which share a launcher and a set of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    Openmpi,
+    Mpich,
+}
+
+impl Family {
+    /// The environment that it needs.
+    pub fn target(self) -> Target {
+        match self {
+            Family::Openmpi => Target::Openmpi,
+            Family::Mpich => Target::Mpich,
+        }
+    }
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Openmpi => "Open MPI",
+            Family::Mpich => "MPICH",
+        }
+    }
+}
 
 /// An MPI library that a program is linked to.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +84,7 @@ impl Library {
     }
 }
 
+/// Files in a directory that may be a launcher.
 pub fn launchers_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let directory = directory.to_owned();
     LAUNCHERS.into_iter().map(move |name| directory.join(name))

@@ -18,6 +18,14 @@ pub struct Leftovers {
     processes: Vec<Identity>,
 }
 
+/// A process that has died in a job and has left its files.
+pub struct DeadProcess {
+    pub job: String,
+    /// Its number in the job.
+    pub number: u16,
+    pub os_pid: u32,
+}
+
 /// How long to wait for ranks that their launcher has killed to end.
 const END_WAIT: Duration = Duration::from_secs(1);
 const CHECK_EVERY: Duration = Duration::from_millis(5);
@@ -39,21 +47,20 @@ impl Leftovers {
         }
     }
 
-    /// Reports dead processes, if `report`, and removes their files.
-    pub fn sweep(&self, report: bool, verbose: bool) {
-        for name in jobs(&self.parent).into_iter().filter(|name| !self.before.contains(name)) {
-            let Ok(directory) = JobDirectory::open_in(&self.parent, &name) else { continue };
-            let dead: Vec<(u16, Identity)> =
-                directory.claimants().into_iter().filter(|(_, who)| !who.is_alive()).collect();
-            for (number, who) in dead.iter().filter(|_| report) {
-                super::say(&format!("process {} (number {number} of job {name}) died", who.pid));
-            }
+    /// Processes of jobs since then that have died without removing their files.
+    pub fn dead(&self) -> Vec<DeadProcess> {
+        let mut dead = Vec::new();
+        for job in jobs(&self.parent).into_iter().filter(|name| !self.before.contains(name)) {
+            let Ok(directory) = JobDirectory::open_in(&self.parent, &job) else { continue };
+            let claimants = directory.claimants().into_iter().filter(|(_, who)| !who.is_alive());
+            dead.extend(claimants.map(|(number, who)| DeadProcess { job: job.clone(), number, os_pid: who.pid }));
         }
-        for name in sweep_stale(&self.parent) {
-            if verbose {
-                super::say(&format!("removed the files of job {name}"));
-            }
-        }
+        dead
+    }
+
+    /// Removes the files of dead processes. Returns the jobs that had some.
+    pub fn sweep(&self) -> Vec<String> {
+        sweep_stale(&self.parent)
     }
 }
 

@@ -1,152 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge mpirun`: starts an MPI's own launcher, with the environment that makes its MPI use our provider.
+//! A job under an MPI's own launcher, with the environment that makes its MPI use our provider.
 //!
-//! It decides three things: which MPI the program belongs to ([`family`]), which launcher to start, and
+//! [`LaunchPlan`] holds three decisions: which MPI the program belongs to ([`family`]), which launcher to start, and
 //! with which variables ([`crate::environment`]). The launcher places, starts and ends the ranks. Options on the command line that are not
 //! ours reach it unchanged ([`command_line`]).
 //!
-//! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
-//! started or found; 1 when the MPI cannot be determined, or the provider is missing.
-//!
-//! Invariants: 1. only `--dry-run` writes to standard output. 2. After the launcher has ended, the files of dead
-//! processes in this user's directory are removed.
+//! Invariant: after the launcher has ended, the files of dead processes in this user's directory are removed ([`leftovers`]).
 
 mod command_line;
-pub(crate) mod family;
+mod error;
+mod family;
 mod leftovers;
 mod relay;
 
+pub use command_line::CommandLine;
+pub use error::{MpirunError, NotStarted};
+pub use family::{Family, library_of};
+pub use leftovers::DeadProcess;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, bail};
-use clap::ValueEnum;
-
-use crate::environment::{self, Shell, Target, Variable};
-use command_line::CommandLine;
 use leftovers::Leftovers;
 
-/// Start an MPI program with its MPI's own launcher, over Selvedge.
-#[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "selvedge mpirun [OPTIONS] [LAUNCHER'S OPTIONS] PROGRAM [ARGS]...")]
-pub struct Args {
-    /// Which MPI the program belongs to [default: the one it is linked to, else the first mpirun in PATH]
-    #[arg(long, value_enum)]
-    mpi: Option<Family>,
-
-    /// The launcher to start [default: the one beside the MPI library that the program is linked to, else from PATH]
-    #[arg(long, value_name = "PATH")]
-    launcher: Option<PathBuf>,
-
-    /// Print the variables and the command line, and start nothing
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Report the MPI and launcher that were chosen, and the variables that are set
-    #[arg(long)]
-    verbose: bool,
-
-    /// The launcher's own options, the program and its arguments
-    // One list: options that clap does not know here belong to the launcher.
-    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true,
-          allow_hyphen_values = true)]
-    command: Vec<OsString>,
-}
-
-const AFTER_HELP: &str = "\
-Everything that is not listed here goes to the launcher as it is, such as -n 4, --bind-to core or, for several \
-programs, `-n 1 ./a : -n 1 ./b`. The options above may be anywhere before the program.
-
-For scripts and interpreters (python with mpi4py), name the MPI with --mpi, because the file does not show it.
-
-Example:  selvedge mpirun -n 2 ./a.out";
-
-/// A family of MPIs, which share a launcher and a set of variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Family {
-    /// Open MPI
-    Openmpi,
-    /// MPICH
-    Mpich,
-}
-
-impl Family {
-    pub fn target(self) -> Target {
-        match self {
-            Family::Openmpi => Target::Openmpi,
-            Family::Mpich => Target::Mpich,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Family::Openmpi => "Open MPI",
-            Family::Mpich => "MPICH",
-        }
-    }
-}
+use crate::environment::{self, Variable};
 
 /// The launcher to start, its variables and its arguments.
-struct LaunchPlan {
-    family: Family,
-    launcher: PathBuf,
-    variables: Vec<Variable>,
-    arguments: Vec<OsString>,
+pub struct LaunchPlan {
+    pub family: Family,
+    pub launcher: PathBuf,
+    pub variables: Vec<Variable>,
+    pub arguments: Vec<OsString>,
+    /// Variables are set that allow Open MPI to run as root, which it refuses otherwise.
+    pub allows_root: bool,
 }
 
-pub fn main(args: Args) -> Result<ExitCode> {
-    let mut line = CommandLine::new(args.command);
-    let verbose = line.take_flag("--verbose") || args.verbose;
-    let dry_run = line.take_flag("--dry-run") || args.dry_run;
-    let launcher = line.take_value("--launcher")?.map(PathBuf::from).or(args.launcher);
-    let mpi = match line.take_value("--mpi")? {
-        Some(name) => Some(family_named(&name)?),
-        None => args.mpi,
-    };
-    let plan = match LaunchPlan::make(mpi, launcher, line, verbose) {
-        Ok(plan) => plan,
-        Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
-        Err(error) => return Err(error),
-    };
-    if verbose {
-        plan.describe();
-    }
-    if dry_run {
-        println!("{}{}", Shell::Sh.lines(&plan.variables)?, plan.command_line());
-        return Ok(ExitCode::SUCCESS);
-    }
-    let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
-    let before = Leftovers::before(&parent);
-    let ended = match relay::run(&mut plan.command()) {
-        Ok(ended) => ended,
-        Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
-        Err(error) => return Err(error),
-    };
-    if ended.exit_code() != 0 {
-        before.wait_for_killed_ranks();
-    }
-    before.sweep(ended.cannot_have_reported(), verbose);
-    Ok(ExitCode::from(ended.exit_code()))
-}
-
-fn not_started(error: &anyhow::Error) -> Result<ExitCode> {
-    let code = error.downcast_ref::<relay::NotStarted>().map_or(1, relay::NotStarted::exit_code);
-    say(&format!("{error}"));
-    Ok(ExitCode::from(code))
-}
-
-fn say(text: &str) {
-    eprintln!("selvedge mpirun: {text}");
-}
-
-fn family_named(name: &OsStr) -> Result<Family> {
-    let known = name.to_str().and_then(|name| Family::from_str(name, false).ok());
-    known.ok_or_else(|| anyhow!("--mpi takes openmpi or mpich, not '{}'", name.to_string_lossy()))
+/// A job that has ended, with its launcher.
+pub struct EndedJob {
+    pub exit_code: u8,
+    /// Processes of the job that have died, if the launcher cannot have reported them.
+    pub dead: Vec<DeadProcess>,
+    /// Jobs whose files were removed.
+    pub removed: Vec<String>,
 }
 
 impl LaunchPlan {
-    fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine, verbose: bool) -> Result<LaunchPlan> {
+    /// Chooses the MPI and the launcher, unless the user has, and makes the environment.
+    pub fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine) -> Result<LaunchPlan, MpirunError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = line.program(&path);
         let library = program.as_deref().and_then(family::library_of);
@@ -155,14 +56,24 @@ impl LaunchPlan {
         let provider = environment::provider_directory(&environment::prefix()?)?;
         let mut variables = environment::variables(family.target(), &provider)?;
         variables.extend(environment::libraries(family.target(), &provider));
-        if family == Family::Openmpi && rustix::process::geteuid().is_root() {
-            if verbose {
-                say("Open MPI refuses to run as root unless two variables allow it: they are set");
-            }
+        let allows_root = family == Family::Openmpi && rustix::process::geteuid().is_root();
+        if allows_root {
             let allow_root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
             variables.extend(allow_root.map(|name| Variable { name, value: "1".into() }));
         }
-        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments() })
+        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments(), allows_root })
+    }
+
+    /// Runs the launcher to its end, and removes the files of dead processes.
+    pub fn run(&self) -> Result<EndedJob, MpirunError> {
+        let parent = std::path::absolute(selvedge_job::parent()).map_err(MpirunError::DirectoryParent)?;
+        let before = Leftovers::before(&parent);
+        let ended = relay::run(&mut self.command())?;
+        if ended.exit_code() != 0 {
+            before.wait_for_killed_ranks();
+        }
+        let dead = if ended.cannot_have_reported() { before.dead() } else { Vec::new() };
+        Ok(EndedJob { exit_code: ended.exit_code(), dead, removed: before.sweep() })
     }
 
     fn command(&self) -> Command {
@@ -172,17 +83,8 @@ impl LaunchPlan {
         command
     }
 
-    fn describe(&self) {
-        say(&format!("{}, by {}", self.family.name(), self.launcher.display()));
-        for Variable { name, value } in &self.variables {
-            let before = std::env::var_os(name).filter(|before| before != value);
-            let instead = before.map_or(String::new(), |before| format!(" (instead of {})", before.to_string_lossy()));
-            say(&format!("{name}={}{instead}", value.to_string_lossy()));
-        }
-    }
-
     /// The command line as a user would type it.
-    fn command_line(&self) -> String {
+    pub fn command_line(&self) -> String {
         let words = std::iter::once(self.launcher.as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
         words.map(|word| environment::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
     }
@@ -196,22 +98,17 @@ fn choose(
     library: Option<family::Library>,
     environment_bin: Option<&Path>,
     path: &OsStr,
-) -> Result<(Family, PathBuf)> {
+) -> Result<(Family, PathBuf), MpirunError> {
     let linked = library.as_ref().and_then(family::Library::family);
     if let (Some(requested), Some(linked)) = (mpi, linked) {
         if requested != linked {
-            bail!("the program is linked to {}, not to {}", linked.name(), requested.name());
+            return Err(MpirunError::OtherMpi { linked, requested });
         }
     }
     if let Some(launcher) = launcher {
-        let launcher = crate::program::find(launcher.as_os_str(), path).map_err(relay::NotStarted::from)?;
+        let launcher = crate::program::find(launcher.as_os_str(), path).map_err(NotStarted::Program)?;
         let family = mpi.or(linked).or_else(|| family::of_launcher(&launcher));
-        let family = family.ok_or_else(|| {
-            anyhow!(
-                "{} is neither Open MPI's nor MPICH's launcher by its --version; name the MPI with --mpi",
-                launcher.display()
-            )
-        })?;
+        let family = family.ok_or_else(|| MpirunError::UnknownLauncher { launcher: launcher.clone() })?;
         return Ok((family, launcher));
     }
     let wanted = mpi.or(linked);
@@ -225,10 +122,7 @@ fn choose(
             _ => {}
         }
     }
-    bail!(
-        "no launcher of {} was found beside the program's MPI library or in PATH; name it with --launcher",
-        wanted.map_or("Open MPI or MPICH", Family::name)
-    )
+    Err(MpirunError::NoLauncher { wanted })
 }
 
 /// The launcher with the links of its directory resolved, as /bin is a link to /usr/bin. Open MPI 4 derives its prefix from the

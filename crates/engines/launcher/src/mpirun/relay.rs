@@ -6,24 +6,21 @@
 //!    our process group, and is not sent a second time: launchers take a second interrupt as a request to kill the ranks.
 //! 2. The launcher starts with the signal mask that this process was started with, and gets SIGTERM if this process dies.
 
-use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
-use anyhow::{Context, Result};
-
-use crate::program::ProgramError;
+use super::error::{MpirunError, NotStarted};
 
 const PASSED_ON: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// How the launcher ended.
+/// The exit status of the launcher.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended(ExitStatus);
+pub struct LauncherStatus(ExitStatus);
 
-impl Ended {
+impl LauncherStatus {
     pub fn exit_code(self) -> u8 {
         let of_signal = || self.0.signal().map_or(1, |signal| 128 + signal);
         u8::try_from(self.0.code().unwrap_or_else(of_signal)).unwrap_or(1)
@@ -35,35 +32,9 @@ impl Ended {
     }
 }
 
-/// The launcher does not exist, or may not be started.
-#[derive(Debug)]
-pub struct NotStarted {
-    message: String,
-    exit_code: u8,
-}
-
-impl NotStarted {
-    pub fn exit_code(&self) -> u8 {
-        self.exit_code
-    }
-}
-
-impl fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for NotStarted {}
-
-impl From<ProgramError> for NotStarted {
-    fn from(error: ProgramError) -> NotStarted {
-        NotStarted { message: error.to_string(), exit_code: error.exit_code() }
-    }
-}
-
-pub fn run(command: &mut Command) -> Result<Ended> {
-    let signals = Signals::block().context("cannot block and read signals")?;
+/// Starts the launcher, and waits for its end.
+pub fn run(command: &mut Command) -> Result<LauncherStatus, MpirunError> {
+    let signals = Signals::block().map_err(MpirunError::Signals)?;
     let mask = signals.mask_before;
     // SAFETY: the closure makes only system calls between fork and exec: prctl with numbers, and sigprocmask with an initialised
     // set that it owns. A null pointer for the old set is allowed.
@@ -76,15 +47,15 @@ pub fn run(command: &mut Command) -> Result<Ended> {
             }
         });
     }
-    let mut child = command.spawn().map_err(|error| NotStarted {
-        message: format!("cannot start {}: {error}", command.get_program().to_string_lossy()),
-        exit_code: if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
+    let mut child = command.spawn().map_err(|error| {
+        let launcher = command.get_program().to_string_lossy().into_owned();
+        NotStarted::Spawn { launcher, error }
     })?;
     loop {
-        if let Some(status) = child.try_wait().context("cannot wait for the launcher")? {
-            return Ok(Ended(status));
+        if let Some(status) = child.try_wait().map_err(MpirunError::Wait)? {
+            return Ok(LauncherStatus(status));
         }
-        if let Some(signal) = signals.next().context("cannot read signals")? {
+        if let Some(signal) = signals.next().map_err(MpirunError::NextSignal)? {
             pass_on(&child, signal);
         }
     }
@@ -160,7 +131,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_the_launchers() {
-        let ended = |raw| Ended(ExitStatus::from_raw(raw));
+        let ended = |raw| LauncherStatus(ExitStatus::from_raw(raw));
         assert_eq!((ended(0).exit_code(), ended(0).cannot_have_reported()), (0, true));
         assert_eq!((ended(7 << 8).exit_code(), ended(7 << 8).cannot_have_reported()), (7, false));
         assert_eq!((ended(9).exit_code(), ended(9).cannot_have_reported()), (137, true));

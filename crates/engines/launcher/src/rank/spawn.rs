@@ -15,15 +15,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
-use clap::ValueEnum;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
 use selvedge_job::{Identity, JobDirectory};
 
 use super::connection::Connection;
 use super::output::Stream;
-use crate::hosts::{Args, Binding};
+use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
 
 /// The part of a job that runs on this host.
 pub(crate) struct Share {
@@ -37,8 +35,8 @@ pub(crate) struct Share {
 
 impl Share {
     /// All ranks.
-    pub(crate) fn whole(args: &Args) -> Share {
-        Share { ranks: (0..args.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
+    pub(crate) fn whole(options: &JobOptions) -> Share {
+        Share { ranks: (0..options.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
     }
 }
 
@@ -74,25 +72,25 @@ pub(crate) struct Started {
 
 impl SpawnPlan {
     pub(crate) fn new(
-        args: &Args,
+        options: &JobOptions,
         share: Share,
         executable: PathBuf,
         directory: &JobDirectory,
         parent: &Path,
-    ) -> Result<SpawnPlan> {
+    ) -> io::Result<SpawnPlan> {
         let here = share.ranks.len();
-        let capture_output = args.tag_output || share.through_pipes;
+        let capture_output = options.tag_output || share.through_pipes;
         Ok(SpawnPlan {
             executable,
-            name: args.program().to_owned(),
-            args: args.command.iter().skip(1).cloned().collect(),
-            size: args.ranks as usize,
+            name: options.program().to_owned(),
+            args: options.command.iter().skip(1).cloned().collect(),
+            size: options.ranks as usize,
             ranks: share.ranks,
-            set: environment(args, share.variables, directory, parent),
+            set: environment(options, share.variables, directory, parent),
             unset: variables_of_outer_launchers(),
             capture_output,
             forward_stdin: share.through_pipes || io::stdin().is_terminal(),
-            cores: cores(args.bind, here),
+            cores: cores(options.bind, here),
             open_files: allow_open_files(if capture_output { 3 } else { 1 } * here + 64)?,
             simulated: false,
         })
@@ -211,13 +209,13 @@ impl Preparation {
 }
 
 fn environment(
-    args: &Args,
+    options: &JobOptions,
     of_host: Vec<(&'static str, OsString)>,
     directory: &JobDirectory,
     parent: &Path,
 ) -> BTreeMap<OsString, OsString> {
     let mut set: BTreeMap<OsString, OsString> = of_host.into_iter().map(|(name, value)| (name.into(), value)).collect();
-    let size = args.ranks.to_string();
+    let size = options.ranks.to_string();
     for (name, value) in [
         ("SELVEDGE_JOB", OsStr::new(directory.name())),
         ("SELVEDGE_DIR", parent.as_os_str()),
@@ -226,14 +224,13 @@ fn environment(
     ] {
         set.insert(name.into(), value.to_owned());
     }
-    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| OsString::from(value.get_name()));
-    if let Some(mode) = word(args.mode.and_then(|mode| mode.to_possible_value())) {
-        set.insert("SELVEDGE_MODE".into(), mode);
+    if let Some(mode) = options.mode.map(NicMode::name) {
+        set.insert("SELVEDGE_MODE".into(), mode.into());
     }
-    if let Some(path) = word(args.path.and_then(|path| path.to_possible_value())) {
-        set.insert("SELVEDGE_PATH".into(), path);
+    if let Some(path) = options.path.map(MemoryPath::name) {
+        set.insert("SELVEDGE_PATH".into(), path.into());
     }
-    set.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
+    set.extend(options.env.iter().map(|(name, value)| (name.into(), value.into())));
     let given = set.get(OsStr::new(LIBRARY_PATH)).cloned().or_else(|| std::env::var_os(LIBRARY_PATH));
     if let Some(path) = library_folder().and_then(|folder| with_folder(&folder, given.as_deref())) {
         set.insert(LIBRARY_PATH.into(), path);

@@ -6,40 +6,29 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use selvedge_host::segment::mark_dead;
 use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
-use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
+use selvedge_sim_protocol::{Asked, Costs, CreateError, SimEnd, VARIABLE};
 
-use super::rank::{RankProcess, Standing};
+use super::computing::{Computing, SPIN_FIRST};
+use super::rank::{RankProcess, RankState};
 use super::spin;
 use super::watchdog::{Activity, Watchdog};
+use crate::error::with_causes;
 use crate::pmi_server::{Abort, Replies, Server};
 use crate::rank::connection::ConnectionState;
 use crate::rank::output::PrintedStream;
 use crate::rank::spawn::SpawnPlan;
-use crate::report::{exit_code, how, signal_name, start_code};
+use crate::report::{describe_end, exit_code, signal_name, start_code};
 use crate::signals::{Signals, signal_rank, stop_self};
 
 /// How often the rank's page is polled before the launcher sleeps: some tens of microseconds.
 const POLLS: u32 = 2000;
 /// Turns between checks for signals.
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;
-/// The CPU time that a rank uses without a call before it is looked at ([`spin::look`]): at first; after the loop in which it was has
-/// been interrupted; and at most, where looks have found that it computes.
-const LOOK_FIRST: Duration = Duration::from_millis(2);
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
-const LOOK_MOST: Duration = Duration::from_millis(256);
-/// The CPU time that a rank may use without a call before it counts as one that polls memory, whatever a look finds: at first, after
-/// an interruption, and the least.
-const SPIN_FIRST: Duration = Duration::from_secs(2);
-const SPIN_AGAIN: Duration = Duration::from_millis(20);
-const SPIN_LEAST: Duration = Duration::from_millis(1);
-/// After this many interruptions the time is halved.
-const SPINS_HALVED_AFTER: u32 = 16;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -53,16 +42,15 @@ pub struct Overhead {
     pub least_ns: u64,
 }
 
-/// How a rank computes between its calls.
-#[derive(Clone, Copy, Debug)]
-struct Computing {
-    /// How often it has been interrupted since its last call because a look found that it polls, and for its CPU time.
-    polls: u32,
-    spins: u32,
-    /// The CPU time before the first look in a turn.
-    look_after: Duration,
-    /// A note says that it polls.
-    is_noted: bool,
+/// Reasons for which a rank's process could not be started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("the job has no directory")]
+    NoDirectory,
+    #[error(transparent)]
+    Page(#[from] CreateError),
+    #[error(transparent)]
+    Process(#[from] std::io::Error),
 }
 
 /// The ranks of a job in virtual time.
@@ -80,7 +68,7 @@ pub struct SimulatedJob {
     over: bool,
     notes: Vec<String>,
     overhead: Overhead,
-    /// By rank: what is known of how it computes.
+    /// By rank: how it computes.
     computing: Vec<Computing>,
     /// Ranks that have sent a line to the launcher.
     has_sent: BTreeSet<u32>,
@@ -98,7 +86,7 @@ impl SimulatedJob {
         server.set_separate_nodes();
         SimulatedJob {
             ranks: (0..plan.size).map(|_| None).collect(),
-            computing: vec![Computing { polls: 0, spins: 0, look_after: LOOK_FIRST, is_noted: false }; plan.size],
+            computing: vec![Computing::default(); plan.size],
             plan,
             directory: Some(directory),
             costs,
@@ -151,15 +139,15 @@ impl SimulatedJob {
             return self.start(number, now);
         }
         let Some(rank) = &mut self.ranks[number as usize] else { return Ok(()) };
-        match rank.standing {
-            Standing::Ended => {}
-            Standing::Turns => rank.page.give(now.0),
-            Standing::Stopped => {
+        match rank.state {
+            RankState::Ended => {}
+            RankState::Turns => rank.page.give(now.0),
+            RankState::Stopped => {
                 rank.page.set_time(now.0);
                 rank.resume();
             }
-            Standing::Blocked => {
-                rank.standing = Standing::Turns;
+            RankState::Blocked => {
+                rank.state = RankState::Turns;
                 rank.page.set_time(now.0);
                 for line in std::mem::take(&mut rank.held_lines) {
                     rank.send_line(&line);
@@ -178,16 +166,19 @@ impl SimulatedJob {
             }
             Err(error) => {
                 let program = self.plan.program();
-                say(&format!("cannot start rank {number} ({program}): {error:#}"));
-                let code = error.downcast_ref().map_or(1, start_code);
+                say(&format!("cannot start rank {number} ({program}): {}", with_causes(&error)));
+                let code = match &error {
+                    StartError::Process(error) => start_code(error),
+                    StartError::NoDirectory | StartError::Page(_) => 1,
+                };
                 self.fail(code);
                 Err(code.into())
             }
         }
     }
 
-    fn try_start(&self, number: u32, now: Time) -> Result<RankProcess> {
-        let directory = self.directory.as_ref().context("the job has no directory")?;
+    fn try_start(&self, number: u32, now: Time) -> Result<RankProcess, StartError> {
+        let directory = self.directory.as_ref().ok_or(StartError::NoDirectory)?;
         let path = directory.path().join(format!("{number}.clock"));
         let mut page = SimEnd::create(&path, &self.costs)?;
         page.set_time(now.0);
@@ -210,8 +201,7 @@ impl SimulatedJob {
             }
             if rank.page.has_asked() {
                 rank.pass_output();
-                let computing = &mut self.computing[number as usize];
-                (computing.polls, computing.spins) = (0, 0);
+                self.computing[number as usize].called();
                 return match rank.page.request() {
                     Ok(asked) => TurnEnd::Asked(asked),
                     Err(why) => TurnEnd::Ended(self.accuse(number, &format!("it sent {why}"))),
@@ -242,14 +232,14 @@ impl SimulatedJob {
                 match watchdog.check(pid) {
                     Activity::Working => {}
                     Activity::Busy => {
-                        let found = spin::look(pid);
+                        let found = spin::observe(pid);
                         watchdog.looked();
                         if let Some(heard) = self.looked(number, found) {
                             return heard;
                         }
                     }
                     Activity::Spinning => {
-                        self.computing[number as usize].spins += 1;
+                        self.computing[number as usize].spun();
                         let why = format!("for {} s without calling the library", SPIN_FIRST.as_secs());
                         if let Some(heard) = self.interrupt(number, &why) {
                             return heard;
@@ -267,16 +257,15 @@ impl SimulatedJob {
     }
 
     /// A rank that computes has been looked at.
-    fn looked(&mut self, number: u32, found: spin::Loop) -> Option<TurnEnd> {
+    fn looked(&mut self, number: u32, found: spin::Behaviour) -> Option<TurnEnd> {
         let computing = &mut self.computing[number as usize];
         match found {
-            spin::Loop::Polls => {
-                computing.polls = computing.polls.saturating_add(1);
-                computing.look_after = LOOK_FIRST;
+            spin::Behaviour::Polls => {
+                computing.polled();
                 self.interrupt(number, "in a loop without calling the library")
             }
-            spin::Loop::Computes | spin::Loop::Unknown => {
-                computing.look_after = (computing.look_after * 2).min(LOOK_MOST);
+            spin::Behaviour::Computes | spin::Behaviour::Unknown => {
+                computing.computed();
                 None
             }
         }
@@ -287,14 +276,14 @@ impl SimulatedJob {
     fn interrupt(&mut self, number: u32, why: &str) -> Option<TurnEnd> {
         let rank = self.ranks[number as usize].as_mut()?;
         if !rank.stop() {
-            rank.standing = Standing::Turns;
+            rank.state = RankState::Turns;
             return None;
         }
         if rank.page.has_asked() {
             rank.resume();
             return None;
         }
-        if !std::mem::replace(&mut self.computing[number as usize].is_noted, true) {
+        if self.computing[number as usize].take_note() {
             let note = format!(
                 "rank {number} used the processor {why}: it counts as polling memory that does not change, and other ranks run; a call in \
                  the loop, such as sched_yield(), takes less real time"
@@ -321,7 +310,7 @@ impl SimulatedJob {
             if abort.is_none() && waits_for_others(&replies, number, &line) {
                 waits = true;
                 if let Some(rank) = &mut self.ranks[number as usize] {
-                    rank.standing = Standing::Blocked;
+                    rank.state = RankState::Blocked;
                 }
             }
             self.pass_replies(replies);
@@ -336,15 +325,15 @@ impl SimulatedJob {
     fn pass_replies(&mut self, replies: Replies) {
         for (to, line) in replies {
             let Some(rank) = &mut self.ranks[to] else { continue };
-            match rank.standing {
-                Standing::Blocked => {
+            match rank.state {
+                RankState::Blocked => {
                     if rank.held_lines.is_empty() {
                         self.released.push_back(to as u32);
                     }
                     rank.held_lines.push(line);
                 }
-                Standing::Turns | Standing::Stopped => rank.send_line(&line),
-                Standing::Ended => {}
+                RankState::Turns | RankState::Stopped => rank.send_line(&line),
+                RankState::Ended => {}
             }
         }
     }
@@ -378,7 +367,7 @@ impl SimulatedJob {
         self.mark_dead_rank(number, status);
         if !status.success() {
             if !self.over {
-                say(&format!("{} {}", self.describe(number), how(status)));
+                say(&format!("{} {}", self.describe(number), describe_end(status)));
             }
             self.failure.get_or_insert(exit_code(status));
             self.over |= !self.keep_going;
@@ -396,7 +385,7 @@ impl SimulatedJob {
         let who = rank.who;
         let orderly = status.success() && self.server.has_left(number as usize);
         if let Some(directory) = self.directory.as_ref().filter(|_| !orderly) {
-            let stone = Tombstone { who, rank: number, how: how(status) };
+            let stone = Tombstone { who, rank: number, how: describe_end(status) };
             if let Err(error) = stone.write(directory) {
                 say(&error.to_string());
             }
@@ -418,7 +407,7 @@ impl SimulatedJob {
     /// Kills a rank.
     fn end_now(&mut self, number: u32) -> i32 {
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
-        if rank.standing == Standing::Ended {
+        if rank.state == RankState::Ended {
             return 1;
         }
         signal_rank(rank.who.pid, libc::SIGKILL);
@@ -431,7 +420,7 @@ impl SimulatedJob {
     /// Ends all living ranks: SIGTERM, and SIGKILL after the grace time.
     fn end_all(&mut self) {
         let living = |job: &SimulatedJob| -> Vec<u32> {
-            let ranks = job.ranks.iter().flatten().filter(|rank| rank.standing != Standing::Ended);
+            let ranks = job.ranks.iter().flatten().filter(|rank| rank.state != RankState::Ended);
             ranks.map(|rank| rank.who.pid).collect()
         };
         let pids = living(self);
@@ -444,7 +433,7 @@ impl SimulatedJob {
             std::thread::sleep(Duration::from_millis(2));
         }
         pids.iter().for_each(|&pid| signal_rank(pid, libc::SIGKILL));
-        for rank in self.ranks.iter_mut().flatten().filter(|rank| rank.standing != Standing::Ended) {
+        for rank in self.ranks.iter_mut().flatten().filter(|rank| rank.state != RankState::Ended) {
             rank.reap();
         }
     }
@@ -472,17 +461,6 @@ impl SimulatedJob {
             Some(rank) => format!("rank {number} (pid {}, {})", rank.who.pid, self.plan.program()),
             None => format!("rank {number} (not yet started, {})", self.plan.program()),
         }
-    }
-}
-
-impl Computing {
-    /// The CPU time that the rank may use in this turn before other ranks have one, and before it is looked at.
-    fn limits(&self) -> (Duration, Duration) {
-        let most = match self.spins {
-            0 => SPIN_FIRST,
-            times => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
-        };
-        (most, if self.polls > 0 { LOOK_AGAIN } else { self.look_after })
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Processes in virtual time: how they are started, served and ended.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`job`] | the ranks of a job: their turns, their requests, their ends |
 //! | [`rank`] | one rank's process |
+//! | [`spin`], [`computing`] | whether it polls memory; how it computes between its calls |
 //! | [`watchdog`] | detects a rank that has the turn and blocks, or computes without end |
 //! | [`mpi_environment`] | variables that make MPI libraries and libfabric use our NIC |
 //!
@@ -16,6 +17,7 @@
 //!
 //! The launcher's barrier is no part of the simulated machine, so it takes no virtual time.
 
+mod computing;
 mod job;
 #[cfg(test)]
 mod minimal_engine;
@@ -28,17 +30,19 @@ pub use job::SimulatedJob;
 
 use std::ffi::OsString;
 
-use anyhow::Context;
 use selvedge_sim::processes::Processes;
 use selvedge_sim_protocol::Costs;
 
-use crate::hosts;
+use crate::environment::EnvironmentError;
+use crate::error::{LauncherError, with_causes};
+use crate::job_directory;
 use crate::mpirun::Family;
+use crate::options::{Binding, JobOptions};
 use crate::program::ProgramError;
 use crate::rank::spawn::{Share, SpawnPlan, library_folder};
 use crate::signals::Signals;
 
-/// The job to start.
+/// A job to start.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     pub ranks: u32,
@@ -54,7 +58,7 @@ pub struct Launch {
     pub grant: Option<Vec<u8>>,
 }
 
-/// Why the job could not be started.
+/// Reasons for which the job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("{0}")]
@@ -63,8 +67,10 @@ pub enum LaunchError {
         "{0} is missing, and simulated programs need it: run make build, or set SELVEDGE_PREFIX to the tree that has it"
     )]
     Preload(String),
-    #[error("{0:#}")]
-    Job(anyhow::Error),
+    #[error("{}", with_causes(.0))]
+    Environment(#[from] EnvironmentError),
+    #[error("{}", with_causes(.0))]
+    Job(#[from] LauncherError),
 }
 
 impl LaunchError {
@@ -72,14 +78,8 @@ impl LaunchError {
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Program(error) => error.exit_code(),
-            LaunchError::Preload(_) | LaunchError::Job(_) => 1,
+            LaunchError::Preload(_) | LaunchError::Environment(_) | LaunchError::Job(_) => 1,
         }
-    }
-}
-
-impl From<anyhow::Error> for LaunchError {
-    fn from(error: anyhow::Error) -> LaunchError {
-        LaunchError::Job(error)
     }
 }
 
@@ -95,8 +95,9 @@ const PROVIDERS: &str = "libselvedge";
 /// Prepares a job. No rank is started yet.
 pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
-    let mut args = hosts::Args::simulated(ranks, command, env, tag_output, keep_going);
-    let executable = args.executable().map_err(LaunchError::Program)?;
+    let bind = Some(Binding::None);
+    let mut options = JobOptions { ranks, command, env, tag_output, keep_going, bind, ..JobOptions::default() };
+    let executable = options.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
     let mut preloads = vec![folder.join(PRELOAD)];
@@ -105,21 +106,22 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
     }
-    mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
-    let signals = Signals::block().context("cannot block and read signals")?;
-    let (parent, directory) = hosts::make_directory(&args, None)?;
+    mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut options.env)?;
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let (parent, directory) = job_directory::make(&options, None)?;
     if let Some(grant) = grant {
-        directory.replace(&directory.grant(), &grant).context("cannot write the job's share of aggregation nodes")?;
+        directory.replace(&directory.grant(), &grant).map_err(LauncherError::Grant)?;
     }
-    let plan = SpawnPlan::new(&args, Share::whole(&args), executable, &directory, &parent).and_then(|mut plan| {
-        plan.simulate(&preloads)?;
-        Ok(plan)
-    });
+    let plan =
+        SpawnPlan::new(&options, Share::whole(&options), executable, &directory, &parent).and_then(|mut plan| {
+            plan.simulate(&preloads)?;
+            Ok(plan)
+        });
     match plan {
         Ok(plan) => Ok(Processes::new(SimulatedJob::new(plan, directory, signals, costs, keep_going))),
         Err(error) => {
             let _ = directory.remove();
-            Err(error.into())
+            Err(LauncherError::from(error).into())
         }
     }
 }

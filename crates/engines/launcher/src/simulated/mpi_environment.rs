@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Variables that make MPI libraries and libfabric use our NIC: those that `selvedge env` prints, and what each MPI needs in
-//! addition in virtual time.
+//! Variables that make MPI libraries and libfabric use our NIC: those that `selvedge env` prints, and those that each MPI needs
+//! in addition in virtual time.
 //!
 //! Ranks find each other by PMI-1, which MPICH speaks. Open MPI needs PMIx, for which `libselvedge_sim_pmix.so` stands in.
 //! A program that is linked to neither (a script, an interpreter, a program without MPI) gets the variables of both; each MPI
@@ -10,14 +10,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
-
-use crate::environment::{PROVIDER, Target, variables};
-use crate::mpirun::{Family, family};
+use crate::environment::{EnvironmentError, PROVIDER, Target, variables};
+use crate::mpirun::{Family, library_of};
 
 /// The MPI that a program is linked to.
 pub fn mpi_of(program: &Path) -> Option<Family> {
-    family::library_of(program)?.family()
+    library_of(program)?.family()
 }
 
 /// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. With this variable it takes ours
@@ -25,7 +23,7 @@ pub fn mpi_of(program: &Path) -> Option<Family> {
 const OPENMPI: [(&str, &str); 2] = [("FLUX_JOB_ID", "1"), ("OMPI_MCA_pmix", "^flux,isolated")];
 
 /// Adds the variables for a program of this MPI, or of an unknown one.
-pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)>) -> Result<()> {
+pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)>) -> Result<(), EnvironmentError> {
     let targets = match mpi {
         Some(family) => vec![family.target()],
         None => vec![Target::Mpich, Target::Openmpi],
@@ -42,7 +40,7 @@ pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)
             OPENMPI.iter().for_each(|(name, value)| add(name, (*value).to_owned()));
         }
         for variable in variables(target, providers)? {
-            add(variable.name, variable.value.into_string().ok().context("the path of this tree is not valid UTF-8")?);
+            add(variable.name, variable.value.into_string().map_err(|_| EnvironmentError::TreeNotText)?);
         }
     }
     Ok(())

@@ -23,11 +23,11 @@ pub(super) struct RankProcess {
     pub streams: [Option<PrintedStream>; 2],
     /// Lines to send to it at its next turn.
     pub held_lines: Vec<String>,
-    pub standing: Standing,
+    pub state: RankState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Standing {
+pub(super) enum RankState {
     /// It has the turn, or has made a request and waits for the turn.
     Turns,
     /// It is blocked in a PMI call.
@@ -70,7 +70,7 @@ impl RankProcess {
             let printer = Printer::new(targets.next()?, Some(number as usize));
             Some(PrintedStream::new(stream?, printer))
         });
-        Ok(RankProcess { who, page, process, connection, streams, held_lines, standing: Standing::Turns })
+        Ok(RankProcess { who, page, process, connection, streams, held_lines, state: RankState::Turns })
     }
 
     /// Sleeps until the rank or a signal needs handling, at most so long.
@@ -132,7 +132,7 @@ impl RankProcess {
 
     /// Stops the process, which has the turn. False: it has ended instead.
     pub fn stop(&mut self) -> bool {
-        self.standing = Standing::Stopped;
+        self.state = RankState::Stopped;
         let pid = self.who.pid as libc::pid_t;
         // SAFETY: the process is our child and not reaped, so its pid is still its own. All bits zero is a valid siginfo_t, which
         // waitid fills.
@@ -151,14 +151,14 @@ impl RankProcess {
 
     /// Continues the stopped process.
     pub fn resume(&mut self) {
-        self.standing = Standing::Turns;
+        self.state = RankState::Turns;
         // SAFETY: the process is our child and not reaped, so its pid is still its own.
         unsafe { libc::kill(self.who.pid as libc::pid_t, libc::SIGCONT) };
     }
 
     /// Reaps the process, and returns its status.
     pub fn reap(&mut self) -> ExitStatus {
-        self.standing = Standing::Ended;
+        self.state = RankState::Ended;
         let mut status = 0;
         // SAFETY: the process is our child, and `status` lives across the call.
         let reaped = unsafe { libc::waitpid(self.who.pid as libc::pid_t, &mut status, 0) };

@@ -13,9 +13,9 @@
 //!
 //! Cost: some microseconds for each instruction, so up to a millisecond or two for a rank that computes.
 
-/// The result of a look at a rank.
+/// The behaviour of a rank that computes, as a look at it finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Loop {
+pub(super) enum Behaviour {
     /// It goes round in a loop that changes nothing.
     Polls,
     /// It does something else.
@@ -32,20 +32,20 @@ const STEPS_MAX: usize = 256;
 const ROUNDS: usize = 3;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn look(_: u32) -> Loop {
-    Loop::Unknown
+pub(super) fn observe(_: u32) -> Behaviour {
+    Behaviour::Unknown
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) fn look(pid: u32) -> Loop {
+pub(super) fn observe(pid: u32) -> Behaviour {
     if !has_one_thread(pid) {
-        return Loop::Unknown;
+        return Behaviour::Unknown;
     }
-    let Some(mut traced) = Traced::stop(pid) else { return Loop::Unknown };
+    let Some(mut traced) = Traced::stop(pid) else { return Behaviour::Unknown };
     match traced.goes_round() {
-        Some(true) => Loop::Polls,
-        Some(false) => Loop::Computes,
-        None => Loop::Unknown,
+        Some(true) => Behaviour::Polls,
+        Some(false) => Behaviour::Computes,
+        None => Behaviour::Unknown,
     }
 }
 
@@ -249,12 +249,12 @@ mod tests {
         child
     }
 
-    fn seen(optimise: &str, text: &str) -> Loop {
+    fn seen(optimise: &str, text: &str) -> Behaviour {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = start(folder.path(), optimise, text);
         // Until it has left the write of its line.
         std::thread::sleep(std::time::Duration::from_millis(20));
-        let looks = [look(child.id()), look(child.id())];
+        let looks = [observe(child.id()), observe(child.id())];
         assert_eq!(child.try_wait().expect("our child"), None, "a look does not end it");
         child.kill().expect("killed");
         child.wait().expect("reaped");
@@ -270,7 +270,7 @@ mod tests {
             "while (flag != 1) if (other) return 1;",
         ] {
             for optimise in ["-O0", "-O2"] {
-                assert_eq!(seen(optimise, text), Loop::Polls, "{optimise} {text}");
+                assert_eq!(seen(optimise, text), Behaviour::Polls, "{optimise} {text}");
             }
         }
     }
@@ -286,7 +286,7 @@ mod tests {
         ];
         for text in texts {
             for optimise in ["-O0", "-O2"] {
-                assert_eq!(seen(optimise, text), Loop::Computes, "{optimise} {text}");
+                assert_eq!(seen(optimise, text), Behaviour::Computes, "{optimise} {text}");
             }
         }
     }
@@ -296,7 +296,7 @@ mod tests {
         for text in
             ["int ends[2]; char byte; pipe(ends); read(ends[0], &byte, 1);", "pause();", "for (;;) usleep(100);"]
         {
-            assert_eq!(seen("-O2", text), Loop::Computes, "{text}");
+            assert_eq!(seen("-O2", text), Behaviour::Computes, "{text}");
         }
     }
 
@@ -305,6 +305,6 @@ mod tests {
         let mut child = Command::new("true").spawn().expect("started");
         let pid = child.id();
         child.wait().expect("reaped");
-        assert_eq!(look(pid), Loop::Unknown);
+        assert_eq!(observe(pid), Behaviour::Unknown);
     }
 }

@@ -34,13 +34,15 @@ use super::record::Measurement;
 use super::taken::Taken;
 use selvedge_launcher::mpirun::Family;
 
+use crate::choice::{FAMILIES, one_of};
+
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///
 /// The hosts are two processes of this host that take each other for processes of another, over the loopback interface.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this MPI; may be given several times [default: all that are installed]
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = one_of(FAMILIES), value_name = "MPI")]
     mpi: Vec<Family>,
     /// Only these measurements: latency, flow, overlap, progress, shmem, memory [default: all]
     #[arg(value_name = "WHAT", value_parser = catalogue::names())]

@@ -33,11 +33,13 @@ use super::report;
 use super::taken::Taken;
 use selvedge_launcher::mpirun::Family;
 
+use crate::choice::{FAMILIES, one_of};
+
 /// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this MPI; may be given several times [default: all that are installed]
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = one_of(FAMILIES), value_name = "MPI")]
     mpi: Vec<Family>,
     /// Only these measurements: latency, flow, matching, one-sided, overlap, collectives, protocols, fabric [default: all]
     #[arg(value_name = "WHAT", value_parser = batch::names())]
