@@ -3,7 +3,7 @@
 //!
 //! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`, `bench/extoll/*.c`). This module starts them
 //! in pinned processes, one program after another, so that no other process of ours runs while one measures. It then compares every
-//! case with its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
+//! case with its baseline ([`catalogue::rules`]) and prints a table, or JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the EXTOLL units,
 //! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts` ([`hosts`]) both
@@ -13,20 +13,24 @@
 //! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
 
 mod cases;
-mod docs;
+mod catalogue;
 mod extoll;
 mod host;
 mod hosts;
 mod instructions;
 mod mpi;
 mod oshmem;
+mod page;
 mod peers;
 mod plots;
+mod portals;
 pub(crate) mod process;
+mod progress;
 mod record;
 mod report;
 mod shmem;
 mod sim;
+mod subject;
 mod taken;
 
 use std::cell::OnceCell;
@@ -34,16 +38,18 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
+use catalogue::rules;
 use host::Host;
 use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Measurement, rules};
+use progress::progress_bar;
+use record::Measurement;
 
 /// A program may take its planned time times the factor, plus the extra time, before it is ended.
 const EXTRA_TIME: Duration = Duration::from_secs(20);
@@ -108,8 +114,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
         None => {}
     }
     if args.list {
-        let width = cases::all().map(|c| c.name.len()).max().unwrap_or(0);
-        cases::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
+        let width = catalogue::all().map(|c| c.name.len()).max().unwrap_or(0);
+        catalogue::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
         return Ok(ExitCode::SUCCESS);
     }
     let scale = match (args.smoke, args.quick) {
@@ -117,12 +123,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         (_, true) => Scale::QUICK,
         _ => Scale::FULL,
     };
-    let mut chosen = cases::choose(&args.cases)?;
+    let mut chosen = catalogue::choose(&args.cases)?;
     chosen.retain(|case| args.peers != PeerChoice::None || !case.is_peer());
     let mut session = Session::new(scale, args.peers == PeerChoice::Required)?;
     session.run(&chosen);
 
-    let records = record::records(&session.done);
+    let records = catalogue::records(&session.done);
     if args.json {
         println!("{}", report::json(&records)?);
     } else {
@@ -130,7 +136,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     let groups = Group::ALL.into_iter().filter(|group| chosen.iter().any(|case| case.group() == *group));
     for (group, directory) in groups.flat_map(|group| args.docs.iter().map(move |directory| (group, directory))) {
-        let page = docs::Page {
+        let page = page::Page {
             group,
             host: &session.host,
             peers: session.peer_versions(group),
@@ -223,7 +229,7 @@ impl Session {
         self.done.splice(0..0, record::quickest_run(std::mem::take(&mut self.raw_runs)));
         self.done = record::quickest_runs(std::mem::take(&mut self.done));
         let place =
-            |m: &Measurement| cases::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
+            |m: &Measurement| catalogue::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
         self.done.sort_by_key(place);
     }
 
@@ -420,14 +426,4 @@ impl Session {
             self.note(format!("{} ran on processor {cpu}, not on {first}", m.case));
         }
     }
-}
-
-fn progress_bar(length: usize) -> ProgressBar {
-    let bar = ProgressBar::new(length as u64);
-    match ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {
-        Ok(style) => bar.set_style(style),
-        Err(error) => log::debug!("{:#}", anyhow!(error)),
-    }
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }

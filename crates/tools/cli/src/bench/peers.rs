@@ -333,7 +333,7 @@ fn ucx_line(line: &str) -> Option<UcxLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cases::CASES;
+    use crate::bench::portals::CASES;
 
     #[test]
     fn the_output_of_ucx_is_parsed() {

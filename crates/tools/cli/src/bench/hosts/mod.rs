@@ -25,11 +25,12 @@ use anyhow::{Context, Result};
 use self::catalogue::{PARTS, Part, What};
 use self::sides::{PeersProgram, PesRun, SANDIA, find_sandia};
 use super::host::Host;
-use super::mpi::MpiScale;
 use super::mpi::batch::Batch;
+use super::mpi::scale::MpiScale;
 use super::mpi::side::{Apart, InstalledMpi, NetProgress, Provider, Transport};
 use super::oshmem::Oshmem;
 use super::process::Tree;
+use super::progress::progress_bar;
 use super::record::Measurement;
 use super::taken::Taken;
 use selvedge_launcher::mpirun::Family;
@@ -184,7 +185,7 @@ impl Session<'_> {
         let mut taken = std::mem::take(&mut self.taken);
         let groups: Vec<Vec<Step>> = parts.iter().flat_map(|part| self.steps(part)).collect();
         let steps = groups.iter().map(Vec::len).sum::<usize>() * self.scale.turns as usize;
-        let progress = super::progress_bar(steps);
+        let progress = progress_bar(steps);
         let mut turns = Vec::new();
         for turn in 0..self.scale.turns {
             for group in &groups {

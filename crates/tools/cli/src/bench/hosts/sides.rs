@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::super::mpi::MpiScale;
 use super::super::mpi::batch::turn_ms;
+use super::super::mpi::scale::MpiScale;
 use super::super::mpi::side::{Apart, INTERFACE, Provider};
 use super::super::oshmem::{Oshmem, Vendor};
 use super::super::peers::HELPER_LIMIT;

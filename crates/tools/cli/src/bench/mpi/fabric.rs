@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::MpiScale;
+use super::scale::MpiScale;
 use super::side::Provider;
 use crate::bench::process::{Running, output};
 use crate::bench::record::Measurement;

@@ -17,6 +17,7 @@ pub mod batch;
 mod compare;
 mod fabric;
 mod page;
+pub mod scale;
 pub mod side;
 
 use std::path::PathBuf;
@@ -25,9 +26,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use self::batch::Batch;
+use self::scale::MpiScale;
 use self::side::{InstalledMpi, Provider, Transport};
 use super::host::Host;
 use super::process::Tree;
+use super::progress::progress_bar;
 use super::record::quickest_runs;
 use super::report;
 use super::taken::Taken;
@@ -59,22 +62,6 @@ pub struct Args {
     /// Use another libfabric provider instead of ours, such as tcp
     #[arg(long, value_name = "NAME", conflicts_with = "docs")]
     provider: Option<String>,
-}
-
-/// Durations of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct MpiScale {
-    /// The time for one size or depth of one measurement, in all turns together.
-    pub budget_ms: f64,
-    pub turns: u32,
-    /// Only the first sizes and depths, and few ranks.
-    pub tiny: bool,
-}
-
-impl MpiScale {
-    const FULL: MpiScale = MpiScale { budget_ms: 500.0, turns: 5, tiny: false };
-    pub const QUICK: MpiScale = MpiScale { budget_ms: 80.0, turns: 1, tiny: false };
-    pub const SMOKE: MpiScale = MpiScale { budget_ms: 2.0, turns: 1, tiny: true };
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -157,7 +144,7 @@ impl MpiSession {
         let fabric = self.wants(batch::FABRIC);
         let steps = (stock.len() * batches.len() * 2 + usize::from(protocols) * 2 + usize::from(fabric) * 2)
             * self.scale.turns as usize;
-        let progress = super::progress_bar(steps);
+        let progress = progress_bar(steps);
         for _ in 0..self.scale.turns {
             for stock in stock {
                 for batch in &batches {

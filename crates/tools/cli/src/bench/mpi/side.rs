@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::MpiScale;
 use super::batch::{Batch, turn_ms};
+use super::scale::MpiScale;
 use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
 use crate::bench::record::Measurement;
