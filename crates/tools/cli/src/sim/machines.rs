@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Usage;
+use super::usage::Usage;
 
 /// The folder of machines in a source tree.
 const FOLDER: &str = "machines";
