@@ -28,10 +28,10 @@ pub(crate) mod process;
 mod progress;
 mod record;
 mod report;
+mod session_results;
 mod shmem;
 mod sim;
 mod subject;
-mod taken;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -150,6 +150,26 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The reason for which a case cannot be measured on this machine at all.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unavailable(String);
+
+impl From<anyhow::Error> for Unavailable {
+    fn from(error: anyhow::Error) -> Unavailable {
+        Unavailable(format!("{error:#}"))
+    }
+}
+
+/// Reasons for which a batch has no figures.
+#[derive(Debug, thiserror::Error)]
+enum NotMeasured {
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error(transparent)]
+    Failed(anyhow::Error),
+}
+
 /// One run of the command: the programs, the host, and the results so far.
 struct Session {
     tree: Tree,
@@ -157,10 +177,10 @@ struct Session {
     scale: Scale,
     deadline: Option<Instant>,
     peers_required: bool,
-    ucx: OnceCell<Result<Ucx, String>>,
-    openmpi: OnceCell<Result<Mpi, String>>,
-    mpich: OnceCell<Result<Mpi, String>>,
-    oshmem: OnceCell<Result<Oshmem, String>>,
+    ucx: OnceCell<Result<Ucx, Unavailable>>,
+    openmpi: OnceCell<Result<Mpi, Unavailable>>,
+    mpich: OnceCell<Result<Mpi, Unavailable>>,
+    oshmem: OnceCell<Result<Oshmem, Unavailable>>,
     progress: ProgressBar,
     /// The group that is being measured.
     group: Group,
@@ -243,19 +263,17 @@ impl Session {
             }
             return false;
         }
-        let measured = match self.measure(batch) {
-            Ok(result) => result,
-            Err(missing) => {
-                self.failed |= case.is_peer() && self.peers_required;
-                self.note(format!("{names}: left out, {missing}"));
-                return false;
-            }
-        };
+        let measured = self.measure(batch);
         let succeeded = measured.is_ok();
         match measured {
             Ok(measured) if case.runner == Runner::Raw => self.raw_runs.extend(measured),
             Ok(measured) => self.take(measured),
-            Err(error) => {
+            Err(NotMeasured::Unavailable(reason)) => {
+                self.failed |= case.is_peer() && self.peers_required;
+                self.note(format!("{names}: left out, {reason}"));
+                return false;
+            }
+            Err(NotMeasured::Failed(error)) => {
                 self.failed |= !case.is_peer() || self.peers_required;
                 self.note(format!("{names}: failed: {error:#}"));
             }
@@ -264,26 +282,27 @@ impl Session {
         succeeded
     }
 
-    /// Measures a batch. The outer error is the reason why it cannot be measured here at all.
-    fn measure(&self, batch: &[&'static Case]) -> Result<Result<Vec<Measurement>>, String> {
+    /// Measures a batch.
+    fn measure(&self, batch: &[&'static Case]) -> Result<Vec<Measurement>, NotMeasured> {
         let (case, limit) = (batch[0], self.limit(batch));
-        match case.runner {
-            Runner::Raw => Ok(self.raw(case)),
-            Runner::Ranks { program, processes, environment } => Ok(self.ranks(case, program, processes, environment)),
-            Runner::Ucx | Runner::Mpi { .. } => self.peer(case),
+        let measured = match case.runner {
+            Runner::Raw => self.raw(case),
+            Runner::Ranks { program, processes, environment } => self.ranks(case, program, processes, environment),
+            Runner::Ucx | Runner::Mpi { .. } => self.peer(case)?,
             Runner::Pes { library: Library::OpenMpi, program, counts } => {
                 let found = self
                     .oshmem
-                    .get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(|e| format!("{e:#}")));
-                let oshmem = found.as_ref().map_err(String::clone)?;
-                Ok(oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit))
+                    .get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(Unavailable::from));
+                let oshmem = found.as_ref().map_err(Unavailable::clone)?;
+                oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit)
             }
-            Runner::Pes { library, program, counts } => Ok(self.pes(batch, program, counts, library)),
+            Runner::Pes { library, program, counts } => self.pes(batch, program, counts, library),
             Runner::Instructions => {
-                instructions::valgrind().map_err(|error| format!("{error:#}"))?;
-                Ok(instructions::measure(&self.tree, limit))
+                instructions::valgrind().map_err(Unavailable::from)?;
+                instructions::measure(&self.tree, limit)
             }
-        }
+        };
+        measured.map_err(NotMeasured::Failed)
     }
 
     /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed varies.
@@ -376,26 +395,26 @@ impl Session {
         Ok(all)
     }
 
-    /// Measures a peer's case. The outer error is the reason why the peer cannot be measured at all.
-    fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, String> {
+    /// Measures a peer's case. The outer error: the peer cannot be measured at all.
+    fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, Unavailable> {
         let pinned = self.host.cores.len() >= 2;
         let limit = self.limit(&[case]);
         match case.runner {
             Runner::Mpi { family, what } => {
-                let mpi = self.mpi(family).as_ref().map_err(String::clone)?;
+                let mpi = self.mpi(family).as_ref().map_err(Unavailable::clone)?;
                 Ok(mpi.measure(what, case, &self.scale, pinned, limit))
             }
             _ => {
-                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(|e| format!("{e:#}")));
-                let ucx = ucx.as_ref().map_err(String::clone)?;
+                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(Unavailable::from));
+                let ucx = ucx.as_ref().map_err(Unavailable::clone)?;
                 Ok(ucx.measure(case, &self.scale, &self.host.cores, limit))
             }
         }
     }
 
-    fn mpi(&self, family: &'static str) -> &Result<Mpi, String> {
+    fn mpi(&self, family: &'static str) -> &Result<Mpi, Unavailable> {
         let cell = if family == "openmpi" { &self.openmpi } else { &self.mpich };
-        cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(|e| format!("{e:#}")))
+        cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(Unavailable::from))
     }
 
     fn peer_versions(&self, group: Group) -> Vec<String> {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a session that measures in turns has taken so far: figures, notes on what could not be measured, and failures.
+//! The results of a session that measures in turns: figures, notes on cases that could not be measured, and failures.
 
 use anyhow::Result;
 use indicatif::ProgressBar;
 
 use super::record::Measurement;
 
+/// Results so far.
 #[derive(Default)]
-pub struct Taken {
+pub struct SessionResults {
     pub done: Vec<Measurement>,
     pub notes: Vec<String>,
     /// A measurement of ours has failed.
@@ -15,9 +16,9 @@ pub struct Taken {
     failed_names: Vec<String>,
 }
 
-impl Taken {
-    /// Takes one measurement. One that has failed gets no other turn.
-    pub fn take(
+impl SessionResults {
+    /// Measures once. A measurement that has failed gets no other turn.
+    pub fn measure(
         &mut self,
         progress: &ProgressBar,
         name: String,

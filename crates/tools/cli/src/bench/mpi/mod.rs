@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use selvedge_launcher::mpirun::Family;
 
 use self::batch::Batch;
 use self::scale::MpiScale;
@@ -33,9 +34,7 @@ use super::process::Tree;
 use super::progress::progress_bar;
 use super::record::quickest_runs;
 use super::report;
-use super::taken::Taken;
-use selvedge_launcher::mpirun::Family;
-
+use super::session_results::SessionResults;
 use crate::choice::{FAMILIES, one_of};
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
@@ -72,8 +71,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
     };
     let tree = Tree::find()?;
     let provider = Provider::find(args.provider.as_deref(), tree.prefix())?;
-    let mut session = MpiSession { host: Host::here(), scale, wanted: args.what, taken: Taken::default() };
-    let stock = installed(&mut session.taken, &args.mpi, tree.prefix());
+    let mut session = MpiSession { host: Host::here(), scale, wanted: args.what, results: SessionResults::default() };
+    let stock = installed(&mut session.results, &args.mpi, tree.prefix());
     if stock.is_empty() {
         bail!(
             "no MPI to measure; run make peers to install some, or set SELVEDGE_OPENMPI or SELVEDGE_MPICH to a prefix"
@@ -81,7 +80,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     session.run(&stock, &provider);
 
-    let measurements = quickest_runs(std::mem::take(&mut session.taken.done));
+    let measurements = quickest_runs(std::mem::take(&mut session.results.done));
     let records = compare::records(&measurements);
     println!("{}\n{}", session.host.describe(), report::table(&records));
     let crossings = compare::crossings(&measurements);
@@ -97,23 +96,23 @@ pub fn main(args: Args) -> Result<ExitCode> {
             measurements: &measurements,
             records: &records,
             crossings: &crossings,
-            notes: &session.taken.notes,
+            notes: &session.results.notes,
             quick: args.quick,
         };
         page.write(directory)?;
     }
-    Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 struct MpiSession {
     host: Host,
     scale: MpiScale,
     wanted: Vec<String>,
-    taken: Taken,
+    results: SessionResults,
 }
 
 /// The installed MPIs for which the program compiles.
-pub fn installed(taken: &mut Taken, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
+pub fn installed(results: &mut SessionResults, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
     let mut out = Vec::new();
     for family in [Family::Openmpi, Family::Mpich] {
         if !wanted.is_empty() && !wanted.contains(&family) {
@@ -122,7 +121,7 @@ pub fn installed(taken: &mut Taken, wanted: &[Family], prefix: &std::path::Path)
         for found in InstalledMpi::find(family, prefix) {
             match found {
                 Ok(stock) => out.push(stock),
-                Err(error) => taken.note(format!("{error:#}")),
+                Err(error) => results.note(format!("{error:#}")),
             }
         }
     }
@@ -137,7 +136,7 @@ impl MpiSession {
     fn run(&mut self, stock: &[InstalledMpi], provider: &Provider) {
         let pinned = self.host.cores.len() >= 2;
         if !pinned {
-            self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+            self.results.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
         let batches: Vec<Batch> = batch::ALL.iter().filter(|batch| self.wants(batch.name)).cloned().collect();
         let protocols = self.wants(batch::PROTOCOLS.name) && provider.is_ours();
@@ -162,7 +161,7 @@ impl MpiSession {
                 let (scale, cores) = (self.scale, self.host.cores.clone());
                 let measured = || fabric::measure(provider, &scale, &cores);
                 let ours = !provider.is_shm();
-                self.taken.take(&progress, name, ours, measured);
+                self.results.measure(&progress, name, ours, measured);
             }
         }
         progress.finish_and_clear();
@@ -180,7 +179,7 @@ impl MpiSession {
         let scale = self.scale;
         // A measurement that also fails over the MPI's own transport is no failure of ours.
         let own = format!("{} {}", Transport::Own.prefix(stock), batch.what.join(", "));
-        let ours = !matches!(side, Transport::Own) && !self.taken.has_failed(&own);
-        self.taken.take(progress, name, ours, || stock.measure(side, batch, &scale, pinned));
+        let ours = !matches!(side, Transport::Own) && !self.results.has_failed(&own);
+        self.results.measure(progress, name, ours, || stock.measure(side, batch, &scale, pinned));
     }
 }
