@@ -9,7 +9,7 @@ use selvedge_job::DirectoryError;
 use crate::hosts::{HostsError, ServiceError};
 use crate::program::ProgramError;
 
-/// Why a job could not be set up, or its supervision could not go on. What the ranks do is no error: it decides the exit code.
+/// Reasons for which a job could not be set up, or its supervision could not go on. A failed rank is no error: it decides the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// The user's list of hosts cannot be used.

@@ -25,7 +25,7 @@ pub(crate) struct Server {
     name: String,
     members: Vec<Member>,
     keys: BTreeMap<(u32, String), String>,
-    /// Which ranks share a node; `None`: programs find out by themselves.
+    /// The node of each rank, as `PMI_process_mapping`; `None`: programs find out by themselves.
     mapping: Option<String>,
 }
 
@@ -47,7 +47,7 @@ struct Member {
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
     in_long_command: bool,
-    /// Which of the rank's two clients (the program, and our library in it) have sent `init` and not yet `finalize`.
+    /// For each of the rank's two clients (the program, and our library in it): it has sent `init` and not yet `finalize`.
     clients: [bool; 2],
 }
 
@@ -294,7 +294,7 @@ fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 #[path = "pmi_server_tests.rs"]
 mod tests;
 
-/// Which client of a rank has sent a line: 0 the program, 1 our library in it, which marks its lines.
+/// The client of a rank that has sent a line: 0 the program, 1 our library in it, which marks its lines.
 fn client(line: &str) -> usize {
     usize::from(word(line, "library") == Some("selvedge"))
 }

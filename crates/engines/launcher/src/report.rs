@@ -13,7 +13,7 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");
 }
 
-/// How a process ended, in words that follow its name.
+/// Describes how a process ended, in words that follow its name.
 pub(crate) fn describe_end(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => format!("was killed by {} (core dumped)", signal_name(signal)),

@@ -39,9 +39,9 @@ use crate::signals::{Signals, signal_rank};
 
 /// The ranks' output waits in their pipes while the launcher has not taken more bytes than this.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// How long the agent is silent at most, so that the remote shell's end here finds that the launcher's host has gone, too.
+/// The longest silence of the agent, so that the remote shell's end here finds that the launcher's host has gone, too.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long the agent tries to send its last messages.
+/// The time in which the agent tries to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves a launcher until the channel ends or the launcher needs nothing more.

@@ -32,12 +32,12 @@ use crate::rank::spawn::allow_open_files;
 use crate::report::{EXIT_TIMEOUT, say, signal_name};
 use crate::signals::{Signals, stop_self};
 
-/// How long an agent may be silent while the job is prepared.
+/// The longest silence of an agent while the job is prepared.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// How long agents may take to end.
+/// The time that agents may take to end.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long a remote shell may take to end that has not brought an agent.
+/// The time that a remote shell may take to end that has not brought an agent.
 const UNANSWERED_END_LIMIT: Duration = Duration::from_millis(200);
 
 /// Agents that are ready to start the ranks of a job.

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::addresses::address_towards;
 use super::poll_set::time_until;
 
-/// How long one may take to say that it is ready.
+/// The time that one may take to become ready.
 const READY: Duration = Duration::from_secs(10);
 
 /// Reasons for which a manager or an aggregation node did not start.

@@ -18,7 +18,7 @@ use super::wire::{Greeting, Hello, Report, Request};
 use crate::report::{describe_end, say};
 use crate::signals::signal_rank;
 
-/// How long the launcher waits for the remote shell when the channel has ended, to report how that ended.
+/// The time that the launcher waits for the remote shell when the channel has ended, to report how that ended.
 const EXIT_WAIT: Duration = Duration::from_millis(300);
 /// A longer line on standard error is printed in pieces.
 const LINE_BYTES_MAX: usize = 4096;

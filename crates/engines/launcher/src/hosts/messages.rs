@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the ranks of a host and the supervisor of the job say to each other.
+//! The words between the ranks of a host and the supervisor of the job.
 //!
 //! [`Event`] goes up, [`Order`] goes down. On one host they are values that functions pass; between hosts they travel through the
 //! channel of an agent ([`super::channel`]).
@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-/// What has happened to a rank. Ranks are numbered in the job.
+/// An event of a rank. Ranks are numbered in the job.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
     Started {
@@ -51,7 +51,7 @@ pub(crate) enum Event {
         rank: usize,
         which: usize,
     },
-    /// Rank 0 has taken so many bytes of its input.
+    /// Rank 0 has taken this many bytes of its input.
     InputTaken(usize),
     /// Rank 0 takes no more input.
     InputClosed,
@@ -61,8 +61,8 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The rank and the stream that it is about.
-    pub(crate) fn about(&self) -> Option<(usize, usize)> {
+    /// The rank and the stream that it belongs to.
+    pub(crate) fn rank_and_stream(&self) -> Option<(usize, usize)> {
         match *self {
             Event::Started { rank, .. }
             | Event::NotStarted { rank, .. }
@@ -75,7 +75,7 @@ impl Event {
     }
 }
 
-/// What is to be done with ranks.
+/// An order for ranks.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Send a line on its PMI socket.
@@ -103,7 +103,7 @@ pub(crate) enum Order {
     },
 }
 
-/// How a process ended, as `wait` gives it.
+/// The exit status of a process, as `wait` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "i32", into = "i32")]
 pub(crate) struct Status(pub(crate) ExitStatus);

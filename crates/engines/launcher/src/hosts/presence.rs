@@ -32,7 +32,7 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Where an agent at this address can watch this host.
+    /// The port at which an agent at this address can watch this host.
     pub(super) fn towards(&mut self, host: IpAddr) -> io::Result<SocketAddr> {
         let own = address_towards(host)?;
         for listener in &self.listeners {
@@ -67,7 +67,7 @@ pub(super) enum WatchEvent {
 }
 
 impl Watch {
-    /// Begins to connect. The host has vanished when it has been silent three times so long.
+    /// Begins to connect. The host has vanished when it has been silent for three times `silence`.
     pub(super) fn start(at: SocketAddr, silence: Duration) -> io::Result<Watch> {
         let family = if at.is_ipv4() { rustix::net::AddressFamily::INET } else { rustix::net::AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -32,7 +32,7 @@ pub(crate) struct Ranks {
     directory: JobDirectory,
     plan: SpawnPlan,
     mask: libc::sigset_t,
-    /// Those that were started, in ascending order of their numbers.
+    /// The ranks that were started, in ascending order of their numbers.
     ranks: Vec<Rank>,
     input: Option<Input>,
 }
@@ -327,7 +327,7 @@ impl Rank {
     }
 }
 
-/// How a child has ended that is not reaped yet; `None` while it runs.
+/// The exit status of a child that is not reaped yet; `None` while it runs.
 fn status_of_dead(pid: u32) -> Option<ExitStatus> {
     // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged when the child has not ended. `si_pid` is
     // then the pid, or 0.

@@ -30,15 +30,15 @@ use crate::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the launcher waits for output after all ranks have ended, while another process holds the pipe open.
+/// The time that the launcher waits for output after all ranks have ended, while another process holds the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// The same for other hosts, as long as some arrives.
 const LAST_OUTPUT_FROM_HOSTS: Duration = Duration::from_secs(30);
-/// How often the launcher checks whether it is in the terminal's foreground again and may read from it.
+/// The time between checks whether the launcher is in the terminal's foreground again and may read from it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
 /// The most input that is on its way to rank 0.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// How long other hosts may take to report the ends of killed ranks.
+/// The time that other hosts may take to report the ends of killed ranks.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A rank of the job.
@@ -46,7 +46,7 @@ struct Member {
     host: usize,
     state: State,
     pid: u32,
-    /// Where its output goes; `None` when it has ended, or does not come this way.
+    /// The printers of its output; `None` when it has ended, or does not come this way.
     printers: [Option<Printer>; 2],
 }
 
@@ -330,7 +330,7 @@ impl<'a> Supervisor<'a> {
         let own = |(rank, which): (usize, usize)| {
             which < 2 && self.members.get(rank).is_some_and(|member| member.host == host)
         };
-        if !event.about().is_none_or(own) {
+        if !event.rank_and_stream().is_none_or(own) {
             log::error!("an agent reports what is not of its host");
             return;
         }

@@ -29,7 +29,7 @@ pub(super) struct Start {
     pub(super) ranks: Vec<usize>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) folder: PathBuf,
-    /// Where the agent can watch the launcher's host ([`super::presence`]).
+    /// The port at which the agent can watch the launcher's host ([`super::presence`]).
     pub(super) launcher: Option<SocketAddr>,
     /// With several hosts.
     #[serde(rename = "among")]
@@ -42,11 +42,11 @@ pub(super) struct HostPlace {
     /// Its number.
     pub(super) host: usize,
     pub(super) hosts: usize,
-    /// Where processes of other hosts reach those of this one.
+    /// The address by which processes of other hosts reach those of this one.
     pub(super) address: IpAddr,
     /// In hexadecimal digits.
     pub(super) secret: String,
-    /// Where the job's aggregation manager is, if it has one.
+    /// The address of the job's aggregation manager, if it has one.
     pub(super) manager: Option<String>,
 }
 

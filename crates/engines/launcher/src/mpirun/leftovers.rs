@@ -26,7 +26,7 @@ pub struct DeadProcess {
     pub os_pid: u32,
 }
 
-/// How long to wait for ranks that their launcher has killed to end.
+/// The time in which ranks that their launcher has killed end.
 const END_WAIT: Duration = Duration::from_secs(1);
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 

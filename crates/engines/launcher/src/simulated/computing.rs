@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a rank computes between its calls, and the CPU time that it may use before other ranks have a turn.
+//! The computing of a rank between its calls, and the CPU time that it may use before other ranks have a turn.
 
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ const SPIN_LEAST: Duration = Duration::from_millis(1);
 /// After this many interruptions the time is halved.
 const SPINS_HALVED_AFTER: u32 = 16;
 
-/// How a rank computes between its calls.
+/// The computing of a rank between its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Computing {
-    /// How often it has been interrupted since its last call because a look found that it polls, and for its CPU time.
+    /// Interruptions since its last call because a look found that it polls.
     polls: u32,
+    /// Interruptions since its last call because it had used its CPU time.
     spins: u32,
     /// The CPU time before the first look in a turn.
     look_after: Duration,

@@ -25,7 +25,7 @@ use crate::rank::spawn::SpawnPlan;
 use crate::report::{describe_end, exit_code, signal_name, start_code};
 use crate::signals::{Signals, signal_rank, stop_self};
 
-/// How often the rank's page is polled before the launcher sleeps: some tens of microseconds.
+/// The polls of the rank's page before the launcher sleeps: some tens of microseconds.
 const POLLS: u32 = 2000;
 /// Turns between checks for signals.
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;

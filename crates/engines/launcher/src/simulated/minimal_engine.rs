@@ -47,7 +47,7 @@ struct Engine {
     ranks: Processes<SimulatedJob>,
     states: Vec<State>,
     clocks: Vec<Time>,
-    /// How long each rank pauses after a poll that found nothing; doubles each time.
+    /// The pause of each rank after a poll that found nothing; doubles each time.
     pauses: Vec<Time>,
     hash: u64,
     turns: u64,

@@ -37,7 +37,7 @@ pub(super) enum RankState {
     Ended,
 }
 
-/// What a rank has ready to be handled.
+/// Events of a rank that are to be handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub request: bool,
@@ -73,7 +73,7 @@ impl RankProcess {
         Ok(RankProcess { who, page, process, connection, streams, held_lines, state: RankState::Turns })
     }
 
-    /// Sleeps until the rank or a signal needs handling, at most so long.
+    /// Sleeps until the rank or a signal needs handling, at most for `limit`.
     pub fn sleep(&self, signals: BorrowedFd<'_>, limit: Duration) -> Ready {
         let mut ready = Ready::default();
         let mut polled = vec![

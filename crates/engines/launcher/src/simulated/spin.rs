@@ -67,7 +67,7 @@ mod x86 {
     const VECTOR_WORDS: usize = 2048;
     const NT_X86_XSTATE: usize = 0x202;
 
-    /// How a stop of the process ends.
+    /// The end of a stop of the process.
     #[derive(PartialEq, Eq)]
     enum Stopped {
         /// By us.

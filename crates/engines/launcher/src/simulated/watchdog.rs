@@ -4,12 +4,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a rank that has the turn may be idle.
+/// The longest time that a rank with the turn may be idle.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// How often a rank that takes long is checked.
+/// The time between checks of a rank that takes long.
 const CHECK: Duration = Duration::from_millis(100);
 
-/// How long a rank that takes long sleeps at least between two checks.
+/// The shortest time between two checks.
 const CHECK_LEAST: Duration = Duration::from_micros(100);
 
 /// Watches a rank while it has the turn.
@@ -43,7 +43,7 @@ impl Watchdog {
         Watchdog { idle_since: Instant::now(), first: used, used, cpu_time_max, look_after }
     }
 
-    /// How long to wait until the next check.
+    /// The time until the next check.
     pub fn next_check(&self) -> Duration {
         let spent = self.used.saturating_sub(self.first);
         let next = self.cpu_time_max.min(self.look_after).saturating_sub(spent);

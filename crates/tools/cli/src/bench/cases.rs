@@ -55,7 +55,7 @@ pub enum Library {
 /// The suffix of names of [`Library::OursHost`] cases; the programs do not know it.
 pub const HOST_SUFFIX: &str = "_host";
 
-/// How a case is run.
+/// The program of a case, and how it is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
     /// Two processes that use no library of ours.
@@ -99,7 +99,7 @@ pub struct Case {
     pub varies: Varies,
     /// Baselines that are measured in the same run.
     pub yields: &'static [&'static str],
-    /// How many budgets of time one size or depth takes.
+    /// The budgets of time that one size or depth takes.
     pub weight: f64,
     /// Measured in several short turns that alternate with its peer or baseline; otherwise in one.
     pub turns: bool,

@@ -36,7 +36,7 @@ pub struct Measurement {
     /// The processor that rank 0 ran on.
     #[serde(default)]
     pub cpu: Option<i64>,
-    /// Why there is no figure.
+    /// The reason for which there is no figure.
     #[serde(default)]
     pub skipped: Option<String>,
 }
@@ -78,7 +78,7 @@ impl Figure {
     }
 }
 
-/// Which measurement of the other case is compared with this one.
+/// The measurement of the other case that is compared with this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counterpart {
     /// The only one there is.

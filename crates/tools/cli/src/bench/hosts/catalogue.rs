@@ -26,7 +26,7 @@ pub enum PartKind {
     Memory(&'static [u64]),
 }
 
-/// How our PEs run.
+/// The mode of our PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pes {
     pub progress: NetProgress,

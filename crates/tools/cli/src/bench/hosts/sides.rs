@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the sides that are no MPI are run: our PEs, each as if it were on a host of its own; Sandia OpenSHMEM; the program that counts the
+//! The sides that are no MPI: our PEs, each as if it were on a host of its own; Sandia OpenSHMEM; the program that counts the
 //! memory for known processes.
 
 use std::fs;
@@ -68,7 +68,7 @@ impl PesRun<'_> {
         self.finish(&mut command)
     }
 
-    /// What Sandia's library measures of it; None: nothing, because it has no counting puts between hosts.
+    /// The measurements of Sandia's library; None: nothing, because it has no counting puts between hosts.
     pub fn of_sandia(self) -> Option<String> {
         let what: Vec<&str> = self.what.split(',').filter(|what| *what != "counting_put").collect();
         (!what.is_empty()).then(|| what.join(","))

@@ -88,7 +88,7 @@ pub enum Transport<'a> {
     Bare(&'static Network),
 }
 
-/// Who makes progress on links to other hosts.
+/// The thread or the calls that make progress on links to other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetProgress {
     Thread,
