@@ -6,6 +6,7 @@
 
 mod aggregation;
 mod bench;
+mod choice;
 mod env;
 mod info;
 mod mpirun;

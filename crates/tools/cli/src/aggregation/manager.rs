@@ -77,7 +77,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Err(service.run()).context("the manager cannot listen any more")
 }
 
-/// Where others reach who listens at an address.
+/// The address by which others reach the listener of an address.
 fn reached_at(at: SocketAddr) -> SocketAddr {
     let own = at.ip().is_unspecified().then(|| own_address(&HostSettings::from_environment()).ok()).flatten();
     SocketAddr::new(own.unwrap_or(at.ip()), at.port())

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue of cases: what they measure, with which program, how long, and at which sizes. There are three groups: the
-//! Portals interface (here), OpenSHMEM ([`super::shmem`]) and EXTOLL ([`super::extoll`]).
+//! Cases: what they measure, with which program, how long, and at which sizes. [`super::catalogue`] lists them.
 //!
-//! Invariants: 1. every name is unique. 2. Every baseline of a [`super::record::rules`] entry is
-//! measured by some case (see [`Case::yields`]). 3. The duration of a case depends on [`Scale`] alone.
+//! Invariant: the duration of a case depends on [`Scale`] alone.
 
 use std::time::Duration;
-
-use anyhow::{Result, bail};
-
-use super::record::rules;
-use super::{extoll, shmem};
 
 /// Cases that are measured together and have a page of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +55,7 @@ pub enum Library {
 /// The suffix of names of [`Library::OursHost`] cases; the programs do not know it.
 pub const HOST_SUFFIX: &str = "_host";
 
-/// How a case is run.
+/// The program of a case, and how it is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
     /// Two processes that use no library of ours.
@@ -106,18 +99,10 @@ pub struct Case {
     pub varies: Varies,
     /// Baselines that are measured in the same run.
     pub yields: &'static [&'static str],
-    /// How many budgets of time one size or depth takes.
+    /// The budgets of time that one size or depth takes.
     pub weight: f64,
     /// Measured in several short turns that alternate with its peer or baseline; otherwise in one.
     pub turns: bool,
-}
-
-const LATENCY: Runner = ranks("latency", &[]);
-const BANDWIDTH: Runner = ranks("bandwidth", &[("SELVEDGE_HEAP_BYTES", "268435456")]);
-const MATCHING: Runner = ranks("matching", &[]);
-
-const fn ranks(program: &'static str, environment: &'static [(&'static str, &'static str)]) -> Runner {
-    Runner::Ranks { program, processes: &[2], environment }
 }
 
 pub const fn case(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
@@ -128,112 +113,6 @@ pub const fn case(name: &'static str, about: &'static str, runner: Runner, varie
 /// time.
 pub const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, varies) }
-}
-
-const fn mpi(
-    name: &'static str,
-    about: &'static str,
-    family: &'static str,
-    what: &'static str,
-    varies: Varies,
-) -> Case {
-    case(name, about, Runner::Mpi { family, what }, varies)
-}
-
-pub const CASES: &[Case] = &[
-    in_turns(
-        "raw_flag",
-        "half a round trip of one cache line between two cores: the floor",
-        Runner::Raw,
-        Varies::Nothing,
-    ),
-    in_turns("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Varies::LatencySizes),
-    case("counting_put_ordinary", "the same, ordinary memory", LATENCY, Varies::LatencySizes),
-    in_turns(
-        "put_flag",
-        "the same without counters: put, fence, flag increment, polling",
-        LATENCY,
-        Varies::LatencySizes,
-    ),
-    in_turns("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Varies::Nothing),
-    in_turns("get", "8 bytes fetched from a target that does not call the library", LATENCY, Varies::Nothing),
-    in_turns("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Varies::Nothing),
-    case("message_rate", "8-byte puts a second, 64 in flight", ranks("rate", &[]), Varies::Nothing),
-    Case {
-        yields: &["memcpy_shared"],
-        weight: 2.0,
-        ..case("bandwidth_shared", "large puts, shared memory", BANDWIDTH, Varies::BandwidthSizes)
-    },
-    Case {
-        yields: &["memcpy_shared_hot"],
-        ..case("bandwidth_shared_hot", "the same, two buffers that stay in the caches", BANDWIDTH, Varies::HotSizes)
-    },
-    Case {
-        yields: &["memcpy_ordinary", "process_vm_writev"],
-        weight: 2.0,
-        ..case(
-            "bandwidth_cma",
-            "large puts, ordinary memory, by cross-memory attach",
-            ranks("bandwidth", &[("SELVEDGE_PATH", "cma")]),
-            Varies::BandwidthSizes,
-        )
-    },
-    case("match_posted", "each message matches the last of Q posted entries", MATCHING, Varies::Depths),
-    case("match_unexpected", "each receive matches the last of Q unexpected messages", MATCHING, Varies::Depths),
-    Case {
-        yields: &["overlap_target:alone", "overlap_target:memcpy"],
-        weight: 6.0,
-        ..case(
-            "overlap_target",
-            "what a computing target keeps of its speed under 1 MB puts",
-            ranks("overlap", &[("SELVEDGE_MODE", "nic")]),
-            Varies::Nothing,
-        )
-    },
-    Case {
-        yields: &["overlap_target_host:alone", "overlap_target_host:memcpy"],
-        weight: 6.0,
-        ..case(
-            "overlap_target_host",
-            "the same when the target runs its own interface",
-            ranks("overlap", &[("SELVEDGE_MODE", "host")]),
-            Varies::Nothing,
-        )
-    },
-    Case {
-        yields: &["host_barrier"],
-        weight: 2.0,
-        ..case("triggered_barrier", "barrier by triggered operations, 2 and 4 processes", COLLECTIVES, Varies::Nothing)
-    },
-    Case {
-        yields: &["host_allreduce"],
-        weight: 2.0,
-        ..case(
-            "triggered_allreduce",
-            "8-byte sum by triggered operations, 2 and 4 processes",
-            COLLECTIVES,
-            Varies::Nothing,
-        )
-    },
-    case("ucx:am_lat", "UCX active message, half a round trip", Runner::Ucx, Varies::Nothing),
-    case("ucx:put_lat", "UCX put, half a round trip, memory polled", Runner::Ucx, Varies::Nothing),
-    case("ucx:am_rate", "UCX 8-byte active messages a second", Runner::Ucx, Varies::Nothing),
-    case("ucx:put_bw", "UCX put, one buffer over and over", Runner::Ucx, Varies::HotSizes),
-    mpi("openmpi:pingpong", "Open MPI, half a round trip", "openmpi", "pingpong", Varies::LatencySizes),
-    mpi("openmpi:bandwidth", "Open MPI, large messages", "openmpi", "bandwidth", Varies::BandwidthSizes),
-    mpi("openmpi:match_posted", "Open MPI, the same pattern", "openmpi", "match_posted", Varies::Depths),
-    mpi("openmpi:match_unexpected", "Open MPI, the same pattern", "openmpi", "match_unexpected", Varies::Depths),
-    mpi("mpich:pingpong", "MPICH, half a round trip", "mpich", "pingpong", Varies::LatencySizes),
-    mpi("mpich:bandwidth", "MPICH, large messages", "mpich", "bandwidth", Varies::BandwidthSizes),
-    mpi("mpich:match_posted", "MPICH, the same pattern", "mpich", "match_posted", Varies::Depths),
-    mpi("mpich:match_unexpected", "MPICH, the same pattern", "mpich", "match_unexpected", Varies::Depths),
-];
-
-const COLLECTIVES: Runner = Runner::Ranks { program: "collectives", processes: &[2, 4], environment: &[] };
-
-/// The cases of all groups.
-pub fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(shmem::CASES).chain(extoll::CASES)
 }
 
 /// The cases that one run of a program measures; never empty.
@@ -282,7 +161,7 @@ impl Case {
     }
 
     /// Whether `name` selects this case: by its own name, a baseline measured with it, its family, or its group.
-    fn is_selected_by(&self, name: &str) -> bool {
+    pub fn is_selected_by(&self, name: &str) -> bool {
         let family = || self.name.split_once(':').map(|(family, _)| family);
         let is_of_group = self.group().word() == Some(name);
         self.name == name || self.yields.contains(&name) || family() == Some(name) || is_of_group
@@ -367,106 +246,4 @@ impl Scale {
         depths: &[1, 16, 64],
         turns: 1,
     };
-}
-
-/// The cases that `names` select, and their baselines, in the order of the catalogue. A name may be a
-/// case, a baseline that a case measures too, the family before a colon, or `shmem` or `extoll` for that group. Without names: all of
-/// the Portals group.
-pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
-    let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
-    for name in names {
-        let mut known = false;
-        for (case, chosen) in all().zip(&mut chosen) {
-            let found = case.is_selected_by(name);
-            *chosen |= found;
-            known |= found;
-        }
-        if !known {
-            bail!("there is no case '{name}'; `selvedge bench --list` shows all");
-        }
-    }
-    while add_baselines(&mut chosen) {}
-    Ok(all().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
-}
-
-/// Adds the baselines of chosen cases. Whether any was added.
-fn add_baselines(chosen: &mut [bool]) -> bool {
-    let mut added = false;
-    for rule in rules() {
-        let asked = all().position(|c| c.name == rule.case).is_some_and(|at| chosen[at]);
-        let baseline = all().position(|c| c.name == rule.against);
-        if let (true, Some(at)) = (asked, baseline) {
-            added |= !chosen[at];
-            chosen[at] = true;
-        }
-    }
-    added
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique() {
-        for (at, case) in all().enumerate() {
-            assert!(all().take(at).all(|other| other.name != case.name), "{} twice", case.name);
-        }
-    }
-
-    #[test]
-    fn every_rule_is_about_something_that_is_measured() {
-        for rule in rules() {
-            assert!(all().any(|c| c.name == rule.case), "{}", rule.case);
-            let measured = |name| all().any(|c| c.name == name || c.yields.contains(&name));
-            assert!(measured(rule.against), "{} against {}", rule.case, rule.against);
-            assert_eq!(Group::of(rule.case), Group::of(rule.against));
-        }
-    }
-
-    fn names(asked: &str) -> Vec<&'static str> {
-        choose(&[asked.into()]).unwrap().iter().map(|c| c.name).collect()
-    }
-
-    #[test]
-    fn a_case_brings_its_baselines() {
-        assert_eq!(names("put_flag"), ["raw_flag", "counting_put", "put_flag"]);
-        assert_eq!(names("raw_flag"), ["raw_flag"]);
-        assert!(names("mpich").contains(&"mpich:bandwidth") && names("mpich").contains(&"bandwidth_cma"));
-        assert_eq!(names("memcpy_shared"), ["bandwidth_shared"]);
-        assert!(choose(&["no_such".into()]).is_err());
-        assert_eq!(choose(&[]).unwrap().len(), CASES.len());
-    }
-
-    #[test]
-    fn the_other_groups_are_selected_by_name() {
-        assert_eq!(names("extoll").len(), extoll::CASES.len());
-        assert_eq!(names("extoll_velo"), ["extoll_raw", "extoll_velo", "extoll_ucx:am_lat"]);
-        assert_eq!(names("shmem").len(), shmem::CASES.len());
-        let with_its_peers = ["shmem_raw", "shmem_counting_put", "shmem_put_signal", "oshmem:put_flag"];
-        assert_eq!(names("shmem_put_signal")[..], with_its_peers);
-        assert!(names("oshmem").contains(&"oshmem:put"));
-    }
-
-    #[test]
-    fn the_quick_plan_fits() {
-        for group in Group::ALL {
-            let chosen: Vec<_> = all().filter(|c| c.group() == group).collect();
-            let turns = |batch: &Batch| if batch[0].turns { Scale::QUICK.turns } else { 1 };
-            let planned: Duration =
-                batches(&chosen).iter().map(|batch| estimate(batch, &Scale::QUICK) * turns(batch)).sum();
-            assert!(planned <= Scale::QUICK.total.unwrap(), "{group:?}: planned {planned:?}");
-        }
-    }
-
-    #[test]
-    fn cases_of_one_program_make_one_batch() {
-        let chosen = choose(&["shmem".into()]).unwrap();
-        let batches = batches(&chosen);
-        assert!(batches.iter().any(|batch| batch.len() > 3));
-        assert!(
-            batches.iter().all(|batch| batch.iter().all(|c| c.runner == batch[0].runner && c.turns == batch[0].turns))
-        );
-        assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), chosen.len());
-    }
 }

@@ -7,10 +7,10 @@
 //! active messages.
 
 use super::cases::{Case, Runner, Varies, case, in_turns};
-use super::docs::{Subject, time_text};
 use super::plots::Plot;
 use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
 use super::report::size;
+use super::subject::{Subject, time_text};
 
 const UNITS: Runner = Runner::Ranks { program: "extoll/units", processes: &[2], environment: &[] };
 

@@ -3,7 +3,7 @@
 //!
 //! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`, `bench/extoll/*.c`). This module starts them
 //! in pinned processes, one program after another, so that no other process of ours runs while one measures. It then compares every
-//! case with its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
+//! case with its baseline ([`catalogue::rules`]) and prints a table, or JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the EXTOLL units,
 //! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts` ([`hosts`]) both
@@ -13,37 +13,43 @@
 //! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
 
 mod cases;
-mod docs;
+mod catalogue;
 mod extoll;
 mod host;
 mod hosts;
 mod instructions;
 mod mpi;
 mod oshmem;
+mod page;
 mod peers;
 mod plots;
+mod portals;
 pub(crate) mod process;
+mod progress;
 mod record;
 mod report;
+mod session_results;
 mod shmem;
 mod sim;
-mod taken;
+mod subject;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
+use catalogue::rules;
 use host::Host;
 use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Measurement, rules};
+use progress::progress_bar;
+use record::Measurement;
 
 /// A program may take its planned time times the factor, plus the extra time, before it is ended.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
@@ -106,8 +112,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
         None => {}
     }
     if args.list {
-        let width = cases::all().map(|c| c.name.len()).max().unwrap_or(0);
-        cases::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
+        let width = catalogue::all().map(|c| c.name.len()).max().unwrap_or(0);
+        catalogue::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
         return Ok(ExitCode::SUCCESS);
     }
     let scale = match (args.smoke, args.quick) {
@@ -115,12 +121,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         (_, true) => Scale::QUICK,
         _ => Scale::FULL,
     };
-    let mut chosen = cases::choose(&args.cases)?;
+    let mut chosen = catalogue::choose(&args.cases)?;
     chosen.retain(|case| args.peers != PeerChoice::None || !case.is_peer());
     let mut session = Session::new(scale, args.peers == PeerChoice::Required)?;
     session.run(&chosen);
 
-    let records = record::records(&session.done);
+    let records = catalogue::records(&session.done);
     if args.json {
         println!("{}", report::json(&records)?);
     } else {
@@ -128,7 +134,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     let groups = Group::ALL.into_iter().filter(|group| chosen.iter().any(|case| case.group() == *group));
     for (group, directory) in groups.flat_map(|group| args.docs.iter().map(move |directory| (group, directory))) {
-        let page = docs::Page {
+        let page = page::Page {
             group,
             host: &session.host,
             peers: session.peer_versions(group),
@@ -142,6 +148,26 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The reason for which a case cannot be measured on this machine at all.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unavailable(String);
+
+impl From<anyhow::Error> for Unavailable {
+    fn from(error: anyhow::Error) -> Unavailable {
+        Unavailable(format!("{error:#}"))
+    }
+}
+
+/// Reasons for which a batch has no figures.
+#[derive(Debug, thiserror::Error)]
+enum NotMeasured {
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error(transparent)]
+    Failed(anyhow::Error),
+}
+
 /// One run of the command: the programs, the host, and the results so far.
 struct Session {
     tree: Tree,
@@ -149,10 +175,10 @@ struct Session {
     scale: Scale,
     deadline: Option<Instant>,
     peers_required: bool,
-    ucx: OnceCell<Result<Ucx, String>>,
-    openmpi: OnceCell<Result<Mpi, String>>,
-    mpich: OnceCell<Result<Mpi, String>>,
-    oshmem: OnceCell<Result<Oshmem, String>>,
+    ucx: OnceCell<Result<Ucx, Unavailable>>,
+    openmpi: OnceCell<Result<Mpi, Unavailable>>,
+    mpich: OnceCell<Result<Mpi, Unavailable>>,
+    oshmem: OnceCell<Result<Oshmem, Unavailable>>,
     progress: ProgressBar,
     /// The group that is being measured.
     group: Group,
@@ -221,7 +247,7 @@ impl Session {
         self.done.splice(0..0, record::quickest_run(std::mem::take(&mut self.raw_runs)));
         self.done = record::quickest_runs(std::mem::take(&mut self.done));
         let place =
-            |m: &Measurement| cases::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
+            |m: &Measurement| catalogue::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
         self.done.sort_by_key(place);
     }
 
@@ -235,19 +261,17 @@ impl Session {
             }
             return false;
         }
-        let measured = match self.measure(batch) {
-            Ok(result) => result,
-            Err(missing) => {
-                self.failed |= case.is_peer() && self.peers_required;
-                self.note(format!("{names}: left out, {missing}"));
-                return false;
-            }
-        };
+        let measured = self.measure(batch);
         let succeeded = measured.is_ok();
         match measured {
             Ok(measured) if case.runner == Runner::Raw => self.raw_runs.extend(measured),
             Ok(measured) => self.take(measured),
-            Err(error) => {
+            Err(NotMeasured::Unavailable(reason)) => {
+                self.failed |= case.is_peer() && self.peers_required;
+                self.note(format!("{names}: left out, {reason}"));
+                return false;
+            }
+            Err(NotMeasured::Failed(error)) => {
                 self.failed |= !case.is_peer() || self.peers_required;
                 self.note(format!("{names}: failed: {error:#}"));
             }
@@ -256,26 +280,27 @@ impl Session {
         succeeded
     }
 
-    /// Measures a batch. The outer error is the reason why it cannot be measured here at all.
-    fn measure(&self, batch: &[&'static Case]) -> Result<Result<Vec<Measurement>>, String> {
+    /// Measures a batch.
+    fn measure(&self, batch: &[&'static Case]) -> Result<Vec<Measurement>, NotMeasured> {
         let (case, limit) = (batch[0], self.limit(batch));
-        match case.runner {
-            Runner::Raw => Ok(self.raw(case)),
-            Runner::Ranks { program, processes, environment } => Ok(self.ranks(case, program, processes, environment)),
-            Runner::Ucx | Runner::Mpi { .. } => self.peer(case),
+        let measured = match case.runner {
+            Runner::Raw => self.raw(case),
+            Runner::Ranks { program, processes, environment } => self.ranks(case, program, processes, environment),
+            Runner::Ucx | Runner::Mpi { .. } => self.peer(case)?,
             Runner::Pes { library: Library::OpenMpi, program, counts } => {
                 let found = self
                     .oshmem
-                    .get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(|e| format!("{e:#}")));
-                let oshmem = found.as_ref().map_err(String::clone)?;
-                Ok(oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit))
+                    .get_or_init(|| Oshmem::find(Vendor::OpenMpi, self.tree.prefix()).map_err(Unavailable::from));
+                let oshmem = found.as_ref().map_err(Unavailable::clone)?;
+                oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit)
             }
-            Runner::Pes { library, program, counts } => Ok(self.pes(batch, program, counts, library)),
+            Runner::Pes { library, program, counts } => self.pes(batch, program, counts, library),
             Runner::Instructions => {
-                instructions::valgrind().map_err(|error| format!("{error:#}"))?;
-                Ok(instructions::measure(&self.tree, limit))
+                instructions::valgrind().map_err(Unavailable::from)?;
+                instructions::measure(&self.tree, limit)
             }
-        }
+        };
+        measured.map_err(NotMeasured::Failed)
     }
 
     /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed varies.
@@ -366,26 +391,26 @@ impl Session {
         Ok(all)
     }
 
-    /// Measures a peer's case. The outer error is the reason why the peer cannot be measured at all.
-    fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, String> {
+    /// Measures a peer's case. The outer error: the peer cannot be measured at all.
+    fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, Unavailable> {
         let pinned = self.host.cores.len() >= 2;
         let limit = self.limit(&[case]);
         match case.runner {
             Runner::Mpi { family, what } => {
-                let mpi = self.mpi(family).as_ref().map_err(String::clone)?;
+                let mpi = self.mpi(family).as_ref().map_err(Unavailable::clone)?;
                 Ok(mpi.measure(what, case, &self.scale, pinned, limit))
             }
             _ => {
-                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(|e| format!("{e:#}")));
-                let ucx = ucx.as_ref().map_err(String::clone)?;
+                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(Unavailable::from));
+                let ucx = ucx.as_ref().map_err(Unavailable::clone)?;
                 Ok(ucx.measure(case, &self.scale, &self.host.cores, limit))
             }
         }
     }
 
-    fn mpi(&self, family: &'static str) -> &Result<Mpi, String> {
+    fn mpi(&self, family: &'static str) -> &Result<Mpi, Unavailable> {
         let cell = if family == "openmpi" { &self.openmpi } else { &self.mpich };
-        cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(|e| format!("{e:#}")))
+        cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(Unavailable::from))
     }
 
     fn peer_versions(&self, group: Group) -> Vec<String> {
@@ -416,14 +441,4 @@ impl Session {
             self.note(format!("{} ran on processor {cpu}, not on {first}", m.case));
         }
     }
-}
-
-fn progress_bar(length: usize) -> ProgressBar {
-    let bar = ProgressBar::new(length as u64);
-    match ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {
-        Ok(style) => bar.set_style(style),
-        Err(error) => log::debug!("{:#}", anyhow!(error)),
-    }
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }

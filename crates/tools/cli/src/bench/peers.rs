@@ -186,7 +186,7 @@ struct UcxTest {
     layout: &'static str,
 }
 
-/// How often, and at which interval, the client tries to connect to the server.
+/// The attempts of the client to connect to the server, and their interval.
 const CONNECT_TRIES: u32 = 40;
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MIB: f64 = 1_048_576.0;
@@ -333,7 +333,7 @@ fn ucx_line(line: &str) -> Option<UcxLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cases::CASES;
+    use crate::bench::portals::CASES;
 
     #[test]
     fn the_output_of_ucx_is_parsed() {

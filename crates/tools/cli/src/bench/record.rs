@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measurements, the rules by which they are compared, and the resulting records.
 //!
-//! A measuring program prints a [`Measurement`] a line. [`rules`] lists which case is compared with which, by which figure and
+//! A measuring program prints a [`Measurement`] a line. A [`Rule`] says which case is compared with which, by which figure and
 //! at which size or depth. Every rule that finds both sides gives one [`Record`]; a measurement that no rule
 //! applies to gives one without a ratio.
 //!
@@ -9,8 +9,6 @@
 //! less than one means that this case is faster; for rates and bandwidths, more than one does.
 
 use serde::{Deserialize, Serialize};
-
-use super::{extoll, shmem};
 
 /// One line of a measuring program's output.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -38,7 +36,7 @@ pub struct Measurement {
     /// The processor that rank 0 ran on.
     #[serde(default)]
     pub cpu: Option<i64>,
-    /// Why there is no figure.
+    /// The reason for which there is no figure.
     #[serde(default)]
     pub skipped: Option<String>,
 }
@@ -80,7 +78,7 @@ impl Figure {
     }
 }
 
-/// Which measurement of the other case is compared with this one.
+/// The measurement of the other case that is compared with this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counterpart {
     /// The only one there is.
@@ -111,52 +109,6 @@ pub const fn rule(case: &'static str, against: &'static str, figure: Figure, cou
 pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
     Rule { case, against: raw, figure: Figure::Time, counterpart: Counterpart::OnlyForEightBytes, factor: 2.0 }
 }
-
-/// The rules of all groups.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    RULES.iter().chain(shmem::RULES).chain(extoll::RULES)
-}
-
-/// The rules of the Portals group.
-pub const RULES: &[Rule] = &[
-    rule("counting_put", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
-    rule("counting_put_ordinary", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
-    rule("counting_put_ordinary", "counting_put", Figure::Time, Counterpart::SameSize),
-    rule("put_flag", "counting_put", Figure::Time, Counterpart::SameSize),
-    rule("matched_put_event", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
-    two_crossings("get", "raw_flag"),
-    two_crossings("fetch_atomic", "raw_flag"),
-    rule("message_rate", "ucx:am_rate", Figure::Rate, Counterpart::Only),
-    rule("bandwidth_shared", "memcpy_shared", Figure::Bandwidth, Counterpart::SameSize),
-    rule("bandwidth_shared_hot", "memcpy_shared_hot", Figure::Bandwidth, Counterpart::SameSize),
-    rule("bandwidth_cma", "memcpy_ordinary", Figure::Bandwidth, Counterpart::SameSize),
-    rule("bandwidth_cma", "process_vm_writev", Figure::Bandwidth, Counterpart::SameSize),
-    rule("match_posted", "match_posted", Figure::Time, Counterpart::DepthSixteen),
-    rule("match_unexpected", "match_unexpected", Figure::Time, Counterpart::DepthSixteen),
-    rule("overlap_target", "overlap_target:alone", Figure::Rate, Counterpart::Only),
-    rule("overlap_target", "overlap_target:memcpy", Figure::Time, Counterpart::Only),
-    rule("overlap_target_host", "overlap_target_host:alone", Figure::Rate, Counterpart::Only),
-    rule("overlap_target_host", "overlap_target_host:memcpy", Figure::Time, Counterpart::Only),
-    rule("triggered_barrier", "host_barrier", Figure::Time, Counterpart::SameDepth),
-    rule("triggered_allreduce", "host_allreduce", Figure::Time, Counterpart::SameDepth),
-    rule("ucx:am_lat", "counting_put", Figure::Time, Counterpart::SameSize),
-    rule("ucx:put_lat", "counting_put", Figure::Time, Counterpart::SameSize),
-    rule("ucx:put_bw", "bandwidth_shared_hot", Figure::Bandwidth, Counterpart::SameSize),
-    rule("openmpi:pingpong", "matched_put_event", Figure::Time, Counterpart::SameSizeOfEightBytes),
-    rule("openmpi:pingpong", "counting_put_ordinary", Figure::Time, Counterpart::SameSize),
-    rule("openmpi:bandwidth", "bandwidth_cma", Figure::Bandwidth, Counterpart::SameSize),
-    rule("openmpi:match_posted", "openmpi:match_posted", Figure::Time, Counterpart::DepthSixteen),
-    rule("openmpi:match_posted", "match_posted", Figure::Time, Counterpart::SameDepth),
-    rule("openmpi:match_unexpected", "openmpi:match_unexpected", Figure::Time, Counterpart::DepthSixteen),
-    rule("openmpi:match_unexpected", "match_unexpected", Figure::Time, Counterpart::SameDepth),
-    rule("mpich:pingpong", "matched_put_event", Figure::Time, Counterpart::SameSizeOfEightBytes),
-    rule("mpich:pingpong", "counting_put_ordinary", Figure::Time, Counterpart::SameSize),
-    rule("mpich:bandwidth", "bandwidth_cma", Figure::Bandwidth, Counterpart::SameSize),
-    rule("mpich:match_posted", "mpich:match_posted", Figure::Time, Counterpart::DepthSixteen),
-    rule("mpich:match_posted", "match_posted", Figure::Time, Counterpart::SameDepth),
-    rule("mpich:match_unexpected", "mpich:match_unexpected", Figure::Time, Counterpart::DepthSixteen),
-    rule("mpich:match_unexpected", "match_unexpected", Figure::Time, Counterpart::SameDepth),
-];
 
 /// The size with which message rates and small latencies are measured.
 const EIGHT_BYTES: Option<u64> = Some(8);
@@ -197,10 +149,10 @@ impl Rule {
 }
 
 /// One record for every possible comparison, in the order of the measurements.
-pub fn records(all: &[Measurement]) -> Vec<Record> {
+pub fn records<'r>(all: &[Measurement], rules: impl Iterator<Item = &'r Rule> + Clone) -> Vec<Record> {
     let mut out = Vec::new();
     for m in all.iter().filter(|m| m.skipped.is_none()) {
-        let mut compared: Vec<_> = rules().filter_map(|rule| rule.compare(m, all)).collect();
+        let mut compared: Vec<_> = rules.clone().filter_map(|rule| rule.compare(m, all)).collect();
         compared.extend(m.instructions.map(|count| ("1 instruction".to_owned(), count)));
         if compared.is_empty() {
             out.push(record(m, None));
@@ -252,6 +204,7 @@ pub fn quickest_runs(all: Vec<Measurement>) -> Vec<Measurement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::catalogue::records;
 
     fn time(case: &str, size: u64, depth: Option<u64>, median_ns: f64) -> Measurement {
         Measurement {

@@ -8,10 +8,10 @@
 //! all-to-all (3.2) and the pipelined stencil (3.3).
 
 use super::cases::{Case, Library, Runner, Varies, case};
-use super::docs::Subject;
 use super::plots::Plot;
 use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
 use super::report::size;
+use super::subject::{Subject, time_text};
 
 const TWO: &[usize] = &[2];
 const COLLECTIVE_COUNTS: &[usize] = &[2, 4];
@@ -230,7 +230,7 @@ const LATENCY_PLOT: Plot = Plot {
     cases: &[],
     point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
     x_text: |x| size(x.round() as u64),
-    y_text: super::docs::time_text,
+    y_text: time_text,
     x_base: 4.0,
     y_base: 10.0,
 };

@@ -12,7 +12,7 @@ use selvedge_process::settings::{Settings, VARIABLES, Variable, parse_bytes, par
 use serde_json::{Value, json};
 
 use super::{bytes_text, plain};
-use crate::run::find_program;
+use selvedge_launcher::program::find as find_program;
 
 pub fn value() -> Value {
     let settings = Settings::from_environment();

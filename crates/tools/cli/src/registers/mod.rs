@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::snapshot::{Snapshot, user_directory};
-use select::{NicChoice, Word};
+use select::{NicChoice, RegisterArgument};
 
 /// The shortest time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -32,8 +32,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(50);
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Registers to show: a name, a unit, or one value of a register with an index; or NAME=VALUE, to write a value
-    #[arg(value_name = "NAME", value_parser = Word::parse)]
-    words: Vec<Word>,
+    #[arg(value_name = "NAME", value_parser = RegisterArgument::parse)]
+    words: Vec<RegisterArgument>,
 
     /// Only this job
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which registers and which NICs a command line names.
+//! The registers and the NICs that a command line names.
 //!
 //! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and where the register is part of a group, `NAME[3].PART`. A unit
 //! alone stands for all its registers.
@@ -14,15 +14,16 @@ pub const VERSION: &str = "version";
 
 /// One argument: registers, and the value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    pub what: What,
+pub struct RegisterArgument {
+    pub register: RegisterName,
     /// Only one of the values.
     pub index: Option<u32>,
     pub value: Option<u64>,
 }
 
+/// A register, or all registers of a unit, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RegisterName {
     Version,
     Counter(Register),
     Table(TableRegister),
@@ -30,8 +31,8 @@ pub enum What {
     Unit(&'static str),
 }
 
-impl Word {
-    pub fn parse(text: &str) -> Result<Word, String> {
+impl RegisterArgument {
+    pub fn parse(text: &str) -> Result<RegisterArgument, String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => {
                 (name, Some(number(value).ok_or_else(|| format!("`{value}` is no number of 64 bits"))?))
@@ -46,63 +47,63 @@ impl Word {
             }
             None => (name.to_owned(), None),
         };
-        let what =
-            What::named(&plain).ok_or("there is no such register or unit; `selvedge info registers` lists them")?;
-        if index.is_some() && !what.has_index() {
-            return Err(format!("{what} has no index"));
+        let register = RegisterName::named(&plain)
+            .ok_or("there is no such register or unit; `selvedge info registers` lists them")?;
+        if index.is_some() && !register.has_index() {
+            return Err(format!("{register} has no index"));
         }
-        Ok(Word { what, index, value })
+        Ok(RegisterArgument { register, index, value })
     }
 
-    /// Whether this word chooses a value of this register.
-    pub fn includes(&self, what: What, index: Option<u32>) -> bool {
-        let is_named = match self.what {
-            What::Unit(unit) => what.unit() == unit,
-            named => named == what,
+    /// Whether this argument chooses a value of this register.
+    pub fn includes(&self, register: RegisterName, index: Option<u32>) -> bool {
+        let is_named = match self.register {
+            RegisterName::Unit(unit) => register.unit() == unit,
+            named => named == register,
         };
         is_named && (self.index.is_none() || self.index == index)
     }
 }
 
-impl What {
-    fn named(name: &str) -> Option<What> {
+impl RegisterName {
+    fn named(name: &str) -> Option<RegisterName> {
         let matches = |unit: &str, register: &str| {
             name == register || name.strip_prefix(unit).and_then(|rest| rest.strip_prefix('.')) == Some(register)
         };
         if name == VERSION {
-            return Some(What::Version);
+            return Some(RegisterName::Version);
         }
         let counter = Register::ALL.iter().find(|register| matches(register.block(), register.name()));
         let table = TableRegister::ALL.iter().find(|register| matches(register.block(), register.name()));
         let unit = units().find(|unit| *unit == name);
         counter
-            .map(|register| What::Counter(*register))
-            .or(table.map(|register| What::Table(*register)))
-            .or(unit.map(What::Unit))
+            .map(|register| RegisterName::Counter(*register))
+            .or(table.map(|register| RegisterName::Table(*register)))
+            .or(unit.map(RegisterName::Unit))
     }
 
     /// The unit; nothing for the version.
     pub fn unit(self) -> &'static str {
         match self {
-            What::Version => "",
-            What::Counter(register) => register.block(),
-            What::Table(register) => register.block(),
-            What::Unit(unit) => unit,
+            RegisterName::Version => "",
+            RegisterName::Counter(register) => register.block(),
+            RegisterName::Table(register) => register.block(),
+            RegisterName::Unit(unit) => unit,
         }
     }
 
     fn has_index(self) -> bool {
-        matches!(self, What::Table(register) if register.entries_max() != 0)
+        matches!(self, RegisterName::Table(register) if register.entries_max() != 0)
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for RegisterName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            What::Version => out.write_str(VERSION),
-            What::Counter(register) => out.write_str(register.name()),
-            What::Table(register) => out.write_str(register.name()),
-            What::Unit(unit) => out.write_str(unit),
+            RegisterName::Version => out.write_str(VERSION),
+            RegisterName::Counter(register) => out.write_str(register.name()),
+            RegisterName::Table(register) => out.write_str(register.name()),
+            RegisterName::Unit(unit) => out.write_str(unit),
         }
     }
 }
@@ -156,22 +157,29 @@ mod tests {
 
     #[test]
     fn words_name_registers() {
-        let read = |what| Word { what, index: None, value: None };
-        let pointers = What::Table(TableRegister::MailboxWritePointers);
+        let read = |register| RegisterArgument { register, index: None, value: None };
+        let pointers = RegisterName::Table(TableRegister::MailboxWritePointers);
         for (text, word) in [
-            ("version", read(What::Version)),
-            ("requests", read(What::Counter(Register::Requests))),
-            ("portals.requests", read(What::Counter(Register::Requests))),
-            ("velo", read(What::Unit("velo"))),
+            ("version", read(RegisterName::Version)),
+            ("requests", read(RegisterName::Counter(Register::Requests))),
+            ("portals.requests", read(RegisterName::Counter(Register::Requests))),
+            ("velo", read(RegisterName::Unit("velo"))),
             ("mailbox_write_pointers", read(pointers)),
-            ("velo_tables.mailbox_write_pointers[3]", Word { index: Some(3), ..read(pointers) }),
+            ("velo_tables.mailbox_write_pointers[3]", RegisterArgument { index: Some(3), ..read(pointers) }),
             (
                 "mailbox_interrupts[2].mask=1",
-                Word { what: What::Table(TableRegister::MailboxInterruptsMask), index: Some(2), value: Some(1) },
+                RegisterArgument {
+                    register: RegisterName::Table(TableRegister::MailboxInterruptsMask),
+                    index: Some(2),
+                    value: Some(1),
+                },
             ),
-            ("flush_request=0x10", Word { value: Some(16), ..read(What::Table(TableRegister::FlushRequest)) }),
+            (
+                "flush_request=0x10",
+                RegisterArgument { value: Some(16), ..read(RegisterName::Table(TableRegister::FlushRequest)) },
+            ),
         ] {
-            assert_eq!(Word::parse(text), Ok(word), "{text}");
+            assert_eq!(RegisterArgument::parse(text), Ok(word), "{text}");
         }
     }
 
@@ -190,7 +198,7 @@ mod tests {
             ("mailbox_enables[0]=", "is no number"),
             ("mailbox_enables[0]=0x10000000000000000", "is no number"),
         ] {
-            let said = Word::parse(text).expect_err(text);
+            let said = RegisterArgument::parse(text).expect_err(text);
             assert!(said.contains(reason), "{text}: {said}");
         }
     }
@@ -198,10 +206,10 @@ mod tests {
     #[test]
     fn every_register_is_found_by_its_name() {
         for register in Register::ALL {
-            assert_eq!(What::named(register.name()), Some(What::Counter(*register)));
+            assert_eq!(RegisterName::named(register.name()), Some(RegisterName::Counter(*register)));
         }
         for register in TableRegister::ALL {
-            assert_eq!(What::named(register.name()), Some(What::Table(*register)));
+            assert_eq!(RegisterName::named(register.name()), Some(RegisterName::Table(*register)));
         }
     }
 }

@@ -5,7 +5,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::{Map, Value, json};
 
-use super::select::{What, Word};
+use super::select::{RegisterArgument, RegisterName};
 use super::values::readings;
 use crate::snapshot::{JobSnapshot, NicSnapshot, Refused, Snapshot, printable};
 
@@ -14,12 +14,12 @@ const COLUMNS: [(&str, bool); 6] =
     [("rank", true), ("ni", true), ("state", false), ("register", false), ("value", true), ("counts", false)];
 
 /// A table of each job: a row for each value.
-pub fn text(snapshot: &Snapshot, words: &[Word]) -> String {
+pub fn text(snapshot: &Snapshot, words: &[RegisterArgument]) -> String {
     let jobs = snapshot.jobs.iter().filter(|job| !job.nics.is_empty());
     jobs.map(|job| format!("{}\n{}", printable(&job.name), table(job, words))).collect::<Vec<_>>().join("\n")
 }
 
-fn table(job: &JobSnapshot, words: &[Word]) -> String {
+fn table(job: &JobSnapshot, words: &[RegisterArgument]) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(COLUMNS.map(|(head, _)| head));
@@ -48,7 +48,7 @@ pub fn refused_text(job: &JobSnapshot, refused: &Refused) -> String {
 }
 
 /// One record for each NIC, and for each file that was refused.
-pub fn json(snapshot: &Snapshot, words: &[Word]) -> Value {
+pub fn json(snapshot: &Snapshot, words: &[RegisterArgument]) -> Value {
     let mut records = Vec::new();
     for job in &snapshot.jobs {
         records.extend(job.nics.iter().map(|nic| record(job, nic, words)));
@@ -59,7 +59,7 @@ pub fn json(snapshot: &Snapshot, words: &[Word]) -> Value {
     Value::Array(records)
 }
 
-fn record(job: &JobSnapshot, nic: &NicSnapshot, words: &[Word]) -> Value {
+fn record(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]) -> Value {
     let seen = &nic.seen;
     let mut record = json!({
         "job": job.name,
@@ -75,13 +75,13 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, words: &[Word]) -> Value {
 }
 
 /// By unit and name. A register with an index is an array, if all of it is wanted, else an object by index.
-fn registers(nic: &NicSnapshot, words: &[Word]) -> Value {
+fn registers(nic: &NicSnapshot, words: &[RegisterArgument]) -> Value {
     let mut units = Map::new();
-    for reading in readings(&nic.seen, words).into_iter().filter(|reading| reading.what != What::Version) {
-        let unit = units.entry(reading.what.unit()).or_insert_with(|| json!({}));
-        let name = reading.what.to_string();
+    for reading in readings(&nic.seen, words).into_iter().filter(|reading| reading.register != RegisterName::Version) {
+        let unit = units.entry(reading.register.unit()).or_insert_with(|| json!({}));
+        let name = reading.register.to_string();
         let is_whole =
-            words.is_empty() || words.iter().any(|word| word.index.is_none() && word.includes(reading.what, None));
+            words.is_empty() || words.iter().any(|word| word.index.is_none() && word.includes(reading.register, None));
         match reading.index {
             None => unit[name] = reading.value.into(),
             Some(index) if is_whole => {

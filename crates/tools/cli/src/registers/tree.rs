@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::select::{VERSION, What, Word};
+use super::select::{RegisterArgument, RegisterName, VERSION};
 use super::values::{Reading, readings};
 use crate::snapshot::{JobSnapshot, NicSnapshot, Snapshot};
 
@@ -54,7 +54,7 @@ impl Tree {
     }
 
     /// Brings the tree to the state of the snapshot. A NIC that is gone leaves it.
-    pub fn update(&mut self, snapshot: &Snapshot, words: &[Word]) -> Result<()> {
+    pub fn update(&mut self, snapshot: &Snapshot, words: &[RegisterArgument]) -> Result<()> {
         let mut present = BTreeSet::new();
         for job in &snapshot.jobs {
             for nic in &job.nics {
@@ -66,10 +66,10 @@ impl Tree {
         self.remove_all_but(&present)
     }
 
-    fn update_nic(&mut self, place: &Path, nic: &NicSnapshot, words: &[Word]) -> Result<()> {
+    fn update_nic(&mut self, place: &Path, nic: &NicSnapshot, words: &[RegisterArgument]) -> Result<()> {
         self.store(place.join(VERSION), nic.seen.version())?;
         for reading in readings(&nic.seen, words) {
-            if reading.what != What::Version {
+            if reading.register != RegisterName::Version {
                 self.store(place.join(file_of(&reading)), reading.value)?;
             }
         }
@@ -127,9 +127,9 @@ fn nic_name(job: &JobSnapshot, nic: &NicSnapshot) -> String {
 
 /// The file of a value: its unit, its name, and its index behind the name or behind the group.
 fn file_of(reading: &Reading) -> PathBuf {
-    let name = reading.what.to_string();
+    let name = reading.register.to_string();
     let (group, part) = name.split_once('.').map_or((name.as_str(), None), |(group, part)| (group, Some(part)));
-    let mut path = Path::new(reading.what.unit()).join(group);
+    let mut path = Path::new(reading.register.unit()).join(group);
     path.extend(reading.index.map(|index| index.to_string()));
     path.extend(part);
     path
@@ -144,13 +144,17 @@ mod tests {
 
     #[test]
     fn each_value_has_a_file() {
-        for (what, index, file) in [
-            (What::Counter(Register::Requests), None, "portals/requests"),
-            (What::Table(TableRegister::MailboxSizes), Some(3), "velo_tables/mailbox_sizes/3"),
-            (What::Table(TableRegister::MailboxInterruptsMask), Some(3), "velo_tables/mailbox_interrupts/3/mask"),
-            (What::Table(TableRegister::LockBase), None, "rma_tables/lock_base"),
+        for (register, index, file) in [
+            (RegisterName::Counter(Register::Requests), None, "portals/requests"),
+            (RegisterName::Table(TableRegister::MailboxSizes), Some(3), "velo_tables/mailbox_sizes/3"),
+            (
+                RegisterName::Table(TableRegister::MailboxInterruptsMask),
+                Some(3),
+                "velo_tables/mailbox_interrupts/3/mask",
+            ),
+            (RegisterName::Table(TableRegister::LockBase), None, "rma_tables/lock_base"),
         ] {
-            assert_eq!(file_of(&Reading { what, index, value: 0 }), Path::new(file));
+            assert_eq!(file_of(&Reading { register, index, value: 0 }), Path::new(file));
         }
     }
 

@@ -4,12 +4,12 @@
 use selvedge_host::inspect::Inspection;
 use selvedge_nic::registers::{Register, TableRegister};
 
-use super::select::{VERSION, What, Word};
+use super::select::{RegisterArgument, RegisterName, VERSION};
 
 /// A value of a register.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    pub what: What,
+    pub register: RegisterName,
     pub index: Option<u32>,
     pub value: u64,
 }
@@ -17,7 +17,7 @@ pub struct Reading {
 impl Reading {
     /// The register's name with the index.
     pub fn name(&self) -> String {
-        let name = self.what.to_string();
+        let name = self.register.to_string();
         match (self.index, name.split_once('.')) {
             (None, _) => name,
             (Some(index), None) => format!("{name}[{index}]"),
@@ -25,34 +25,34 @@ impl Reading {
         }
     }
 
-    /// What the value is a number of.
+    /// The unit of the value.
     pub fn unit(&self) -> &'static str {
-        match self.what {
-            What::Counter(register) => register.unit(),
-            What::Table(register) => register.unit(),
-            What::Version | What::Unit(_) => VERSION,
+        match self.register {
+            RegisterName::Counter(register) => register.unit(),
+            RegisterName::Table(register) => register.unit(),
+            RegisterName::Version | RegisterName::Unit(_) => VERSION,
         }
     }
 }
 
 /// The values in the order of their addresses: all, or those that a word includes.
-pub fn readings(seen: &Inspection, words: &[Word]) -> Vec<Reading> {
-    let mut all = vec![Reading { what: What::Version, index: None, value: seen.version() }];
+pub fn readings(seen: &Inspection, words: &[RegisterArgument]) -> Vec<Reading> {
+    let mut all = vec![Reading { register: RegisterName::Version, index: None, value: seen.version() }];
     all.extend(Register::ALL.iter().map(|register| Reading {
-        what: What::Counter(*register),
+        register: RegisterName::Counter(*register),
         index: None,
         value: seen.register(*register),
     }));
     for register in TableRegister::ALL.iter().filter(|register| register.is_readable()) {
         let has_index = register.entries_max() != 0;
         all.extend((0..).zip(seen.table_register(*register)).map(|(index, value)| Reading {
-            what: What::Table(*register),
+            register: RegisterName::Table(*register),
             index: has_index.then_some(index),
             value: *value,
         }));
     }
     let is_wanted =
-        |reading: &Reading| words.is_empty() || words.iter().any(|word| word.includes(reading.what, reading.index));
+        |reading: &Reading| words.is_empty() || words.iter().any(|word| word.includes(reading.register, reading.index));
     all.retain(is_wanted);
     all
 }

@@ -16,7 +16,7 @@ use selvedge_nic::registers::tables::WriteError;
 use selvedge_nic::registers::{LiveWrite, TableRegister};
 use selvedge_os::process::Identity;
 
-use super::select::{What, Word};
+use super::select::{RegisterArgument, RegisterName};
 use super::{Args, chosen};
 use crate::snapshot::user_directory;
 
@@ -50,16 +50,20 @@ pub fn main(args: &Args, parent: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a word orders, if the register is one that a tool may write.
-fn order(word: &Word) -> Result<Order> {
+/// The write that an argument orders, if the register is one that a tool may write.
+fn order(word: &RegisterArgument) -> Result<Order> {
     let Some(value) = word.value else {
-        bail!("{} has no value: a register is written or read, not both", word.what);
+        bail!("{} has no value: a register is written or read, not both", word.register);
     };
-    let register = match word.what {
-        What::Table(register) => register,
-        What::Unit(unit) => bail!("{unit} is a unit: write one register"),
-        What::Version => bail!("version is read only: it follows from the version of Selvedge that made the NIC"),
-        What::Counter(register) => bail!("{} is read only: the NIC counts, and counters only grow", register.name()),
+    let register = match word.register {
+        RegisterName::Table(register) => register,
+        RegisterName::Unit(unit) => bail!("{unit} is a unit: write one register"),
+        RegisterName::Version => {
+            bail!("version is read only: it follows from the version of Selvedge that made the NIC")
+        }
+        RegisterName::Counter(register) => {
+            bail!("{} is read only: the NIC counts, and counters only grow", register.name())
+        }
     };
     if register.live_write() != LiveWrite::Locked {
         bail!("{}", reason(register, 0, value, WriteError::NotWritable(register.live_write())));
@@ -79,7 +83,7 @@ fn example(register: TableRegister) -> String {
     }
 }
 
-/// What is wrong with an order, and what to do.
+/// The mistake in an order, and its remedy.
 fn reason(register: TableRegister, index: u32, value: u64, error: WriteError) -> String {
     let name = register.name();
     match error {
@@ -119,10 +123,10 @@ mod tests {
             ("mailbox_interrupts.mask=1", "`mailbox_interrupts[0].mask=1`"),
             ("requests", "not both"),
         ] {
-            let said = order(&Word::parse(text).expect(text)).expect_err(text).to_string();
+            let said = order(&RegisterArgument::parse(text).expect(text)).expect_err(text).to_string();
             assert!(said.contains(reason), "{text}: {said}");
         }
-        let word = Word::parse("flush_request=0x10").expect("a register");
+        let word = RegisterArgument::parse("flush_request=0x10").expect("a register");
         assert_eq!(order(&word).expect("writable"), (TableRegister::FlushRequest, 0, 16));
     }
 }

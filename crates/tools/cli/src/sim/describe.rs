@@ -5,8 +5,8 @@ use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::report::describe::Facts;
 
-use super::Usage;
 use super::output::Output;
+use super::usage::Usage;
 
 pub fn describe(machine: &Machine, output: &Output) -> Result<u8> {
     let facts = Facts::of(machine).map_err(|error| Usage(format!("{}: {error}", machine.name)))?;

@@ -5,8 +5,8 @@ use selvedge_fabric::{NodeId, RouterId, Topology};
 use selvedge_sim::node::{Death, Fault};
 use selvedge_sim::time::Time;
 
-use super::Usage;
 use super::arguments::{FailedLink, FailedNode};
+use super::usage::Usage;
 
 /// The changes of channels, in order of time: both directions of every link between each pair of routers, and of each node's link.
 pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {

@@ -23,7 +23,7 @@ pub struct Warner {
     /// The last progress of any rank, and when it was first seen by the wall clock.
     since: Time,
     seen: Instant,
-    /// How long the next warning waits.
+    /// The time until the next warning.
     wait: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Warner {
     }
 }
 
-/// Who does what, and which options help.
+/// The ranks and what they do, and the options that help.
 fn warning(found: &Repetition, wall: Duration, now: Time, varies: bool, doing: &dyn Fn(u32) -> String) -> String {
     let mut text = format!(
         "selvedge sim: perhaps a livelock: for {} s ({} of virtual time, since {}) the ranks have only repeated operations that \

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Usage;
+use super::usage::Usage;
 
 /// The folder of machines in a source tree.
 const FOLDER: &str = "machines";
@@ -44,7 +44,7 @@ pub fn known() -> BTreeMap<String, PathBuf> {
 /// The current folder, the installed tree, and every folder above the executable, which may be in a build folder of the repository.
 fn folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from(FOLDER)];
-    let prefix = crate::env::prefix().ok();
+    let prefix = selvedge_launcher::environment::prefix().ok();
     let executable = std::env::current_exe().unwrap_or_default();
     for tree in prefix.iter().map(PathBuf::as_path).chain(executable.ancestors().skip(1)) {
         folders.push(tree.join(INSTALLED));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge sim`: runs programs, traffic and studies on simulated machines, in virtual time.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`arguments`], [`faults`], [`machines`] | values of the command line |
+//! | [`usage`] | errors of the user |
+//! | [`arguments`], [`faults`], [`machines`], [`program_options`] | values of the command line |
+//! | [`command_line`] | the command line, and the machine and plan that it asks for |
 //! | [`builtin`] | built-in programs |
-//! | [`real`], [`processes`] | unmodified programs: the run, and their processes |
+//! | [`real`] | unmodified programs |
 //! | [`runner`] | common to both: ranks on a machine, and their report |
 //! | [`livelock`] | the warning that ranks seem to repeat themselves for ever |
 //! | [`describe`] | describes the machine itself |
@@ -21,186 +23,30 @@
 
 mod arguments;
 mod builtin;
+mod command_line;
 mod describe;
 mod faults;
 mod livelock;
 mod machines;
 mod output;
-pub mod processes;
+mod program_options;
 mod progress;
 mod real;
 mod runner;
 mod text;
 mod traffic;
+mod usage;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
-use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Death, Model, Variation};
-use selvedge_sim::time::Time;
 
-use arguments::{Compute, FailedLink, FailedNode, Percent};
-use output::Output;
-use runner::{NetworkModel, Placement, RunPlan};
+use runner::NetworkModel;
+use usage::Usage;
+
+pub use command_line::Args;
 
 const EXIT_USAGE: u8 = 2;
-
-/// Simulate a machine, and run programs or traffic on it.
-#[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = USAGE)]
-#[command(group = clap::ArgGroup::new("what").required(true)
-          .args(["command", "program", "traffic", "study", "describe", "list"]))]
-pub struct Args {
-    /// The machine: a TOML file, or the name of a machine that comes with Selvedge
-    #[arg(short, long, value_name = "MACHINE", required_unless_present_any = ["list", "study"])]
-    machine: Option<String>,
-
-    /// Run a built-in program; --list shows them
-    #[arg(long, value_name = "NAME", help_heading = "What to simulate")]
-    program: Option<String>,
-
-    /// Send traffic of a pattern through the network alone; --list shows the patterns
-    #[arg(long, value_name = "PATTERN", help_heading = "What to simulate")]
-    traffic: Option<String>,
-
-    /// Run the study of blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to 2-22)
-    #[arg(long, help_heading = "What to simulate")]
-    study: bool,
-
-    /// Describe the machine: topology, latencies, deadlock freedom, each number with its source
-    #[arg(long, help_heading = "What to simulate")]
-    describe: bool,
-
-    /// List machines, built-in programs with their parameters, and patterns of traffic
-    #[arg(long, help_heading = "What to simulate")]
-    list: bool,
-
-    /// Number of ranks [default: one on each node for built-in programs, else 1]
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: Option<u32>,
-
-    #[command(flatten)]
-    program_options: builtin::ProgramOptions,
-
-    #[command(flatten)]
-    traffic_options: traffic::TrafficOptions,
-
-    /// Ranks on each node
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    ranks_per_node: u32,
-
-    /// Which ranks share a node, and which nodes they use
-    #[arg(long, value_enum, default_value_t)]
-    placement: Placement,
-
-    /// The seed of all random numbers
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
-
-    /// Programs: how the network is simulated
-    #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
-    network: NetworkModel,
-
-    /// Programs: how much the steps of hosts vary, in percent, as the seed decides [default: 1 for real processes, none for
-    /// built-in programs]
-    #[arg(long, value_name = "none|PERCENT", value_parser = arguments::variation)]
-    variation: Option<Percent>,
-
-    /// End the run at this virtual time, as in 10ms, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = arguments::time)]
-    time_limit: Option<Time>,
-
-    /// Real processes: virtual seconds for each second of CPU time that a rank uses here
-    #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
-    compute: Compute,
-
-    /// MPI programs: let the machine's switches reduce, for at most so many communicators at once [without a number: as many as
-    /// the switches have room for, up to 16]
-    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true,
-        value_parser = clap::value_parser!(u32).range(1..=4096))]
-    aggregation: Option<Option<u32>>,
-
-    /// Real processes: set an environment variable in the ranks; may be given several times
-    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = arguments::parameter)]
-    env: Vec<(String, String)>,
-
-    /// Real processes: write the ranks' output in whole lines, each marked with its rank
-    #[arg(long)]
-    tag_output: bool,
-
-    /// Let the link between two routers fail at a time, and come back: 0-1@10us-20us; may be given several times
-    #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
-    fail_link: Vec<FailedLink>,
-
-    /// Cut a node off from its router at a time, and join it again: 3@10us-20us; may be given several times
-    #[arg(long, value_name = "NODE@TIME[-TIME]", value_parser = arguments::failed_node, help_heading = "Machine")]
-    fail_node: Vec<FailedNode>,
-
-    /// Kill a rank at a time: 3@10us; may be given several times, for different ranks
-    #[arg(long, value_name = "RANK@TIME", value_parser = arguments::death, help_heading = "Machine")]
-    kill: Vec<Death>,
-
-    /// Let the other ranks continue when one dies
-    #[arg(long)]
-    keep_going: bool,
-
-    /// Probability that a link loses a packet; overrides link.loss
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
-    loss: Option<f64>,
-
-    /// Probability that a link corrupts a packet; overrides link.corruption
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
-    corruption: Option<f64>,
-
-    /// Change a key of the machine, as in link.latency_ns=20; may be given several times
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = arguments::assignment, help_heading = "Machine")]
-    set: Vec<(String, String)>,
-
-    #[command(flatten)]
-    output: Output,
-
-    /// Real processes: record what each NIC does, in a file of this folder; `selvedge rtl replay` runs them through the RTL
-    #[arg(long, value_name = "FOLDER")]
-    record: Option<PathBuf>,
-
-    /// Record this rank only
-    #[arg(long, value_name = "RANK", requires = "record")]
-    record_rank: Option<u32>,
-
-    /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM [ARGS]", num_args = 1..)]
-    command: Vec<OsString>,
-}
-
-const USAGE: &str = "\
-selvedge sim -n N --machine MACHINE [OPTIONS] -- PROGRAM [ARGS]...
-       selvedge sim -n N --machine MACHINE --program NAME [OPTIONS]
-       selvedge sim --machine MACHINE --traffic PATTERN [OPTIONS]
-       selvedge sim --machine MACHINE --describe
-       selvedge sim --study | --list";
-
-const AFTER_HELP: &str = "\
-Times on standard output are virtual, except in lines that begin with `wall`; everything else is the same in each run. With --json \
-and no file, JSON replaces the tables. Ctrl-C ends a simulation and writes its results so far; a second one ends it at once.
-
-Exit code: the first exit code of a rank that is not 0, 137 for a killed rank; 1 when ranks are stuck; 2 for an invalid command line or machine; \
-124 at the limit of virtual time; 130 after Ctrl-C; 126 or 127 for a program that cannot be started or found.";
-
-/// An invalid command line or machine, and what to change.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Usage(pub String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let done = args.output.check().map_err(Into::into).and_then(|()| dispatch(&args));
@@ -271,106 +117,6 @@ fn dispatch(args: &Args) -> Result<u8> {
     match &args.program {
         Some(name) => builtin::run(args, machine, name),
         None => real::run(args, machine),
-    }
-}
-
-impl Args {
-    /// Loads the machine, with the changes of this command line.
-    fn load_machine(&self) -> Result<Arc<Machine>, Usage> {
-        let Some(name) = &self.machine else {
-            return Err(Usage("give a machine with --machine; --list shows the known ones".to_owned()));
-        };
-        let path = machines::find(name)?;
-        let mut overrides = self.set.clone();
-        overrides.extend(self.loss.map(|share| ("link.loss".to_owned(), format!("{share:?}"))));
-        overrides.extend(self.corruption.map(|share| ("link.corruption".to_owned(), format!("{share:?}"))));
-        let mut machine = load::load_with(&path, &overrides).map_err(|error| Usage(error.to_string()))?;
-        machine.network.seed = self.seed;
-        Ok(Arc::new(machine))
-    }
-
-    /// The plan that built-in and real programs have in common.
-    fn plan(
-        &self,
-        machine: &Arc<Machine>,
-        program: String,
-        parameters: Vec<(String, String)>,
-        ranks: u32,
-        variation_default: Percent,
-    ) -> Result<RunPlan> {
-        let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
-        let deaths = faults::deaths(ranks, &self.kill)?;
-        Model::from(self.network).check(machine, &faults).map_err(|error| Usage(error.to_string()))?;
-        let variation = self.variation.unwrap_or(variation_default);
-        let mut options = self.options();
-        if variation.0 > 0.0 {
-            options.push(("variation of hosts".to_owned(), format!("{} percent", variation.0)));
-        }
-        let plan = RunPlan {
-            machine: machine.clone(),
-            program,
-            parameters,
-            ranks,
-            ranks_per_node: self.ranks_per_node,
-            placement: self.placement,
-            network: self.network.into(),
-            seed: self.seed,
-            variation: Variation { ppm_max: variation.parts_per_million(), seed: self.seed },
-            time_limit: self.time_limit,
-            faults,
-            deaths,
-            keep_going: self.keep_going,
-            aggregation: None,
-            options,
-        };
-        // Checks the placement before any process is started.
-        runner::place(&plan)?;
-        Ok(plan)
-    }
-
-    /// Options that the report shows.
-    fn options(&self) -> Vec<(String, String)> {
-        let mut options = vec![("seed".to_owned(), self.seed.to_string())];
-        let mut add = |name: &str, value: String| options.push((name.to_owned(), value));
-        if self.ranks_per_node > 1 {
-            add("ranks per node", self.ranks_per_node.to_string());
-        }
-        if self.ranks_per_node > 1 || self.placement != Placement::Block {
-            add("placement", format!("{:?}", self.placement).to_lowercase());
-        }
-        let until = |until: Option<Time>| until.map_or(String::new(), |until| format!(" to {until}"));
-        let links = self.fail_link.iter().map(|link| {
-            let (a, b) = &link.ends[0];
-            format!("{a}-{b} from {}{}", link.at, until(link.until))
-        });
-        let nodes =
-            self.fail_node.iter().map(|failed| format!("{} from {}{}", failed.node, failed.at, until(failed.until)));
-        let deaths = self.kill.iter().map(|death| format!("rank {} at {}", death.rank, death.at));
-        // One line for each option: in JSON a name has one value.
-        let all = [
-            ("failed link", links.collect::<Vec<_>>()),
-            ("failed node", nodes.collect()),
-            ("killed", deaths.collect()),
-        ];
-        for (name, words) in all {
-            if !words.is_empty() {
-                add(name, words.join(", "));
-            }
-        }
-        if self.keep_going {
-            add("keep going", "when a rank dies".to_owned());
-        }
-        let overrides = self.set.iter().map(|(key, value)| format!("{key}={value}"));
-        let rates = [("link.loss", self.loss), ("link.corruption", self.corruption)];
-        let rates = rates.iter().filter_map(|(key, share)| share.map(|share| format!("{key}={share}")));
-        let changed: Vec<String> = overrides.chain(rates).collect();
-        if !changed.is_empty() {
-            add("machine changed", changed.join(", "));
-        }
-        if let Some(limit) = self.time_limit {
-            add("time limit", limit.to_string());
-        }
-        options
     }
 }
 

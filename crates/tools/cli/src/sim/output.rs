@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use selvedge_sim::report::{Document, html};
 use serde_json::Value;
 
-use super::{Usage, text};
+use super::text;
+use super::usage::Usage;
 
 /// The file name that stands for standard output.
 const STANDARD: &str = "-";

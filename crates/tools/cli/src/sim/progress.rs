@@ -32,7 +32,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    pub fn came(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

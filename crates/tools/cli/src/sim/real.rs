@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_host::record;
+use selvedge_launcher::simulated::{Launch, launch};
 use selvedge_sim::machine::{FullMailbox, Machine};
 use selvedge_sim::node::{Aggregation, AggregationError};
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
 use super::arguments::Percent;
+use super::command_line::Args;
 use super::livelock::Warner;
-use super::processes::{Launch, launch};
 use super::progress::Interrupt;
-use super::{Args, Usage, runner};
+use super::runner;
+use super::usage::Usage;
 
 /// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);

@@ -19,10 +19,10 @@ use selvedge_sim::report::timeline::{self, Names};
 use selvedge_sim::report::{Fabric, Run, Samples, Wall, channels};
 use selvedge_sim::time::Time;
 
-use super::Usage;
 use super::livelock::Warner;
 use super::output::{Output, stream};
 use super::progress::{Interrupt, ProgressLine};
+use super::usage::Usage;
 
 /// Events between two checks of the clock and of signals; also the finest step of plots over virtual time.
 const OBSERVE_EVERY: u64 = 1 << 10;
@@ -117,7 +117,7 @@ pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
 const PLACEMENT_STREAM: u64 = 0x706c_6163;
 
 /// A finished run.
-pub struct Finished<R> {
+pub struct FinishedRun<R> {
     pub run: Run,
     pub ranks: R,
     pub exit_code: u8,
@@ -131,7 +131,7 @@ pub fn simulate<R: Ranks>(
     output: &Output,
     interrupt: &Interrupt,
     mut warner: Option<Warner>,
-) -> Result<Finished<R>> {
+) -> Result<FinishedRun<R>> {
     let placement = place(plan)?;
     let options = Options {
         network: plan.network,
@@ -160,7 +160,7 @@ pub fn simulate<R: Ranks>(
         if let Some(warner) = &mut warner {
             warner.look(view, plan.variation.ppm_max > 0);
         }
-        !interrupt.came()
+        !interrupt.is_set()
     });
     samples.add(&simulation.progress());
     let seconds = started.elapsed().as_secs_f64();
@@ -205,7 +205,7 @@ pub fn simulate<R: Ranks>(
                 .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
     }
-    Ok(Finished { run, exit_code, ranks: simulation.into_ranks() })
+    Ok(FinishedRun { run, exit_code, ranks: simulation.into_ranks() })
 }
 
 /// Prints why a run has not completed, where no table shows it.
@@ -240,7 +240,7 @@ fn not_killed(death: &Death, outcome: &Outcome) -> Option<String> {
 
 fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {
     match &outcome.end {
-        End::Interrupted if interrupt.came() => EXIT_INTERRUPTED,
+        End::Interrupted if interrupt.is_set() => EXIT_INTERRUPTED,
         End::Interrupted => EXIT_TIME_LIMIT,
         End::Completed | End::Died => byte(outcome.code()),
         // A failed rank explains more than the ranks that wait for it.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Invalid command lines, and the placement of ranks.
 
+use std::sync::Arc;
+
 use clap::Parser;
 use selvedge_sim::machine::load::from_text;
+use selvedge_sim::node::{Model, Variation};
 
 use super::*;
+use crate::sim::runner::{Placement, RunPlan};
 
 #[derive(Parser)]
 struct Command {

@@ -9,13 +9,14 @@ use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
 use selvedge_sim::report::{Study, Traffic, Wall, words};
-use selvedge_sim::time::Time;
 use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run as one_load};
 
+use super::command_line::Args;
+use super::faults;
 use super::progress::{Interrupt, ProgressLine};
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
-use super::{Args, Usage, arguments, faults};
+use super::usage::Usage;
 
 /// Patterns as written on the command line, for `--list`.
 pub const PATTERNS: [(&str, &str); 7] = [
@@ -27,35 +28,6 @@ pub const PATTERNS: [(&str, &str); 7] = [
     ("neighbour", "node n to n + 1"),
     ("tornado", "nearly half way round each dimension"),
 ];
-
-/// Options of `--traffic`.
-#[derive(clap::Args, Clone, Debug)]
-pub struct TrafficOptions {
-    /// Share of the time that messages occupy the injection channels; several, for a curve: 0.1,0.2,0.3
-    #[arg(long, value_name = "SHARE[,SHARE]", value_delimiter = ',', default_value = "0.3", value_parser = arguments::share,
-          help_heading = "Traffic")]
-    load: Vec<f64>,
-
-    /// Payload of each message, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 256, help_heading = "Traffic")]
-    message_bytes: u32,
-
-    /// Virtual time before anything is measured
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = arguments::time, help_heading = "Traffic")]
-    skip: Time,
-
-    /// Virtual time that is measured
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = arguments::time, help_heading = "Traffic")]
-    measured: Time,
-
-    /// Virtual time after that in which messages under way may still arrive
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = arguments::time, help_heading = "Traffic")]
-    drain: Time,
-
-    /// End at the first deadlock and show its cycle, instead of removing a packet from it
-    #[arg(long, help_heading = "Traffic")]
-    stop_at_deadlock: bool,
-}
 
 /// Sends traffic of a pattern, at each load.
 pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
@@ -91,11 +63,11 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
                 let rate = words::rate(progress.hops as f64 / seconds);
                 format!("load {}: {} of {}, {rate} packet hops", words::percent(load), progress.now, progress.until)
             });
-            if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let done = one_load(machine.topology.clone(), machine.routing.clone(), network.clone(), &config, &mut progress);
         results.push(done.map_err(|error: TrafficError| Usage(error.to_string()))?);
-        if interrupt.came() {
+        if interrupt.is_set() {
             break;
         }
     }
@@ -120,7 +92,7 @@ pub fn study(args: &Args) -> Result<u8> {
     let points = all_points(&config, &CURVES, &mut |point, left| {
         missing = left;
         line.update(|_| format!("{} points left; {}, {}", left, point.topology, point.routing));
-        if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let points = points.map_err(|error: StudyError| Usage(error.to_string()))?;
     let seconds = started.elapsed().as_secs_f64();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is measured between hosts, by the names of the command line.
+//! PartKind is measured between hosts, by the names of the command line.
 
 use super::super::mpi::batch::Batch;
 use super::super::mpi::side::NetProgress;
@@ -11,21 +11,22 @@ const MIB: u64 = 1 << 20;
 pub struct Part {
     pub name: &'static str,
     pub about: &'static str,
-    pub what: What,
+    pub kind: PartKind,
 }
 
-pub enum What {
+/// The sides of a part, and their measurement.
+pub enum PartKind {
     /// Each MPI over our provider, and over the networks that it has without us.
     Mpi { batch: Batch, with_calls: bool, with_networks: bool },
     /// A program that one MPI starts, and that opens TCP connections itself.
     Bare(Batch),
     /// A program of bench/shmem, here and with Sandia OpenSHMEM.
     Pes { program: &'static str, what: &'static str, ours: &'static [Pes], arguments: &'static [&'static str] },
-    /// The memory of a process that knows so many others.
+    /// The memory of a process that knows this many others.
     Memory(&'static [u64]),
 }
 
-/// How our PEs run.
+/// The mode of our PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pes {
     pub progress: NetProgress,
@@ -50,7 +51,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "latency",
         about: "MPI: half a round trip of 8 B to 64 KiB; with the progress thread, and by calls",
-        what: What::Mpi {
+        kind: PartKind::Mpi {
             batch: Batch { what: &["pingpong"], sizes: &[8, KIB, 16 * KIB, 64 * KIB], ..TWO },
             with_calls: true,
             with_networks: true,
@@ -59,7 +60,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "flow",
         about: "MPI: messages of 8 B a second, 64 in flight; bandwidth of 256 KiB to 16 MiB, 16 in flight",
-        what: What::Mpi {
+        kind: PartKind::Mpi {
             batch: Batch { what: &["rate", "stream"], sizes: &[256 * KIB, MIB, 4 * MIB, 16 * MIB], ..TWO },
             with_calls: false,
             with_networks: true,
@@ -68,27 +69,36 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "overlap",
         about: "MPI: 50 receives of 1 MiB, posted before their owner computes for a second",
-        what: What::Mpi { batch: Batch { what: &["overlap_posted"], ..TWO }, with_calls: true, with_networks: true },
+        kind: PartKind::Mpi {
+            batch: Batch { what: &["overlap_posted"], ..TWO },
+            with_calls: true,
+            with_networks: true,
+        },
     },
     Part {
         name: "overlap",
         about: "the same bytes by TCP, without an MPI: what the kernel leaves",
-        what: What::Bare(Batch { what: &["overlap_tcp"], ..TWO }),
+        kind: PartKind::Bare(Batch { what: &["overlap_tcp"], ..TWO }),
     },
     Part {
         name: "overlap",
         about: "OpenSHMEM: 50 puts of 1 MiB while the target computes for a second",
-        what: What::Pes { program: "overlap", what: "overlap_put", ours: &[Pes::USUAL, Pes::CALLS], arguments: &[] },
+        kind: PartKind::Pes {
+            program: "overlap",
+            what: "overlap_put",
+            ours: &[Pes::USUAL, Pes::CALLS],
+            arguments: &[],
+        },
     },
     Part {
         name: "progress",
         about: "the processor time of an MPI rank that sleeps",
-        what: What::Mpi { batch: Batch { what: &["idle"], ..TWO }, with_calls: true, with_networks: true },
+        kind: PartKind::Mpi { batch: Batch { what: &["idle"], ..TWO }, with_calls: true, with_networks: true },
     },
     Part {
         name: "shmem",
         about: "OpenSHMEM: half a round trip of a counting put, and of a put with signal, 8 B",
-        what: What::Pes {
+        kind: PartKind::Pes {
             program: "latency",
             what: "counting_put,put_signal",
             ours: &[Pes::USUAL, Pes::CALLS],
@@ -98,7 +108,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "shmem",
         about: "OpenSHMEM: get, fetch-and-add, put and quiet, 8 B; of a target in the library, and of one that sleeps",
-        what: What::Pes {
+        kind: PartKind::Pes {
             program: "operations",
             what: "get,fetch_add,put_quiet",
             ours: &[Pes::USUAL, Pes::ASLEEP],
@@ -108,7 +118,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "memory",
         about: "the memory for each process of another host before the first message to it",
-        what: What::Memory(&[1000, 10_000]),
+        kind: PartKind::Memory(&[1000, 10_000]),
     },
 ];
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::super::record::{Figure, Measurement};
 use super::sides::SANDIA;
 
-/// What a ratio, or a figure, has to reach.
+/// The bar that a ratio, or a figure, has to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bar {
     AtMost(f64),
@@ -172,7 +172,7 @@ fn against(case: &str) -> Vec<String> {
     match (side, what) {
         (_, "overlap_posted" | "overlap_put") => vec!["bare_tcp:overlap_tcp".into()],
         (_, "overlap_posted:threads" | "overlap_put:threads") => vec!["bare_tcp:overlap_tcp:threads".into()],
-        // What has no counting puts takes a put with a signal.
+        // A library without counting puts takes a put with a signal.
         ("shmem", "counting_put") => vec![format!("{SANDIA}:put_signal")],
         ("shmem", _) => vec![format!("{SANDIA}:{what}")],
         _ => ["tcp", "rxm"].map(|network| format!("{side}_{network}:{what}")).into(),

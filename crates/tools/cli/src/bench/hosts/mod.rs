@@ -2,7 +2,7 @@
 //! `selvedge bench hosts`: measures MPI and OpenSHMEM between two hosts, beside the same MPI over its own TCP and over libfabric's
 //! `tcp;ofi_rxm`, and beside Sandia OpenSHMEM, in one run.
 //!
-//! The two hosts are two processes of this one that take each other for processes of another ([`super::mpi::side::Apart`]). Their
+//! The two hosts are two processes of this one that take each other for processes of another ([`super::mpi::side::SeparateHosts`]). Their
 //! packets travel over the loopback interface, and so do those of all peers. No root is needed, and no second machine. What a
 //! cable adds is not measured.
 //!
@@ -21,18 +21,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use selvedge_launcher::mpirun::Family;
 
-use self::catalogue::{PARTS, Part, What};
+use self::catalogue::{PARTS, Part, PartKind};
 use self::sides::{PeersProgram, PesRun, SANDIA, find_sandia};
 use super::host::Host;
-use super::mpi::MpiScale;
 use super::mpi::batch::Batch;
-use super::mpi::side::{Apart, InstalledMpi, NetProgress, Provider, Transport};
+use super::mpi::scale::MpiScale;
+use super::mpi::side::{InstalledMpi, NetProgress, Provider, SeparateHosts, Transport};
 use super::oshmem::Oshmem;
 use super::process::Tree;
+use super::progress::progress_bar;
 use super::record::Measurement;
-use super::taken::Taken;
-use crate::mpirun::Family;
+use super::session_results::SessionResults;
+use crate::choice::{FAMILIES, one_of};
 
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///
@@ -40,7 +42,7 @@ use crate::mpirun::Family;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this MPI; may be given several times [default: all that are installed]
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = one_of(FAMILIES), value_name = "MPI")]
     mpi: Vec<Family>,
     /// Only these measurements: latency, flow, overlap, progress, shmem, memory [default: all]
     #[arg(value_name = "WHAT", value_parser = catalogue::names())]
@@ -86,12 +88,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         pinned: host.cores.len() >= 2,
         tree: &tree,
         provider: &provider,
-        apart: Apart::new()?,
+        separate_hosts: SeparateHosts::new()?,
         scale,
         stock: Vec::new(),
         sandia: None,
         peers: None,
-        taken: Taken::default(),
+        results: SessionResults::default(),
     };
     session.find(&parts, &args.mpi);
     let turns = session.run(&parts);
@@ -113,12 +115,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
             turns: turns.len(),
             medians: &medians,
             rows: &rows,
-            notes: &session.taken.notes,
+            notes: &session.results.notes,
             quick: args.quick,
         };
         page.write(directory)?;
     }
-    Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The load average, of the last minute, from which on figures are said to be disturbed.
@@ -132,12 +134,12 @@ struct Session<'a> {
     pinned: bool,
     tree: &'a Tree,
     provider: &'a Provider,
-    apart: Apart,
+    separate_hosts: SeparateHosts,
     scale: MpiScale,
     stock: Vec<InstalledMpi>,
     sandia: Option<Oshmem>,
     peers: Option<PeersProgram>,
-    taken: Taken,
+    results: SessionResults,
 }
 
 /// One run of a program: its name, whether it is ours, and how it is measured.
@@ -151,38 +153,39 @@ impl Session<'_> {
     /// Finds what these parts need. What is missing is reported.
     fn find(&mut self, parts: &[&Part], families: &[Family]) {
         if !self.pinned {
-            self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+            self.results.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
         let others = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| load_of(&text));
         if let Some(load) = others.filter(|load| *load > LOAD_MAX) {
-            self.taken.note(format!("other programs use this machine (load average {load}): figures are not reliable"));
+            self.results
+                .note(format!("other programs use this machine (load average {load}): figures are not reliable"));
         }
-        if parts.iter().any(|part| matches!(part.what, What::Mpi { .. } | What::Bare(_))) {
-            self.stock = super::mpi::installed(&mut self.taken, families, self.tree.prefix());
+        if parts.iter().any(|part| matches!(part.kind, PartKind::Mpi { .. } | PartKind::Bare(_))) {
+            self.stock = super::mpi::installed(&mut self.results, families, self.tree.prefix());
             if self.stock.is_empty() {
-                self.taken.note("MPI: left out, none is installed; make peers installs some".into());
+                self.results.note("MPI: left out, none is installed; make peers installs some".into());
             }
         }
-        if parts.iter().any(|part| matches!(part.what, What::Pes { .. })) {
+        if parts.iter().any(|part| matches!(part.kind, PartKind::Pes { .. })) {
             match find_sandia(self.tree.prefix()) {
                 Ok(sandia) => self.sandia = Some(sandia),
-                Err(error) => self.taken.note(format!("{SANDIA}: left out, {error:#}")),
+                Err(error) => self.results.note(format!("{SANDIA}: left out, {error:#}")),
             }
         }
-        if parts.iter().any(|part| matches!(part.what, What::Memory(_))) {
+        if parts.iter().any(|part| matches!(part.kind, PartKind::Memory(_))) {
             match PeersProgram::compile() {
                 Ok(peers) => self.peers = Some(peers),
-                Err(error) => self.taken.note(format!("memory: left out, {error:#}")),
+                Err(error) => self.results.note(format!("memory: left out, {error:#}")),
             }
         }
     }
 
     /// Measures in turns; returns what each has given.
     fn run(&mut self, parts: &[&Part]) -> Vec<Vec<Measurement>> {
-        let mut taken = std::mem::take(&mut self.taken);
+        let mut results = std::mem::take(&mut self.results);
         let groups: Vec<Vec<Step>> = parts.iter().flat_map(|part| self.steps(part)).collect();
         let steps = groups.iter().map(Vec::len).sum::<usize>() * self.scale.turns as usize;
-        let progress = super::progress_bar(steps);
+        let progress = progress_bar(steps);
         let mut turns = Vec::new();
         for turn in 0..self.scale.turns {
             for group in &groups {
@@ -191,27 +194,27 @@ impl Session<'_> {
                     order.reverse();
                 }
                 for step in order {
-                    taken.take(&progress, step.name.clone(), step.is_ours, &step.measure);
+                    results.measure(&progress, step.name.clone(), step.is_ours, &step.measure);
                 }
             }
-            turns.push(std::mem::take(&mut taken.done));
+            turns.push(std::mem::take(&mut results.done));
         }
         progress.finish_and_clear();
         drop(groups);
-        self.taken = taken;
+        self.results = results;
         turns
     }
 
     /// The steps of a part, those that take turns together.
     fn steps<'s>(&'s self, part: &'s Part) -> Vec<Vec<Step<'s>>> {
-        match &part.what {
-            What::Mpi { batch, with_calls, with_networks } => {
+        match &part.kind {
+            PartKind::Mpi { batch, with_calls, with_networks } => {
                 let of = |stock: &'s InstalledMpi| {
                     let modes: &[NetProgress] =
                         if *with_calls { &[NetProgress::Thread, NetProgress::Calls] } else { &[NetProgress::Thread] };
-                    let ours = modes.iter().map(|&progress| Transport::Apart {
+                    let ours = modes.iter().map(|&progress| Transport::SeparateHosts {
                         provider: self.provider,
-                        apart: &self.apart,
+                        hosts: &self.separate_hosts,
                         progress,
                     });
                     let networks = if *with_networks { stock.networks() } else { Vec::new() };
@@ -220,12 +223,12 @@ impl Session<'_> {
                 };
                 self.stock.iter().map(of).collect()
             }
-            What::Bare(batch) => {
+            PartKind::Bare(batch) => {
                 let first = self.stock.iter().find_map(|stock| Some((stock, *stock.networks().first()?)));
                 let step = |(stock, network)| vec![self.mpi_step(stock, Transport::Bare(network), batch)];
                 first.map(step).into_iter().collect()
             }
-            What::Pes { program, what, ours, arguments } => {
+            PartKind::Pes { program, what, ours, arguments } => {
                 let run = PesRun { program, what, arguments, scale: &self.scale, pinned: self.pinned };
                 let mut steps: Vec<Step> = ours
                     .iter()
@@ -242,12 +245,12 @@ impl Session<'_> {
                 }
                 vec![steps]
             }
-            What::Memory(counts) => {
+            PartKind::Memory(counts) => {
                 let Some(peers) = &self.peers else { return Vec::new() };
                 let step = |&count: &u64| Step {
                     name: format!("memory for {count} processes"),
                     is_ours: true,
-                    measure: Box::new(move || peers.measure(self.provider, &self.apart, count)),
+                    measure: Box::new(move || peers.measure(self.provider, &self.separate_hosts, count)),
                 };
                 vec![counts.iter().map(step).collect()]
             }

@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::compare::{Row, figure_of, split};
-use crate::bench::docs::{Subject, head_of_part, left_out, time_text};
 use crate::bench::host::Host;
 use crate::bench::plots::Plot;
 use crate::bench::record::{Figure, Measurement};
 use crate::bench::report::{aligned, digits, markdown, ratio, scaled, size, time};
+use crate::bench::subject::{Subject, head_of_part, left_out, time_text};
 
 const COLUMNS: [&str; 10] = ["case", "size", "depth", "figure", "p99", "against", "ratio", "pairs", "bar", "met"];
 const TEXT_COLUMNS: [usize; 5] = [0, 5, 7, 8, 9];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the sides that are no MPI are run: our PEs, each as if it were on a host of its own; Sandia OpenSHMEM; the program that counts the
+//! The sides that are no MPI: our PEs, each as if it were on a host of its own; Sandia OpenSHMEM; the program that counts the
 //! memory for known processes.
 
 use std::fs;
@@ -8,17 +8,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use selvedge_launcher::environment::{PROVIDER, Target};
 use tempfile::TempDir;
 
-use super::super::mpi::MpiScale;
 use super::super::mpi::batch::turn_ms;
-use super::super::mpi::side::{Apart, INTERFACE, Provider};
+use super::super::mpi::scale::MpiScale;
+use super::super::mpi::side::{INTERFACE, Provider, SeparateHosts};
 use super::super::oshmem::{Oshmem, Vendor};
 use super::super::peers::HELPER_LIMIT;
 use super::super::process::{Tree, measurements, output};
 use super::super::record::Measurement;
 use super::catalogue::Pes;
-use crate::env::{PROVIDER, Target};
 
 /// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -68,7 +68,7 @@ impl PesRun<'_> {
         self.finish(&mut command)
     }
 
-    /// What Sandia's library measures of it; None: nothing, because it has no counting puts between hosts.
+    /// The measurements of Sandia's library; None: nothing, because it has no counting puts between hosts.
     pub fn of_sandia(self) -> Option<String> {
         let what: Vec<&str> = self.what.split(',').filter(|what| *what != "counting_put").collect();
         (!what.is_empty()).then(|| what.join(","))
@@ -99,8 +99,8 @@ impl PeersProgram {
         Ok(PeersProgram { program, _directory: directory })
     }
 
-    pub fn measure(&self, provider: &Provider, apart: &Apart, count: u64) -> Result<Vec<Measurement>> {
-        let [shell, option, script, directory] = apart.words();
+    pub fn measure(&self, provider: &Provider, hosts: &SeparateHosts, count: u64) -> Result<Vec<Measurement>> {
+        let [shell, option, script, directory] = hosts.words();
         let mut command = Command::new(shell);
         command.args([option, script, directory]).arg(&self.program).args([PROVIDER, &count.to_string()]);
         let of_fabric = |name: &str| name.starts_with("FI_");

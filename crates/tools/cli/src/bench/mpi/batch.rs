@@ -3,7 +3,7 @@
 
 use clap::builder::PossibleValuesParser;
 
-use super::MpiScale;
+use super::scale::MpiScale;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {

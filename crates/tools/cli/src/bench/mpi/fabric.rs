@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use selvedge_launcher::environment::Target;
 
-use super::MpiScale;
+use super::scale::MpiScale;
 use super::side::Provider;
 use crate::bench::process::{Running, output};
 use crate::bench::record::Measurement;
-use crate::env::Target;
 
 const SIZES: [u64; 4] = [64, 1024, 16384, 262_144];
 /// The estimated time of a transfer, for the choice of iterations.

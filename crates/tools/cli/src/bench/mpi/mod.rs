@@ -17,27 +17,31 @@ pub mod batch;
 mod compare;
 mod fabric;
 mod page;
+pub mod scale;
 pub mod side;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use selvedge_launcher::mpirun::Family;
 
 use self::batch::Batch;
+use self::scale::MpiScale;
 use self::side::{InstalledMpi, Provider, Transport};
 use super::host::Host;
 use super::process::Tree;
+use super::progress::progress_bar;
 use super::record::quickest_runs;
 use super::report;
-use super::taken::Taken;
-use crate::mpirun::Family;
+use super::session_results::SessionResults;
+use crate::choice::{FAMILIES, one_of};
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this MPI; may be given several times [default: all that are installed]
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = one_of(FAMILIES), value_name = "MPI")]
     mpi: Vec<Family>,
     /// Only these measurements: latency, flow, matching, one-sided, overlap, collectives, protocols, fabric [default: all]
     #[arg(value_name = "WHAT", value_parser = batch::names())]
@@ -59,22 +63,6 @@ pub struct Args {
     provider: Option<String>,
 }
 
-/// Durations of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct MpiScale {
-    /// The time for one size or depth of one measurement, in all turns together.
-    pub budget_ms: f64,
-    pub turns: u32,
-    /// Only the first sizes and depths, and few ranks.
-    pub tiny: bool,
-}
-
-impl MpiScale {
-    const FULL: MpiScale = MpiScale { budget_ms: 500.0, turns: 5, tiny: false };
-    pub const QUICK: MpiScale = MpiScale { budget_ms: 80.0, turns: 1, tiny: false };
-    pub const SMOKE: MpiScale = MpiScale { budget_ms: 2.0, turns: 1, tiny: true };
-}
-
 pub fn main(args: Args) -> Result<ExitCode> {
     let scale = match (args.smoke, args.quick) {
         (true, _) => MpiScale::SMOKE,
@@ -83,8 +71,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
     };
     let tree = Tree::find()?;
     let provider = Provider::find(args.provider.as_deref(), tree.prefix())?;
-    let mut session = MpiSession { host: Host::here(), scale, wanted: args.what, taken: Taken::default() };
-    let stock = installed(&mut session.taken, &args.mpi, tree.prefix());
+    let mut session = MpiSession { host: Host::here(), scale, wanted: args.what, results: SessionResults::default() };
+    let stock = installed(&mut session.results, &args.mpi, tree.prefix());
     if stock.is_empty() {
         bail!(
             "no MPI to measure; run make peers to install some, or set SELVEDGE_OPENMPI or SELVEDGE_MPICH to a prefix"
@@ -92,7 +80,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     session.run(&stock, &provider);
 
-    let measurements = quickest_runs(std::mem::take(&mut session.taken.done));
+    let measurements = quickest_runs(std::mem::take(&mut session.results.done));
     let records = compare::records(&measurements);
     println!("{}\n{}", session.host.describe(), report::table(&records));
     let crossings = compare::crossings(&measurements);
@@ -108,23 +96,23 @@ pub fn main(args: Args) -> Result<ExitCode> {
             measurements: &measurements,
             records: &records,
             crossings: &crossings,
-            notes: &session.taken.notes,
+            notes: &session.results.notes,
             quick: args.quick,
         };
         page.write(directory)?;
     }
-    Ok(if session.taken.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 struct MpiSession {
     host: Host,
     scale: MpiScale,
     wanted: Vec<String>,
-    taken: Taken,
+    results: SessionResults,
 }
 
 /// The installed MPIs for which the program compiles.
-pub fn installed(taken: &mut Taken, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
+pub fn installed(results: &mut SessionResults, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
     let mut out = Vec::new();
     for family in [Family::Openmpi, Family::Mpich] {
         if !wanted.is_empty() && !wanted.contains(&family) {
@@ -133,7 +121,7 @@ pub fn installed(taken: &mut Taken, wanted: &[Family], prefix: &std::path::Path)
         for found in InstalledMpi::find(family, prefix) {
             match found {
                 Ok(stock) => out.push(stock),
-                Err(error) => taken.note(format!("{error:#}")),
+                Err(error) => results.note(format!("{error:#}")),
             }
         }
     }
@@ -148,14 +136,14 @@ impl MpiSession {
     fn run(&mut self, stock: &[InstalledMpi], provider: &Provider) {
         let pinned = self.host.cores.len() >= 2;
         if !pinned {
-            self.taken.note("only one core: nothing can be pinned, and the figures are not reliable".into());
+            self.results.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
         let batches: Vec<Batch> = batch::ALL.iter().filter(|batch| self.wants(batch.name)).cloned().collect();
         let protocols = self.wants(batch::PROTOCOLS.name) && provider.is_ours();
         let fabric = self.wants(batch::FABRIC);
         let steps = (stock.len() * batches.len() * 2 + usize::from(protocols) * 2 + usize::from(fabric) * 2)
             * self.scale.turns as usize;
-        let progress = super::progress_bar(steps);
+        let progress = progress_bar(steps);
         for _ in 0..self.scale.turns {
             for stock in stock {
                 for batch in &batches {
@@ -173,7 +161,7 @@ impl MpiSession {
                 let (scale, cores) = (self.scale, self.host.cores.clone());
                 let measured = || fabric::measure(provider, &scale, &cores);
                 let ours = !provider.is_shm();
-                self.taken.take(&progress, name, ours, measured);
+                self.results.measure(&progress, name, ours, measured);
             }
         }
         progress.finish_and_clear();
@@ -191,7 +179,7 @@ impl MpiSession {
         let scale = self.scale;
         // A measurement that also fails over the MPI's own transport is no failure of ours.
         let own = format!("{} {}", Transport::Own.prefix(stock), batch.what.join(", "));
-        let ours = !matches!(side, Transport::Own) && !self.taken.has_failed(&own);
-        self.taken.take(progress, name, ours, || stock.measure(side, batch, &scale, pinned));
+        let ours = !matches!(side, Transport::Own) && !self.results.has_failed(&own);
+        self.results.measure(progress, name, ours, || stock.measure(side, batch, &scale, pinned));
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::bench::docs::{Subject, left_out, part, time_text};
 use crate::bench::host::Host;
 use crate::bench::plots::Plot;
 use crate::bench::record::{Measurement, Record};
 use crate::bench::report::size;
+use crate::bench::subject::{Subject, left_out, part, time_text};
 
 pub struct Page<'a> {
     pub host: &'a Host,

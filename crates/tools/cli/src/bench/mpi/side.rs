@@ -8,15 +8,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use selvedge_launcher::environment::{Target, Variable, libraries, provider_directory, variables};
+use selvedge_launcher::mpirun::Family;
 use tempfile::TempDir;
 
-use super::MpiScale;
 use super::batch::{Batch, turn_ms};
+use super::scale::MpiScale;
 use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
 use crate::bench::record::Measurement;
-use crate::env::{Target, Variable, libraries, provider_directory, variables};
-use crate::mpirun::Family;
 
 /// A run may take its estimated time times the factor, plus the extra time, before it is ended.
 const EXTRA_FACTOR: f64 = 6.0;
@@ -77,9 +77,9 @@ pub enum Transport<'a> {
         ring_max: &'static str,
     },
     /// Our provider, with each rank as if it were on a host of its own.
-    Apart {
+    SeparateHosts {
         provider: &'a Provider,
-        apart: &'a Apart,
+        hosts: &'a SeparateHosts,
         progress: NetProgress,
     },
     /// No provider of ours: a network of the MPI's, or of libfabric's, over the same interface.
@@ -88,7 +88,7 @@ pub enum Transport<'a> {
     Bare(&'static Network),
 }
 
-/// Who makes progress on links to other hosts.
+/// The thread or the calls that make progress on links to other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetProgress {
     Thread,
@@ -115,7 +115,7 @@ impl NetProgress {
 
 /// Makes two ranks of this host take each other for processes of another one: each has a directory of its own, so it does not find the
 /// other's segment there.
-pub struct Apart {
+pub struct SeparateHosts {
     directory: TempDir,
 }
 
@@ -125,13 +125,13 @@ pub const INTERFACE: &str = "lo";
 /// Runs its arguments in the directory of its rank. `$0` is the parent.
 const IN_OWN_DIRECTORY: &str = r#"SELVEDGE_DIR=$0/${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} && mkdir -p "$SELVEDGE_DIR" && export SELVEDGE_DIR && exec "$@""#;
 
-impl Apart {
-    pub fn new() -> Result<Apart> {
+impl SeparateHosts {
+    pub fn new() -> Result<SeparateHosts> {
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix("selvedge-bench-");
         let shared = Path::new("/dev/shm");
         let directory = if shared.is_dir() { builder.tempdir_in(shared) } else { builder.tempdir() }?;
-        Ok(Apart { directory })
+        Ok(SeparateHosts { directory })
     }
 
     /// The words before a rank's program.
@@ -199,7 +199,7 @@ impl<'a> Transport<'a> {
             Transport::Own => format!("{}_own", stock.label),
             Transport::Over(_) => stock.label.clone(),
             Transport::Forced { protocol, .. } => (*protocol).to_owned(),
-            Transport::Apart { progress, .. } => format!("{}{}", stock.label, progress.suffix()),
+            Transport::SeparateHosts { progress, .. } => format!("{}{}", stock.label, progress.suffix()),
             Transport::Network(network) => format!("{}_{}", stock.label, network.label),
             Transport::Bare(_) => "bare_tcp".to_owned(),
         }
@@ -222,11 +222,11 @@ impl<'a> Transport<'a> {
                 }
                 return Ok(());
             }
-            Transport::Over(provider) | Transport::Forced { provider, .. } | Transport::Apart { provider, .. } => {
-                provider
-            }
+            Transport::Over(provider)
+            | Transport::Forced { provider, .. }
+            | Transport::SeparateHosts { provider, .. } => provider,
         };
-        if let Transport::Apart { progress, .. } = self {
+        if let Transport::SeparateHosts { progress, .. } = self {
             command.envs([("SELVEDGE_NET", "on"), ("SELVEDGE_NET_INTERFACE", INTERFACE)]);
             command.env("SELVEDGE_NET_PROGRESS", progress.value());
         }
@@ -286,8 +286,8 @@ impl InstalledMpi {
             Family::Openmpi => command.args(["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]),
             Family::Mpich => command.args(["-bind-to", if pinned { "core" } else { "none" }]),
         };
-        if let Transport::Apart { apart, .. } = side {
-            command.args(apart.words());
+        if let Transport::SeparateHosts { hosts, .. } = side {
+            command.args(hosts.words());
         }
         command.arg(&self.program).args(["--prefix", &side.prefix(self), "--what", &batch.what.join(",")]);
         command.args(["--budget-ms", &turn_ms(scale).to_string()]);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The environment that makes an installed MPI, or any program on libfabric, use our provider.
+//!
+//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and the ranks of a simulated job get it. All read one table
+//! ([`mod@variables`]).
+//!
+//! Invariant: there is no environment if the provider is missing, because an MPI that cannot find its provider fails with an error
+//! that does not say why.
+
+mod shell;
+mod variables;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use shell::{Shell, shell_word};
+pub use variables::{PROVIDER, Target, Variable, libraries, variables};
+
+/// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
+const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
+const PROVIDER_FILE: &str = "libselvedge-fi.so";
+
+/// Reasons for which there is no environment.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error("SELVEDGE_PREFIX is not a valid path")]
+    Prefix(#[source] io::Error),
+    #[error("cannot find the file of this program")]
+    OwnFile(#[source] io::Error),
+    #[error("{} is not in an installed tree; set SELVEDGE_PREFIX to one", .file.display())]
+    NotInstalled { file: PathBuf },
+    #[error("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
+    NoProvider { file: PathBuf },
+    #[error("libfabric would read the ':' in {} as two directories; use a tree without one", .directory.display())]
+    Colon { directory: PathBuf },
+    #[error("{name} is not valid UTF-8: {}", .value.to_string_lossy())]
+    NotText { name: &'static str, value: OsString },
+    /// For a simulated rank, whose variables are text.
+    #[error("the path of this tree is not valid UTF-8")]
+    TreeNotText,
+}
+
+/// `SELVEDGE_PREFIX`, else the tree around this executable.
+pub fn prefix() -> Result<PathBuf, EnvironmentError> {
+    if let Some(prefix) = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()) {
+        return std::path::absolute(prefix).map_err(EnvironmentError::Prefix);
+    }
+    let selvedge = std::env::current_exe().map_err(EnvironmentError::OwnFile)?;
+    match selvedge.parent().and_then(Path::parent) {
+        Some(prefix) => Ok(prefix.to_owned()),
+        None => Err(EnvironmentError::NotInstalled { file: selvedge }),
+    }
+}
+
+/// The directory for `FI_PROVIDER_PATH`.
+pub fn provider_directory(prefix: &Path) -> Result<PathBuf, EnvironmentError> {
+    let directory = prefix.join(PROVIDER_DIRECTORY);
+    let file = directory.join(PROVIDER_FILE);
+    if !file.is_file() {
+        return Err(EnvironmentError::NoProvider { file });
+    }
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_without_the_provider_is_refused() {
+        let tree = tempfile::tempdir().unwrap();
+        let error = provider_directory(tree.path()).unwrap_err().to_string();
+        assert!(error.contains("libselvedge-fi.so") && error.contains("SELVEDGE_PREFIX"), "{error}");
+        let directory = tree.path().join("lib/libselvedge");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("libselvedge-fi.so"), "").unwrap();
+        assert_eq!(provider_directory(tree.path()).unwrap(), directory);
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The variables for each MPI, and the reasons for them.
+//!
+//! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, which is the MPI's, and those that
+//! carry our links to other hosts: tcp with ofi_rxm, or what `SELVEDGE_NET_PROVIDER` names.
+//!
+//! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
+//! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set
+//! below that of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx`
+//! would use UCX whatever the provider is. For the provider, both the MTL and the BTL read the same list, which has a name
+//! for each of them and one for both. The launcher of Open MPI 5 gives its variables to processes of its own host only, and what is
+//! named with `-x` to no spawned process. Its PMIx takes the names of more from `PMIX_MCA_pmdl_ompi_include_envars`, and gives those
+//! to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1 needs `-x` for those that do not begin with `OMPI_`.
+//!
+//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise it never gives messages within one host to a
+//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` gives programs their communicators and
+//! windows of shared memory all the same. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a
+//! warning.
+//!
+//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 finds a component that leads there, too
+//! ([`component`]), and that takes over where it is for the very version of the MPI.
+//!
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that it names
+//! already. In a simulated machine the simulator sets `LD_PRELOAD`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::EnvironmentError;
+
+/// The MPI or library that the environment is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Open MPI, 4.1 and later.
+    Openmpi,
+    /// MPICH, 4 and later, with the netmod ofi.
+    Mpich,
+    /// Any program on libfabric.
+    Ofi,
+}
+
+/// One assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    pub name: &'static str,
+    pub value: OsString,
+}
+
+/// The provider's name, as `fi_info -l` prints it.
+pub const PROVIDER: &str = "selvedge";
+
+const OPENMPI: &[(&str, &str)] = &[
+    ("OMPI_MCA_pml", "cm"),
+    ("OMPI_MCA_mtl", "ofi"),
+    ("OMPI_MCA_btl", "ofi,self"),
+    ("OMPI_MCA_opal_common_ofi_provider_include", PROVIDER),
+    ("OMPI_MCA_mtl_ofi_provider_include", PROVIDER),
+    ("OMPI_MCA_btl_ofi_provider_include", PROVIDER),
+    ("OMPI_MCA_osc", "^ucx"),
+    ("OMPI_MCA_osc_rdma_priority", "8"),
+    ("OMPI_MCA_osc_sm_priority", "5"),
+];
+
+/// The variables that a launcher of Open MPI 5 gives to processes of other hosts, and to those that are spawned. The first two are PMIx's own.
+const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
+const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
+
+const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
+
+/// The whole environment, in the order in which it is printed.
+pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>, EnvironmentError> {
+    if provider_directory.as_os_str().as_encoded_bytes().contains(&b':') {
+        return Err(EnvironmentError::Colon { directory: provider_directory.to_owned() });
+    }
+    let own: &[(&str, &str)] = match target {
+        Target::Openmpi => OPENMPI,
+        Target::Mpich => MPICH,
+        Target::Ofi => &[],
+    };
+    let of_links = std::env::var("SELVEDGE_NET_PROVIDER");
+    let mut all = vec![
+        Variable { name: "FI_PROVIDER_PATH", value: provider_directory.into() },
+        Variable { name: "FI_PROVIDER", value: providers(target, of_links.ok().as_deref()).into() },
+    ];
+    all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
+    if target == Target::Openmpi {
+        let before = std::env::var(PASS_ON).unwrap_or_default();
+        all.push(Variable { name: PASS_ON, value: passed_on(&before).into() });
+    }
+    Ok(all)
+}
+
+/// The names of the variables that are passed on: ours, and those that the user has named already.
+fn passed_on(before: &str) -> String {
+    let ours = || PASSED_ON.split(',');
+    let others = before.split(',').filter(|name| !name.is_empty() && ours().all(|our| our != *name));
+    ours().chain(others).collect::<Vec<_>>().join(",")
+}
+
+/// The providers that libfabric offers: ours, and those that carry links. Any other program may take the first that it finds, which must
+/// be ours: its processes reach other hosts if it names ours itself and `FI_PROVIDER` has both.
+fn providers(target: Target, of_links: Option<&str>) -> String {
+    if target == Target::Ofi {
+        return PROVIDER.to_owned();
+    }
+    let of_links = of_links.filter(|given| !given.is_empty()).unwrap_or("tcp;ofi_rxm");
+    format!("{PROVIDER},{}", of_links.replace(';', ","))
+}
+
+/// The libraries that are loaded before the C library and before the MPI.
+fn preloaded_files(target: Target) -> &'static [&'static str] {
+    match target {
+        Target::Mpich => {
+            &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so", "libselvedge_mpich_preload.so"]
+        }
+        Target::Openmpi => &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so"],
+        Target::Ofi => &["libselvedge_mpi_preload.so"],
+    }
+}
+
+/// The variables that bring our libraries into the processes.
+pub fn libraries(target: Target, provider_directory: &Path) -> impl Iterator<Item = Variable> {
+    preload(target, provider_directory).into_iter().chain(component(target, provider_directory))
+}
+
+/// The directories in which Open MPI looks for components: its own, those that the user has named, and ours if the tree has one. The user's own
+/// directory is last: Open MPI ends its search at one that is not there. None: it would end our name at a colon.
+fn component(target: Target, provider_directory: &Path) -> Option<Variable> {
+    let directory = provider_directory.parent()?.join("openmpi");
+    let is_there = target == Target::Openmpi && directory.join("mca_coll_selvedge.so").is_file();
+    if !is_there || directory.as_os_str().as_encoded_bytes().contains(&b':') {
+        return None;
+    }
+    let before = std::env::var_os(COMPONENT_PATH).unwrap_or_default();
+    Some(Variable { name: COMPONENT_PATH, value: component_path(&directory, &before) })
+}
+
+const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
+
+fn component_path(ours: &Path, before: &OsStr) -> OsString {
+    if before.is_empty() {
+        return [OsStr::new("SYSTEM_DEFAULT"), ours.as_os_str(), OsStr::new("USER_DEFAULT")].join(OsStr::new(":"));
+    }
+    if std::env::split_paths(before).any(|directory| directory == ours) {
+        return before.to_owned();
+    }
+    [ours.as_os_str(), before].join(OsStr::new(":"))
+}
+
+/// The variable that loads our libraries before the C library and before the MPI. None: this tree has none of them, or their path has a
+/// space or a colon, at which the loader would end the name.
+fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
+    let files = preloaded_files(target).iter().map(|file| provider_directory.join(file)).filter(|file| file.is_file());
+    let files: Vec<_> = files.collect();
+    let splits = |file: &PathBuf| file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte));
+    if files.is_empty() || files.iter().any(splits) {
+        return None;
+    }
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    Some(Variable { name: "LD_PRELOAD", value: preloaded(&files, &before) })
+}
+
+/// The value that loads libraries before those that are preloaded already.
+fn preloaded(files: &[PathBuf], before: &OsStr) -> OsString {
+    let before = before.to_string_lossy();
+    let others = before.split([':', ' ']).filter(|other| !other.is_empty()).map(Path::new);
+    let others = others.filter(|other| files.iter().all(|file| file != other));
+    files.iter().map(PathBuf::as_path).chain(others).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preloaded_libraries_stay_after_ours() {
+        let value = |before: &str| preloaded(&["/opt/m.so".into()], OsStr::new(before));
+        assert_eq!(value(""), "/opt/m.so");
+        assert_eq!(value("/a.so /b.so:/opt/m.so"), "/opt/m.so:/a.so:/b.so");
+        assert_eq!(preloaded(&["/m.so".into(), "/n.so".into()], OsStr::new("/n.so:/a.so")), "/m.so:/n.so:/a.so");
+    }
+
+    #[test]
+    fn our_component_is_found_beside_others() {
+        let value = |before: &str| component_path(Path::new("/opt/openmpi"), OsStr::new(before));
+        assert_eq!(value(""), "SYSTEM_DEFAULT:/opt/openmpi:USER_DEFAULT");
+        assert_eq!(value("/a:/b"), "/opt/openmpi:/a:/b");
+        assert_eq!(value(value("/a").to_str().unwrap()), value("/a"));
+        assert_eq!(value(value("").to_str().unwrap()), value(""));
+    }
+
+    #[test]
+    fn a_tree_without_the_library_does_without() {
+        assert_eq!(libraries(Target::Openmpi, Path::new("/nowhere/lib")).count(), 0);
+        assert_eq!(preload(Target::Mpich, Path::new("/nowhere")), None);
+        assert_eq!(preload(Target::Mpich, Path::new("/no where")), None);
+    }
+
+    fn names(target: Target) -> Vec<&'static str> {
+        variables(target, Path::new("/opt/lib/libselvedge")).unwrap().into_iter().map(|v| v.name).collect()
+    }
+
+    #[test]
+    fn every_target_gets_the_providers_directory() {
+        for target in [Target::Openmpi, Target::Mpich, Target::Ofi] {
+            let found = variables(target, Path::new("/opt/lib/libselvedge")).unwrap();
+            assert_eq!((found[0].name, found[0].value.to_str()), ("FI_PROVIDER_PATH", Some("/opt/lib/libselvedge")));
+            let providers = if target == Target::Ofi { "selvedge" } else { "selvedge,tcp,ofi_rxm" };
+            assert_eq!((found[1].name, found[1].value.to_str()), ("FI_PROVIDER", Some(providers)));
+        }
+        assert_eq!(names(Target::Ofi).len(), 2);
+    }
+
+    #[test]
+    fn the_provider_of_links_can_be_chosen() {
+        assert_eq!(providers(Target::Mpich, Some("verbs;ofi_rxm")), "selvedge,verbs,ofi_rxm");
+        assert_eq!(providers(Target::Mpich, Some("")), providers(Target::Openmpi, None));
+    }
+
+    #[test]
+    fn what_the_user_passes_on_stays() {
+        assert_eq!(passed_on(""), PASSED_ON);
+        assert_eq!(passed_on("UCX_*,FI_*"), format!("{PASSED_ON},UCX_*"));
+        assert_eq!(passed_on(&passed_on("UCX_*")), passed_on("UCX_*"));
+    }
+
+    #[test]
+    fn each_mpi_gets_only_its_own_variables() {
+        assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
+        assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
+        assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
+        assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);
+    }
+
+    #[test]
+    fn a_directory_that_libfabric_would_split_is_refused() {
+        assert!(variables(Target::Ofi, Path::new("/a:b")).unwrap_err().to_string().contains("two directories"));
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of setting a job up and of supervising it.
+
+use std::error::Error;
+use std::io;
+
+use selvedge_job::DirectoryError;
+
+use crate::hosts::{HostsError, ServiceError};
+use crate::program::ProgramError;
+
+/// Reasons for which a job could not be set up, or its supervision could not go on. A failed rank is no error: it decides the exit code.
+#[derive(Debug, thiserror::Error)]
+pub enum LauncherError {
+    /// The user's list of hosts cannot be used.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
+    /// There is no such program, or it may not be executed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error("cannot block and read signals")]
+    Signals(#[source] io::Error),
+    #[error("cannot find the parent of job directories")]
+    DirectoryParent(#[source] io::Error),
+    #[error("cannot make the job's directory")]
+    Directory(#[source] DirectoryError),
+    #[error("cannot write the record of the job")]
+    Record(#[source] DirectoryError),
+    #[error("cannot write the job's share of aggregation nodes")]
+    Grant(#[source] DirectoryError),
+    #[error("cannot find this command's own file")]
+    OwnFile(#[source] io::Error),
+    #[error("the working folder has no name")]
+    WorkingFolder(#[source] io::Error),
+    #[error("cannot take standard input and output")]
+    StandardStreams(#[source] io::Error),
+    #[error("the kernel gives no random bytes: {0}")]
+    Random(io::Error),
+    /// The aggregation manager or a node of the job did not start.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A system call of the launcher failed: waiting, pipes, limits.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

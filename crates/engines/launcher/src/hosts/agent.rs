@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge agent`: the ranks of one host, for a launcher on another. `selvedge run` starts it through a remote shell.
+//!
+//! Standard input and output are the channel ([`super::channel`]). Whatever else this process or its ranks print goes elsewhere.
+//!
+//! Invariants
+//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes the job's directory,
+//!    and ends. When the agent is killed, the kernel kills the ranks, and the launcher has another agent end what they had started
+//!    ([`end_job`]).
+//! 2. No rank is started before every agent of the job is prepared.
+//! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`super::job_environment`]).
+//!    From there on it does what `selvedge run` does on one host.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use selvedge_job::JobDirectory;
+use selvedge_process::process::start_logging;
+use selvedge_process::settings::HostSettings;
+
+use super::aggregation::{Service, start_node};
+use super::channel::{Channel, ChannelError};
+use super::job_environment::take_environment;
+use super::messages::Event;
+use super::poll_set::PollSet;
+use super::presence::{Watch, WatchEvent};
+use super::ranks::{self, Ranks};
+use super::wire::{Hello, HostPlace, Report, Request, Start, greeting};
+use crate::error::{LauncherError, with_causes};
+use crate::job_directory;
+use crate::rank::spawn::{Share, SpawnPlan};
+use crate::report::say;
+use crate::signals::{Signals, signal_rank};
+
+/// The ranks' output waits in their pipes while the launcher has not taken more bytes than this.
+const WAITING_BYTES_MAX: usize = 256 << 10;
+/// The longest silence of the agent, so that the remote shell's end here finds that the launcher's host has gone, too.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The time in which the agent tries to send its last messages.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Serves a launcher until the channel ends or the launcher needs nothing more.
+pub fn serve() -> Result<(), LauncherError> {
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let channel = take_channel().map_err(LauncherError::StandardStreams)?;
+    let mut agent = Agent { channel, signals, ranks: None, node: None, watch: None, over: false, is_finished: false };
+    agent.channel.send_text(&greeting(&Hello::own()));
+    while !agent.over {
+        agent.turn()?;
+    }
+    if let Some(mut ranks) = agent.ranks.take() {
+        ranks.end_at_once();
+        ranks.remove_directory();
+        // Else the launcher hears that this host is lost, if it hears anything.
+        if agent.is_finished {
+            agent.channel.send(Report::Done);
+        }
+    }
+    agent.send_last();
+    Ok(())
+}
+
+/// Ends all processes of a job on this host whose agent is dead: the kernel has killed its ranks, and not what they had started. Then its directory
+/// is stale.
+pub fn end_job(job: &str, parent: &Path) {
+    let variable = format!("SELVEDGE_JOB={job}");
+    for _ in 0..50 {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_of_job = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|word| word == variable.as_bytes())
+        };
+        let left: Vec<u32> = numbers.filter(is_of_job).collect();
+        if left.is_empty() {
+            break;
+        }
+        left.into_iter().for_each(|pid| signal_rank(pid, libc::SIGKILL));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    selvedge_job::sweep_stale(parent);
+}
+
+/// Moves standard input and output away, so that neither ranks nor messages of this process meet the channel.
+fn take_channel() -> io::Result<Channel> {
+    let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+    let input = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
+    let output = rustix::io::fcntl_dupfd_cloexec(stdout, 3)?;
+    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(Channel::new(input, output))
+}
+
+/// The reason for which ranks cannot be started here.
+struct Refusal {
+    /// The job's exit code.
+    code: u8,
+    why: String,
+}
+
+impl Refusal {
+    fn new(why: impl Into<String>) -> Refusal {
+        Refusal { code: 1, why: why.into() }
+    }
+}
+
+struct Agent {
+    channel: Channel,
+    signals: Signals,
+    ranks: Option<Ranks>,
+    /// The aggregation node of this host.
+    node: Option<Service>,
+    /// The launcher's host.
+    watch: Option<Watch>,
+    over: bool,
+    /// The launcher needs nothing more.
+    is_finished: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Input,
+    Output,
+    Launcher,
+    Ranks(ranks::Part),
+}
+
+impl Agent {
+    /// Waits for an event, and handles it.
+    fn turn(&mut self) -> io::Result<()> {
+        let ready = self.wait()?;
+        if ready.is_empty() && self.ranks.is_some() {
+            self.channel.send(Report::Alive);
+        }
+        for (source, flags) in ready {
+            match source {
+                Source::Signals => self.take_signals(),
+                Source::Input => self.read(),
+                Source::Output if flags.intersects(PollFlags::ERR) => self.over = true,
+                Source::Output => self.channel.flush(),
+                Source::Launcher => self.check_launcher(),
+                Source::Ranks(part) => self.with_ranks(|ranks, events| ranks.serve(part, flags, events)),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
+        let mut polled = PollSet::default();
+        polled.add(Source::Signals, self.signals.fd(), PollFlags::IN);
+        polled.add(Source::Input, self.channel.input(), PollFlags::IN);
+        polled.add(Source::Output, self.channel.output(), self.channel.interest());
+        if let Some(watch) = &self.watch {
+            polled.add(Source::Launcher, watch.fd(), watch.interest());
+        }
+        if let Some(ranks) = &self.ranks {
+            let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
+            ranks.poll_with(with_output, &mut |part, fd, flags| polled.add(Source::Ranks(part), fd, flags));
+        }
+        polled.wait(Some(Instant::now() + SILENCE))
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                libc::SIGCHLD => self.with_ranks(Ranks::find_dead),
+                // The launcher stops and continues ranks.
+                libc::SIGTSTP | libc::SIGCONT => {}
+                // Somebody ends the agent itself.
+                _ => self.over = true,
+            }
+        }
+    }
+
+    /// Ends the agent if the launcher's host has vanished.
+    fn check_launcher(&mut self) {
+        match self.watch.as_mut().map(Watch::serve) {
+            Some(WatchEvent::Ended) => self.watch = None,
+            Some(WatchEvent::Vanished) => {
+                say("the launcher's host does not answer any more");
+                self.over = true;
+            }
+            Some(WatchEvent::Connected) | None => {}
+        }
+    }
+
+    /// Handles what the launcher has sent.
+    fn read(&mut self) {
+        let filled = self.channel.fill();
+        let ended = loop {
+            match self.channel.next() {
+                Ok(Some(request)) => self.serve(request),
+                Ok(None) => break filled.err(),
+                Err(ended) => break Some(ended),
+            }
+        };
+        if let Some(ended) = ended {
+            if !matches!(ended, ChannelError::Closed) {
+                say(&ended.to_string());
+            }
+            self.over = true;
+        }
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::Start(start) => match prepare(*start, &self.signals) {
+                Ok(Prepared { ranks, node, watch }) => {
+                    (self.ranks, self.node, self.watch) = (Some(ranks), node, watch);
+                    self.channel.send(Report::Ready);
+                }
+                Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
+            },
+            Request::Go => self.with_ranks(|ranks, events| ranks.start(events)),
+            Request::Order(order) => self.with_ranks(|ranks, events| ranks.execute(order, events)),
+            Request::Finish => (self.over, self.is_finished) = (true, true),
+        }
+    }
+
+    /// Lets the ranks do something, and reports what happens.
+    fn with_ranks(&mut self, act: impl FnOnce(&mut Ranks, &mut Vec<Event>)) {
+        let mut events = Vec::new();
+        if let Some(ranks) = &mut self.ranks {
+            act(ranks, &mut events);
+        }
+        for event in events {
+            self.channel.send(Report::Event(event));
+        }
+    }
+
+    /// Sends what waits, unless the launcher has gone or does not read.
+    fn send_last(&mut self) {
+        let until = Instant::now() + LAST_WORDS;
+        while self.channel.waiting() > 0 && Instant::now() < until {
+            let mut polled = [PollFd::from_borrowed_fd(self.channel.output(), PollFlags::OUT)];
+            let step = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let _ = poll(&mut polled, Some(&step));
+            if polled[0].revents().intersects(PollFlags::ERR) {
+                return;
+            }
+            self.channel.flush();
+        }
+    }
+}
+
+/// A host that is ready.
+struct Prepared {
+    ranks: Ranks,
+    node: Option<Service>,
+    watch: Option<Watch>,
+}
+
+/// Takes over environment and folder, finds the program, and makes the job's directory.
+fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
+    let Start { options, job, ranks, environment, folder, launcher, place } = start;
+    take_environment(environment);
+    start_logging("warn");
+    std::env::set_current_dir(&folder).map_err(|error| {
+        let folder = folder.display();
+        Refusal::new(format!(
+            "cannot enter the folder {folder}: {error}; start the job in a folder that every host has"
+        ))
+    })?;
+    let executable =
+        options.executable().map_err(|error| Refusal { code: error.exit_code(), why: error.to_string() })?;
+    if let Some(place) = &place {
+        check_address(place.address)?;
+    }
+    let (parent, directory) =
+        job_directory::make(&options, Some(job)).map_err(|error| Refusal::new(with_causes(&error)))?;
+    own_directory(&directory)?;
+    let node = place.as_ref().and_then(|place| {
+        let at = place.manager.as_ref()?;
+        Some(start_node(at, place.address, &place.secret))
+    });
+    let node = node.transpose().map_err(|error| Refusal::new(with_causes(&error)))?;
+    let variables = place.map(|place| variables(place, ranks.len())).unwrap_or_default();
+    let share = Share { ranks, variables, through_pipes: true };
+    match SpawnPlan::new(&options, share, executable, &directory, &parent) {
+        Ok(plan) => {
+            let ranks = Ranks::new(directory, plan, signals.mask_before());
+            Ok(Prepared { ranks, node, watch: launcher.and_then(watch) })
+        }
+        Err(error) => {
+            let _ = directory.remove();
+            Err(Refusal::new(error.to_string()))
+        }
+    }
+}
+
+/// Watches the launcher's host.
+fn watch(launcher: SocketAddr) -> Option<Watch> {
+    let watch = Watch::start(launcher, HostSettings::from_environment().timeout);
+    watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()
+}
+
+/// Makes sure that no other host of the job has the same directory.
+fn own_directory(directory: &JobDirectory) -> Result<(), Refusal> {
+    let path = directory.path();
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join("host")) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Refusal::new(format!(
+            "{} is shared with another host; SELVEDGE_DIR must name a folder that each host has for itself",
+            path.display()
+        ))),
+        Err(error) => Err(Refusal::new(format!("{} cannot hold files: {error}", path.display()))),
+    }
+}
+
+/// Other hosts are told this address, and ports are bound to it: it must be one of this host's.
+fn check_address(address: IpAddr) -> Result<(), Refusal> {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::new(format!(
+            "{address}, by which other hosts are to reach it, is no address of its own ({error}); name the host by one"
+        ))),
+    }
+}
+
+fn variables(place: HostPlace, ranks_here: usize) -> Vec<(&'static str, OsString)> {
+    let manager = place.manager.map(|at| [("SELVEDGE_MANAGER", at), ("SELVEDGE_MANAGER_SECRET", place.secret.clone())]);
+    let manager = manager.into_iter().flatten().map(|(name, value)| (name, value.into()));
+    let own = [
+        ("SELVEDGE_HOST", place.host.to_string().into()),
+        ("SELVEDGE_HOSTS", place.hosts.to_string().into()),
+        ("SELVEDGE_NET_ADDRESS", place.address.to_string().into()),
+        ("SELVEDGE_SECRET", place.secret.into()),
+        // As of MPICH's launcher.
+        ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
+    ];
+    own.into_iter().chain(manager).collect()
+}

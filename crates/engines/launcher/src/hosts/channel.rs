@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The channel between the launcher and an agent: frames on the agent's standard input and output.
+//!
+//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths (4 bytes each, little-endian), a
+//! message as JSON, and bytes that belong to the message ([`super::wire`]).
+//!
+//! Invariants
+//! 1. Nothing here blocks. What the other side does not take yet is kept.
+//! 2. A frame that is too long or cannot be understood ends the channel; it is never skipped.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::wire::{Greeting, Message, parse_greeting};
+
+/// Room for the largest environment and command line that the kernel allows, as JSON.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+/// The most text that may come before the greeting (from login scripts).
+const NOISE_BYTES_MAX: usize = 64 << 10;
+
+/// One end of a channel.
+pub(super) struct Channel {
+    input: OwnedFd,
+    output: OwnedFd,
+    incoming: Vec<u8>,
+    /// The bytes of `incoming` that have been taken.
+    taken: usize,
+    /// The bytes of `outgoing` that are written.
+    written: usize,
+    outgoing: Vec<u8>,
+}
+
+/// The end of a channel.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChannelError {
+    #[error("the channel has ended")]
+    Closed,
+    #[error("it sends {0}")]
+    Garbled(String),
+    /// The agent is of another version.
+    #[error("it is of version {0}")]
+    Version(String),
+}
+
+impl Channel {
+    pub(super) fn new(input: OwnedFd, output: OwnedFd) -> Channel {
+        for fd in [&input, &output] {
+            let _ = rustix::io::ioctl_fionbio(fd, true);
+        }
+        Channel { input, output, incoming: Vec::new(), taken: 0, written: 0, outgoing: Vec::new() }
+    }
+
+    pub(super) fn input(&self) -> BorrowedFd<'_> {
+        self.input.as_fd()
+    }
+
+    pub(super) fn output(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
+    }
+
+    /// The events to poll the output for.
+    pub(super) fn interest(&self) -> PollFlags {
+        if self.waiting() == 0 { PollFlags::empty() } else { PollFlags::OUT }
+    }
+
+    /// The bytes that wait until the other side reads.
+    pub(super) fn waiting(&self) -> usize {
+        self.outgoing.len() - self.written
+    }
+
+    /// Reads what has arrived, up to some 64 KiB. `Err`: nothing more will come; what came before can still be taken.
+    pub(super) fn fill(&mut self) -> Result<(), ChannelError> {
+        self.incoming.drain(..std::mem::take(&mut self.taken));
+        let mut chunk = [0u8; 64 << 10];
+        loop {
+            match rustix::io::read(&self.input, &mut chunk[..]) {
+                Ok(0) => return Err(ChannelError::Closed),
+                Ok(count) => {
+                    self.incoming.extend_from_slice(&chunk[..count]);
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(()),
+                Err(_) => return Err(ChannelError::Closed),
+            }
+        }
+    }
+
+    /// Reads everything that has arrived.
+    pub(super) fn fill_all(&mut self) -> Result<(), ChannelError> {
+        loop {
+            let before = self.incoming.len() - self.taken;
+            self.fill()?;
+            if self.incoming.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The greeting, once it is there. Lines before it are skipped: login scripts print some.
+    pub(super) fn greeting(&mut self) -> Result<Option<Greeting>, ChannelError> {
+        let mut begin = self.taken;
+        while let Some(length) = self.incoming[begin..].iter().position(|&byte| byte == b'\n') {
+            let line = String::from_utf8_lossy(&self.incoming[begin..begin + length]);
+            let found = parse_greeting(&line);
+            begin += length + 1;
+            if found.is_some() {
+                self.taken = begin;
+                return Ok(found);
+            }
+        }
+        if self.incoming.len() > NOISE_BYTES_MAX {
+            let text = String::from_utf8_lossy(&self.incoming[..60]).into_owned();
+            return Err(ChannelError::Garbled(format!("{text:?}")));
+        }
+        Ok(None)
+    }
+
+    /// The next message that is whole.
+    pub(super) fn next<M: Message>(&mut self) -> Result<Option<M>, ChannelError> {
+        let incoming = &self.incoming[self.taken..];
+        let length = |at: usize| {
+            let bytes = incoming.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+        };
+        let (Some(head), Some(tail)) = (length(0), length(4)) else { return Ok(None) };
+        if head.saturating_add(tail) > FRAME_BYTES_MAX {
+            return Err(ChannelError::Garbled(format!("a frame of {head} + {tail} bytes")));
+        }
+        let end = 8 + head + tail;
+        if incoming.len() < end {
+            return Ok(None);
+        }
+        let message = serde_json::from_slice(&incoming[8..8 + head]);
+        let mut message: M = message.map_err(|error| ChannelError::Garbled(error.to_string()))?;
+        if let Some(bytes) = message.bytes() {
+            *bytes = incoming[8 + head..end].to_vec();
+        }
+        self.taken += end;
+        Ok(Some(message))
+    }
+
+    /// Sends a message, or keeps it until the other side reads. That the other side has gone is found when reading.
+    pub(super) fn send<M: Message>(&mut self, mut message: M) {
+        let bytes = message.bytes().map(std::mem::take).unwrap_or_default();
+        let head = serde_json::to_vec(&message).expect("messages have string keys and no fallible parts");
+        for part in [&head, &bytes] {
+            self.outgoing.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        }
+        self.outgoing.extend_from_slice(&head);
+        self.outgoing.extend_from_slice(&bytes);
+        self.flush();
+    }
+
+    /// Sends text, before the first message.
+    pub(super) fn send_text(&mut self, text: &str) {
+        self.outgoing.extend_from_slice(text.as_bytes());
+        self.flush();
+    }
+
+    /// Sends what waits, as far as possible without blocking.
+    pub(super) fn flush(&mut self) {
+        while self.waiting() > 0 {
+            match rustix::io::write(&self.output, &self.outgoing[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        if self.waiting() == 0 {
+            self.outgoing.clear();
+            self.written = 0;
+        } else if self.written > 1 << 20 {
+            self.outgoing.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A host of the job as the supervisor sees it: this process's own ranks, or an agent's. Both report events and take orders.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::PollFlags;
+
+use super::link::{self, Link, LinkEvent};
+use super::messages::{Event, Order};
+use super::ranks::{self, Ranks};
+use super::wire::{Report, Request};
+
+/// The ranks of a host.
+pub(super) enum Host {
+    Here(Box<Ranks>),
+    Agent(Box<Link>),
+}
+
+/// The part of a host that a poll entry belongs to.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Ranks(ranks::Part),
+    Link(link::Part),
+}
+
+impl Host {
+    /// Starts the ranks.
+    pub(super) fn start(&mut self, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.start(events),
+            Host::Agent(link) => link.send(Request::Go),
+        }
+    }
+
+    /// Adds what is to be polled.
+    pub(super) fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
+        match self {
+            Host::Here(ranks) => ranks.poll_with(true, &mut |part, fd, flags| add(Part::Ranks(part), fd, flags)),
+            Host::Agent(link) => link.poll_with(&mut |part, fd, flags| add(Part::Link(part), fd, flags)),
+        }
+    }
+
+    /// Handles what a poll has reported.
+    pub(super) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
+        match (self, part) {
+            (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
+            (Host::Agent(link), Part::Link(part)) => {
+                let mut sent = Vec::new();
+                link.serve(part, flags, &mut sent);
+                events.extend(sent.into_iter().filter_map(event_of));
+            }
+            // A part comes from the host that it is given back to.
+            (Host::Here(_), Part::Link(_)) | (Host::Agent(_), Part::Ranks(_)) => {}
+        }
+    }
+
+    /// A child of this process has ended.
+    pub(super) fn child_ended(&mut self, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.find_dead(events),
+            Host::Agent(link) => {
+                let mut sent = Vec::new();
+                link.child_ended(&mut sent);
+                events.extend(sent.into_iter().filter_map(event_of));
+            }
+        }
+    }
+
+    /// Carries out an order, or sends it to the agent.
+    pub(super) fn execute(&mut self, order: Order, events: &mut Vec<Event>) {
+        match self {
+            Host::Here(ranks) => ranks.execute(order, events),
+            Host::Agent(link) => link.send(Request::Order(order)),
+        }
+    }
+
+    /// Its name, if it is another host.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Host::Here(_) => None,
+            Host::Agent(link) => Some(&link.name),
+        }
+    }
+}
+
+/// The event of the job that an agent reports while ranks run.
+fn event_of(event: LinkEvent) -> Option<Event> {
+    match event {
+        LinkEvent::Report(Report::Event(event)) => Some(event),
+        LinkEvent::Lost(why) => Some(Event::HostLost(why)),
+        LinkEvent::Hello | LinkEvent::Report(_) => None,
+    }
+}

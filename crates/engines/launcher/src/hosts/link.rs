@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The launcher's end of an agent: the remote shell that started it, the channel, and what it prints on standard error.
+//!
+//! Invariant: an agent that is lost is reported once. Closing the channel ends an agent.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::addresses::is_this_host;
+use super::channel::{Channel, ChannelError};
+use super::remote_shell::RemoteShell;
+use super::wire::{Greeting, Hello, Report, Request};
+use crate::report::{describe_end, say};
+use crate::signals::signal_rank;
+
+/// The time that the launcher waits for the remote shell when the channel has ended, to report how that ended.
+const EXIT_WAIT: Duration = Duration::from_millis(300);
+/// A longer line on standard error is printed in pieces.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// An event of an agent.
+#[derive(Debug)]
+pub(super) enum LinkEvent {
+    Hello,
+    Report(Report),
+    /// It is gone, and nothing more comes. The reason follows its name.
+    Lost(String),
+}
+
+/// The part of an agent that a poll entry belongs to.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Input,
+    Output,
+    Errors,
+}
+
+/// Reasons for which no agent was started, in words that follow the host's name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    #[error("`{program}` cannot be started: {error}; {variable} names another program")]
+    Program { program: String, error: io::Error, variable: &'static str },
+    #[error("the remote shell has no pipes")]
+    NoPipes,
+}
+
+/// An agent, from the launcher's side.
+pub(super) struct Link {
+    /// The host as the user has named it.
+    pub(super) name: String,
+    pub(super) hello: Option<Hello>,
+    shell: String,
+    agent: String,
+    child: Child,
+    exited: Option<ExitStatus>,
+    channel: Option<Channel>,
+    errors: Option<OwnedFd>,
+    error_text: Vec<u8>,
+    done: bool,
+}
+
+impl Link {
+    /// Starts an agent, with these arguments.
+    pub(super) fn start(name: &str, shell: &RemoteShell, words: &[&str]) -> Result<Link, StartError> {
+        let program = shell.program_for(name);
+        let mut child = shell.command(name, words).spawn().map_err(|error| {
+            let variable = if is_this_host(name) { "SELVEDGE_AGENT" } else { "SELVEDGE_RSH" };
+            StartError::Program { program: program.clone(), error, variable }
+        })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(StartError::NoPipes);
+        };
+        let errors = OwnedFd::from(stderr);
+        let _ = rustix::io::ioctl_fionbio(&errors, true);
+        Ok(Link {
+            name: name.to_owned(),
+            hello: None,
+            shell: program,
+            agent: shell.agent.display().to_string(),
+            child,
+            exited: None,
+            channel: Some(Channel::new(stdout.into(), stdin.into())),
+            errors: Some(errors),
+            error_text: Vec::new(),
+            done: false,
+        })
+    }
+
+    /// A text that differs between hosts.
+    pub(super) fn identity(&self) -> Option<&str> {
+        self.hello.as_ref().map(|hello| hello.identity.as_str())
+    }
+
+    /// Whether something can still come from the agent.
+    pub(super) fn is_open(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    pub(super) fn send(&mut self, request: Request) {
+        if let Some(channel) = &mut self.channel {
+            channel.send(request);
+        }
+    }
+
+    pub(super) fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
+        if let Some(channel) = &self.channel {
+            add(Part::Input, channel.input(), PollFlags::IN);
+            add(Part::Output, channel.output(), channel.interest());
+        }
+        if let Some(errors) = &self.errors {
+            add(Part::Errors, errors.as_fd(), PollFlags::IN);
+        }
+    }
+
+    pub(super) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<LinkEvent>) {
+        match part {
+            Part::Input => self.read(false, events),
+            Part::Output if flags.contains(PollFlags::ERR) => self.read(true, events),
+            Part::Output => {
+                if let Some(channel) = &mut self.channel {
+                    channel.flush();
+                }
+            }
+            Part::Errors => self.read_errors(),
+        }
+    }
+
+    /// A child of this process has ended, perhaps the remote shell.
+    pub(super) fn child_ended(&mut self, events: &mut Vec<LinkEvent>) {
+        if self.exited.is_none() {
+            self.exited = self.child.try_wait().ok().flatten();
+            if self.exited.is_some() {
+                self.read(true, events);
+            }
+        }
+    }
+
+    /// Handles what the agent has sent. `all`: nothing more will come.
+    fn read(&mut self, all: bool, events: &mut Vec<LinkEvent>) {
+        let Some(channel) = &mut self.channel else { return };
+        let filled = if all { channel.fill_all().and(Err(ChannelError::Closed)) } else { channel.fill() };
+        let ended = match self.take_messages(events) {
+            Ok(()) => filled,
+            Err(ended) => Err(ended),
+        };
+        if let Err(ended) = ended {
+            self.lose(&ended, events);
+        }
+    }
+
+    fn take_messages(&mut self, events: &mut Vec<LinkEvent>) -> Result<(), ChannelError> {
+        let Some(channel) = &mut self.channel else { return Ok(()) };
+        if self.hello.is_none() {
+            match channel.greeting()? {
+                Some(Greeting::Hello(hello)) => {
+                    self.hello = Some(hello);
+                    events.push(LinkEvent::Hello);
+                }
+                Some(Greeting::OtherVersion(version)) => return Err(ChannelError::Version(version)),
+                None => return Ok(()),
+            }
+        }
+        while let Some(report) = channel.next()? {
+            self.done |= report == Report::Done;
+            events.push(LinkEvent::Report(report));
+        }
+        Ok(())
+    }
+
+    /// The channel has ended.
+    fn lose(&mut self, ended: &ChannelError, events: &mut Vec<LinkEvent>) {
+        self.channel = None;
+        let until = Instant::now() + EXIT_WAIT;
+        while self.exited.is_none() && !self.done && Instant::now() < until {
+            self.exited = self.child.try_wait().ok().flatten();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.read_errors();
+        if !self.done {
+            events.push(LinkEvent::Lost(self.why(ended)));
+        }
+    }
+
+    fn why(&self, ended: &ChannelError) -> String {
+        let (shell, agent, name) = (&self.shell, &self.agent, &self.name);
+        let how = self.exited.map_or_else(|| "goes on".to_owned(), describe_end);
+        match (ended, self.exited.and_then(|status| status.code())) {
+            (ChannelError::Version(version), _) => format!(
+                "it has version {version} of Selvedge, and this is {}; install the same there, or name its path by SELVEDGE_AGENT",
+                env!("CARGO_PKG_VERSION")
+            ),
+            (ChannelError::Garbled(_), _) => format!("its agent cannot be understood: {ended}"),
+            (ChannelError::Closed, _) if self.hello.is_some() => {
+                format!("its agent, or the connection to it, has ended (`{shell}` {how})")
+            }
+            (ChannelError::Closed, Some(127)) => {
+                format!("there is no {agent}; install Selvedge there, or name its path by SELVEDGE_AGENT")
+            }
+            (ChannelError::Closed, Some(126)) => {
+                format!("{agent} cannot be executed; install Selvedge there, or name its path by SELVEDGE_AGENT")
+            }
+            (ChannelError::Closed, Some(255)) => {
+                format!("it cannot be reached; `{shell} {name} true` must work, without a password")
+            }
+            (ChannelError::Closed, _) => {
+                format!("no agent answered (`{shell}` {how}); `{shell} {name} {agent} info` must work")
+            }
+        }
+    }
+
+    /// Prints the messages of the remote shell and of the agent.
+    fn read_errors(&mut self) {
+        let mut chunk = [0u8; 4096];
+        while let Some(errors) = &self.errors {
+            match rustix::io::read(errors, &mut chunk[..]) {
+                Ok(count) if count > 0 => self.error_text.extend_from_slice(&chunk[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break,
+                Ok(_) | Err(_) => self.errors = None,
+            }
+        }
+        while let Some(end) = self.error_text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.error_text.drain(..=end).collect();
+            self.print_error(&line);
+        }
+        if self.error_text.len() > LINE_BYTES_MAX || self.errors.is_none() {
+            let rest = std::mem::take(&mut self.error_text);
+            self.print_error(&rest);
+        }
+    }
+
+    fn print_error(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end();
+        let line = line.strip_prefix("selvedge run: ").unwrap_or(line);
+        if !line.is_empty() {
+            say(&format!("host {}: {line}", self.name));
+        }
+    }
+
+    /// Closes the channel, which ends the agent.
+    pub(super) fn close(&mut self) {
+        self.channel = None;
+    }
+
+    /// Waits for the end of the remote shell, and kills it at this time. False: it was killed.
+    pub(super) fn wait(&mut self, until: Instant) -> bool {
+        while self.exited.is_none() {
+            self.exited = self.child.try_wait().ok().flatten();
+            if self.exited.is_none() && Instant::now() >= until {
+                signal_rank(self.child.id(), libc::SIGKILL);
+                self.exited = self.child.wait().ok();
+                return false;
+            }
+            // What it prints must not block it.
+            self.read_errors();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.read_errors();
+        true
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+        self.wait(Instant::now());
+    }
+}

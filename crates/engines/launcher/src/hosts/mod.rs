@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A job whose ranks run on hosts: on this one, or on several through agents.
+//!
+//! The launcher has the ranks of this host itself ([`ranks`]). With hosts given it starts an agent on each, which has the ranks there.
+//! In both cases [`supervise`] decides.
+//!
+//! | file | contents; each uses those above it only |
+//! |---|---|
+//! | [`host_list`] | the hosts as the user names them; which ranks run where |
+//! | [`messages`] | events of ranks, orders to them |
+//! | [`wire`], [`channel`] | the words between launcher and agent; frames on two pipes |
+//! | [`poll_set`], [`addresses`], [`job_environment`] | waiting; addresses of hosts; the environment that travels |
+//! | [`presence`], [`aggregation`] | whether the launcher's host is there; the job's aggregation manager and nodes |
+//! | [`ranks`] | the ranks of this host |
+//! | [`remote_shell`], [`link`] | starts an agent; the launcher's end of it |
+//! | [`agents`] | all agents: prepared before the job, ended after it |
+//! | [`agent`] | the agent itself |
+//! | [`host`], [`supervise`] | the ranks of a host, wherever; the supervisor |
+//!
+//! Invariants
+//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output, agents and signals
+//!    all arrive there, in [`supervise`].
+//! 2. When the launcher ends, for any reason, no rank stays behind, on no host. The directory stays only after a SIGKILL of the
+//!    process that has the ranks, and the next run sweeps it.
+
+mod addresses;
+pub mod agent;
+mod agents;
+mod aggregation;
+mod channel;
+mod host;
+mod host_list;
+mod job_environment;
+mod link;
+mod messages;
+mod poll_set;
+mod presence;
+mod ranks;
+mod remote_shell;
+mod supervise;
+mod wire;
+
+pub use aggregation::ServiceError;
+pub use host_list::{EntryError, HostsError};
+
+use std::time::Instant;
+
+use agents::NotPrepared;
+use host_list::HostEntry;
+
+use crate::error::LauncherError;
+use crate::job_directory;
+use crate::options::JobOptions;
+use crate::rank::spawn::{Share, SpawnPlan};
+use crate::signals::Signals;
+
+/// Runs a job to its end, and returns its exit code. Deaths, and hosts that fail, are reported on standard error.
+///
+/// The code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a signal killed
+/// it); the code given to an abort; 124 after the time limit; that of the host that could not start the ranks.
+pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
+    let entries = host_list::of_job(options)?;
+    if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }
+}
+
+/// Runs the job on this host.
+fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
+    let executable = options.executable()?;
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let (parent, directory) = job_directory::make(options, None)?;
+    let name = directory.name().to_owned();
+    let plan = SpawnPlan::new(options, Share::whole(options), executable, &directory, &parent)?;
+    let ranks = ranks::Ranks::new(directory, plan, signals.mask_before());
+    Ok(supervise::here(ranks, &name, signals, options)?)
+}
+
+/// Runs the job on these hosts.
+fn run_on(entries: &[HostEntry], options: &JobOptions) -> Result<u8, LauncherError> {
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    match agents::prepare(options, entries, &signals, deadline) {
+        Ok(agents) => Ok(supervise::on_hosts(agents, signals, deadline, options)?),
+        Err(NotPrepared::Reported { code }) => Ok(code),
+        Err(NotPrepared::Failed(error)) => Err(error),
+    }
+}

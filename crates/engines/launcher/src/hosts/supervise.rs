@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Supervises a job: PMI, output, input, signals, the time limit, the exit code. One thread, one `poll`.
+//!
+//! The ranks themselves are behind a [`Host`]: this process's own, or those of an agent on another host.
+//!
+//! Invariants
+//! 1. PMI requests that a rank sent before it died are handled before its death.
+//! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are marked dead.
+//! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::agents::{self, Agents};
+use super::host::{Host, Part};
+use super::host_list::process_mapping;
+use super::messages::{Event, Order};
+use super::poll_set::PollSet;
+use super::ranks::Ranks;
+use crate::options::JobOptions;
+use crate::pmi_server::{Abort, Replies, Server};
+use crate::rank::output::{Printer, STANDARD_STREAMS};
+use crate::report::{EXIT_TIMEOUT, describe_end, exit_code, say, signal_name};
+use crate::signals::{Signals, stop_self};
+
+/// The time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(1);
+/// The time that the launcher waits for output after all ranks have ended, while another process holds the pipe open.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// The same for other hosts, as long as some arrives.
+const LAST_OUTPUT_FROM_HOSTS: Duration = Duration::from_secs(30);
+/// The time between checks whether the launcher is in the terminal's foreground again and may read from it.
+const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
+/// The most input that is on its way to rank 0.
+const INPUT_BYTES_MAX: usize = 64 << 10;
+/// The time that other hosts may take to report the ends of killed ranks.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// A rank of the job.
+struct Member {
+    host: usize,
+    state: State,
+    pid: u32,
+    /// The printers of its output; `None` when it has ended, or does not come this way.
+    printers: [Option<Printer>; 2],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Is being started.
+    Expected,
+    Alive,
+    Gone,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// The ranks got SIGTERM, and get SIGKILL at this time.
+    Ending {
+        kill_at: Instant,
+    },
+    /// They got SIGKILL. Other hosts count as lost at this time.
+    Killed {
+        lost_at: Option<Instant>,
+    },
+}
+
+/// The source of an event.
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Stdin,
+    Host(usize, Part),
+}
+
+struct Supervisor<'a> {
+    options: &'a JobOptions,
+    signals: Signals,
+    job: String,
+    program: String,
+    server: Server,
+    hosts: Vec<Host>,
+    members: Vec<Member>,
+    /// Bytes of input on their way to rank 0; `None` when it takes no input from here.
+    input: Option<usize>,
+    phase: Phase,
+    deadline: Option<Instant>,
+    interrupted: bool,
+    /// When output came last.
+    output_at: Instant,
+    /// Hosts whose agents were lost while they had ranks.
+    lost: Vec<String>,
+    /// The exit code, once something has failed.
+    failure: Option<u8>,
+}
+
+/// Runs a job whose ranks are all here, and returns its exit code when all have ended. Then the job's directory is removed.
+pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptions) -> io::Result<u8> {
+    let server = Server::new(job, options.ranks as usize);
+    let plan = ranks.plan();
+    let (captured, forward_stdin) = (plan.capture_output, plan.forward_stdin);
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let hosts = vec![Host::Here(Box::new(ranks))];
+    let host_of = vec![0; options.ranks as usize];
+    let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, captured, deadline);
+    supervisor.input = forward_stdin.then_some(0);
+    supervisor.run_and_clean_up()
+}
+
+/// Runs a job whose ranks are on other hosts, and returns its exit code when all have ended. Then the agents are ended.
+pub(super) fn on_hosts(
+    agents: Agents,
+    signals: Signals,
+    deadline: Option<Instant>,
+    options: &JobOptions,
+) -> io::Result<u8> {
+    let Agents { links, host_of, job, manager: _manager, presence: _presence } = agents;
+    let mut server = Server::new(&job, options.ranks as usize);
+    server.set_mapping(process_mapping(&host_of));
+    let hosts = links.into_iter().map(|link| Host::Agent(Box::new(link))).collect();
+    let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, true, deadline);
+    supervisor.input = Some(0);
+    supervisor.run_and_clean_up()
+}
+
+impl<'a> Supervisor<'a> {
+    /// `captured`: the ranks' output comes to the supervisor.
+    fn new(
+        options: &'a JobOptions,
+        signals: Signals,
+        server: Server,
+        hosts: Vec<Host>,
+        host_of: &[usize],
+        captured: bool,
+        deadline: Option<Instant>,
+    ) -> Supervisor<'a> {
+        let member = |(rank, &host): (usize, &usize)| {
+            let tag = options.tag_output.then_some(rank);
+            let printers = STANDARD_STREAMS.map(|stream| captured.then(|| Printer::new(stream, tag)));
+            Member { host, state: State::Expected, pid: 0, printers }
+        };
+        Supervisor {
+            options,
+            signals,
+            job: server.name().to_owned(),
+            program: options.program().to_string_lossy().into_owned(),
+            server,
+            hosts,
+            members: host_of.iter().enumerate().map(member).collect(),
+            input: None,
+            phase: Phase::Running,
+            deadline,
+            interrupted: false,
+            output_at: Instant::now(),
+            lost: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Returns the job's exit code.
+    fn run_and_clean_up(mut self) -> io::Result<u8> {
+        let ended = self.run();
+        let mut links = Vec::new();
+        for host in self.hosts {
+            match host {
+                Host::Here(ranks) => ranks.remove_directory(),
+                Host::Agent(link) => links.push(*link),
+            }
+        }
+        agents::finish(&mut links);
+        agents::clean(&self.lost, &self.job, &self.signals);
+        ended.map(|()| self.failure.unwrap_or(0))
+    }
+
+    /// Runs the job to its end.
+    fn run(&mut self) -> io::Result<()> {
+        for host in 0..self.hosts.len() {
+            self.with_host(host, |host, events| host.start(events));
+        }
+        while self.members.iter().any(|member| member.state != State::Gone) {
+            self.turn(None)?;
+        }
+        self.take_last_output()
+    }
+
+    /// Waits for an event, and handles it.
+    fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let ready = self.wait(until)?;
+        for (source, flags) in ready {
+            match source {
+                Source::Signals => self.take_signals(),
+                Source::Stdin => self.read_stdin(),
+                Source::Host(host, part) => {
+                    self.with_host(host, |host, events| host.serve(part, flags, events));
+                }
+            }
+        }
+        self.check_clock();
+        Ok(())
+    }
+
+    fn wait(&self, until: Option<Instant>) -> io::Result<Vec<(Source, PollFlags)>> {
+        let mut polled = PollSet::default();
+        polled.add(Source::Signals, self.signals.fd(), PollFlags::IN);
+        let may_read = self.input.is_none() || may_read_stdin();
+        if may_read && self.input.is_some_and(|under_way| under_way < INPUT_BYTES_MAX) {
+            polled.add(Source::Stdin, rustix::stdio::stdin(), PollFlags::IN);
+        }
+        for (number, host) in self.hosts.iter().enumerate() {
+            host.poll_with(&mut |part, fd, flags| polled.add(Source::Host(number, part), fd, flags));
+        }
+        let check_again = (!may_read).then(|| Instant::now() + FOREGROUND_CHECK);
+        polled.wait([until, check_again, self.next_deadline()].into_iter().flatten().min())
+    }
+
+    // ---- time and signals ----
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running => self.deadline,
+            Phase::Ending { kill_at } => Some(kill_at),
+            Phase::Killed { lost_at } => lost_at,
+        }
+    }
+
+    fn check_clock(&mut self) {
+        let Some(deadline) = self.next_deadline().filter(|&deadline| Instant::now() >= deadline) else { return };
+        if let Phase::Killed { .. } = self.phase {
+            self.give_up_hosts();
+        } else if self.phase == Phase::Running {
+            let limit = self.options.timeout.unwrap_or_default();
+            say(&format!("the job has reached its time limit of {} s", limit.as_secs_f64()));
+            self.failure.get_or_insert(EXIT_TIMEOUT);
+            self.end();
+        } else {
+            log::debug!("killing what did not end by {deadline:?}");
+            self.kill();
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                libc::SIGCHLD => {
+                    for host in 0..self.hosts.len() {
+                        self.with_host(host, Host::child_ended);
+                    }
+                }
+                libc::SIGCONT => self.signal_all(libc::SIGCONT),
+                libc::SIGTSTP => {
+                    self.signal_all(libc::SIGTSTP);
+                    stop_self();
+                }
+                signal if self.interrupted => {
+                    say(&format!("{} again; killing the ranks", signal_name(signal)));
+                    self.failure.get_or_insert(exit_code(ExitStatus::from_raw(signal)));
+                    self.kill();
+                }
+                signal => {
+                    say(&format!("{} passed on to the ranks; send it again to kill them", signal_name(signal)));
+                    self.interrupted = true;
+                    self.signal_all(signal);
+                    // A stopped rank must run to handle the signal.
+                    self.signal_all(libc::SIGCONT);
+                }
+            }
+        }
+    }
+
+    /// Ends the job: SIGTERM, and SIGKILL after the grace time.
+    fn end(&mut self) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
+            self.signal_all(libc::SIGTERM);
+            self.signal_all(libc::SIGCONT);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.phase = Phase::Killed { lost_at: self.has_agents().then(|| Instant::now() + KILL_LIMIT) };
+        self.signal_all(libc::SIGKILL);
+    }
+
+    fn has_agents(&self) -> bool {
+        self.hosts.iter().any(|host| host.name().is_some())
+    }
+
+    /// Hosts that have not reported the ends of killed ranks do not answer any more.
+    fn give_up_hosts(&mut self) {
+        self.phase = Phase::Killed { lost_at: None };
+        for host in 0..self.hosts.len() {
+            if self.ranks_left(host).next().is_some() {
+                self.host_lost(host, "its agent does not answer");
+            }
+        }
+    }
+
+    fn signal_all(&mut self, signal: i32) {
+        for host in 0..self.hosts.len() {
+            self.order(host, Order::Signal(signal));
+        }
+    }
+
+    // ---- events and orders ----
+
+    /// Lets a host do something, and handles what happens.
+    fn with_host(&mut self, host: usize, act: impl FnOnce(&mut Host, &mut Vec<Event>)) {
+        let mut events = Vec::new();
+        act(&mut self.hosts[host], &mut events);
+        for event in events {
+            self.handle(host, event);
+        }
+    }
+
+    fn order(&mut self, host: usize, order: Order) {
+        self.with_host(host, |host, events| host.execute(order, events));
+    }
+
+    fn order_for(&mut self, rank: usize, order: Order) {
+        self.order(self.members[rank].host, order);
+    }
+
+    fn handle(&mut self, host: usize, event: Event) {
+        let own = |(rank, which): (usize, usize)| {
+            which < 2 && self.members.get(rank).is_some_and(|member| member.host == host)
+        };
+        if !event.rank_and_stream().is_none_or(own) {
+            log::error!("an agent reports what is not of its host");
+            return;
+        }
+        match event {
+            Event::Started { rank, pid } => {
+                self.members[rank].pid = pid;
+                self.members[rank].state = State::Alive;
+            }
+            Event::NotStarted { rank, code, why } => self.not_started(host, rank, code, &why),
+            Event::Line { rank, line } => self.line(rank, &line),
+            Event::Endless { rank } => {
+                say(&format!("{} sent an endless line on its PMI socket, which is now closed", self.describe(rank)));
+            }
+            Event::Ended { rank, status } => self.rank_ended(rank, status.0),
+            Event::Output { rank, which, bytes } => {
+                self.output_at = Instant::now();
+                let printer = &mut self.members[rank].printers[which];
+                if printer.as_mut().is_some_and(|printer| !printer.take(&bytes)) {
+                    *printer = None;
+                    self.order_for(rank, Order::CloseOutput { rank, which });
+                }
+            }
+            Event::OutputEnded { rank, which } => self.end_output(rank, which),
+            Event::InputTaken(count) => {
+                self.input = self.input.map(|under_way| under_way.saturating_sub(count));
+            }
+            Event::InputClosed => self.input = None,
+            Event::HostLost(why) => self.host_lost(host, &why),
+        }
+    }
+
+    /// The ranks of a host that have not ended.
+    fn ranks_left(&self, host: usize) -> impl Iterator<Item = usize> {
+        let left = move |(_, member): &(usize, &Member)| member.host == host && member.state != State::Gone;
+        self.members.iter().enumerate().filter(left).map(|(rank, _)| rank)
+    }
+
+    /// A host is lost, and with it the ranks that it still had.
+    fn host_lost(&mut self, host: usize, why: &str) {
+        let lost: Vec<usize> = self.ranks_left(host).collect();
+        for rank in 0..self.members.len() {
+            if self.members[rank].host == host {
+                (0..2).for_each(|which| self.end_output(rank, which));
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        let name = self.hosts[host].name().unwrap_or_default().to_owned();
+        say(&format!("host {name} is lost: {why}"));
+        self.lost.push(name);
+        let mut replies = Replies::new();
+        for rank in lost {
+            self.members[rank].state = State::Gone;
+            self.server.rank_ended(rank, &mut replies);
+            if rank == 0 {
+                self.input = None;
+            }
+        }
+        self.deliver(replies);
+        self.failure.get_or_insert(1);
+        if !self.options.keep_going {
+            self.end();
+        }
+    }
+
+    fn not_started(&mut self, host: usize, rank: usize, code: u8, why: &str) {
+        let at = self.hosts[host].name().map(|name| format!("{name}, ")).unwrap_or_default();
+        say(&format!("cannot start rank {rank} ({at}{}): {why}", self.program));
+        let never_started: Vec<usize> =
+            self.ranks_left(host).filter(|&rank| self.members[rank].state == State::Expected).collect();
+        for rank in never_started {
+            self.members[rank].state = State::Gone;
+            (0..2).for_each(|which| self.end_output(rank, which));
+        }
+        self.failure.get_or_insert(code);
+        self.end();
+    }
+
+    /// Handles the death of a rank.
+    fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
+        let orderly = status.success() && self.server.has_left(rank);
+        let job_goes_on = self.phase == Phase::Running;
+        self.order_for(rank, Order::Bury { rank, orderly, job_goes_on });
+        self.members[rank].state = State::Gone;
+        let mut replies = Replies::new();
+        self.server.rank_ended(rank, &mut replies);
+        self.deliver(replies);
+        if !status.success() && self.phase == Phase::Running {
+            say(&format!("{} {}", self.describe(rank), describe_end(status)));
+            self.failure.get_or_insert(exit_code(status));
+            if !self.options.keep_going {
+                self.end();
+            }
+        }
+    }
+
+    fn describe(&self, rank: usize) -> String {
+        let Member { host, pid, .. } = self.members[rank];
+        let at = self.hosts[host].name().map(|name| format!(" on {name}")).unwrap_or_default();
+        format!("rank {rank} (pid {pid}{at}, {})", self.program)
+    }
+
+    /// Handles a line that a rank has sent over PMI.
+    fn line(&mut self, rank: usize, line: &str) {
+        let mut replies = Replies::new();
+        let abort = self.server.line(rank, line, &mut replies);
+        self.deliver(replies);
+        match abort {
+            Some(Abort { code, finished: true }) => self.finish(code),
+            Some(Abort { code, finished: false }) => self.aborted(rank, code),
+            None => {}
+        }
+    }
+
+    fn aborted(&mut self, rank: usize, code: i32) {
+        if self.phase == Phase::Running {
+            say(&format!("{} aborted the job with code {code}", self.describe(rank)));
+            let code = u8::try_from(code & 0xff).ok().filter(|&code| code != 0).unwrap_or(1);
+            self.failure.get_or_insert(code);
+            self.end();
+        }
+    }
+
+    /// A rank's program has reported that the job is finished.
+    fn finish(&mut self, code: i32) {
+        if self.phase == Phase::Running {
+            self.failure.get_or_insert((code & 0xff) as u8);
+            self.end();
+        }
+    }
+
+    fn deliver(&mut self, replies: Replies) {
+        for (rank, line) in replies {
+            self.order_for(rank, Order::Answer { rank, line });
+        }
+    }
+
+    // ---- output and input ----
+
+    fn end_output(&mut self, rank: usize, which: usize) {
+        if let Some(mut printer) = self.members[rank].printers[which].take() {
+            printer.end();
+        }
+    }
+
+    /// Prints output that is still in the pipes after all ranks have ended.
+    fn take_last_output(&mut self) -> io::Result<()> {
+        let limit = Instant::now() + if self.has_agents() { LAST_OUTPUT_FROM_HOSTS } else { LAST_OUTPUT };
+        let open = |member: &Member| member.printers.iter().any(Option::is_some);
+        self.output_at = Instant::now();
+        while self.members.iter().any(open) {
+            let until = limit.min(self.output_at + LAST_OUTPUT);
+            if Instant::now() >= until {
+                break;
+            }
+            self.turn(Some(until))?;
+        }
+        for rank in 0..self.members.len() {
+            (0..2).for_each(|which| self.end_output(rank, which));
+        }
+        Ok(())
+    }
+
+    fn read_stdin(&mut self) {
+        let mut chunk = [0u8; 4096];
+        match rustix::io::read(rustix::stdio::stdin(), &mut chunk[..]) {
+            Ok(count) if count > 0 => {
+                self.input = self.input.map(|under_way| under_way + count);
+                self.order_for(0, Order::Input(chunk[..count].to_vec()));
+            }
+            Err(Errno::INTR | Errno::WOULDBLOCK) => {}
+            Ok(_) | Err(_) => {
+                self.input = None;
+                self.order_for(0, Order::InputEnded);
+            }
+        }
+    }
+}
+
+/// Whether this command may read its standard input: if it is a terminal, only in its foreground. In the background the kernel would
+/// stop a process that reads.
+fn may_read_stdin() -> bool {
+    let stdin = rustix::stdio::stdin();
+    !rustix::termios::isatty(stdin)
+        || rustix::termios::tcgetpgrp(stdin).is_ok_and(|group| group == rustix::process::getpgrp())
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The words between a launcher and its agents: the agent's greeting, requests down, reports up.
+//!
+//! The agent begins with one line of text, [`greeting`], which tells its version in a form that stays. Then [`Request`] and [`Report`]
+//! travel as JSON, and bytes that belong to them behind it ([`Message`]).
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::messages::{Event, Order};
+use crate::options::JobOptions;
+
+/// Changes with everything that travels through the channel.
+pub(super) const PROTOCOL: u32 = 2;
+const GREETING: &str = "selvedge agent ";
+
+/// The job, as an agent needs to know it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Start {
+    #[serde(rename = "args")]
+    pub(super) options: JobOptions,
+    pub(super) job: String,
+    /// In ascending order.
+    pub(super) ranks: Vec<usize>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) folder: PathBuf,
+    /// The port at which the agent can watch the launcher's host ([`super::presence`]).
+    pub(super) launcher: Option<SocketAddr>,
+    /// With several hosts.
+    #[serde(rename = "among")]
+    pub(super) place: Option<HostPlace>,
+}
+
+/// The place of a host in a job of several hosts.
+#[derive(Serialize, Deserialize)]
+pub(super) struct HostPlace {
+    /// Its number.
+    pub(super) host: usize,
+    pub(super) hosts: usize,
+    /// The address by which processes of other hosts reach those of this one.
+    pub(super) address: IpAddr,
+    /// In hexadecimal digits.
+    pub(super) secret: String,
+    /// The address of the job's aggregation manager, if it has one.
+    pub(super) manager: Option<String>,
+}
+
+/// From an agent to the launcher.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// Everything is prepared, and no rank is started yet.
+    Ready,
+    /// The ranks cannot be started here. The code is the job's exit code.
+    Refused {
+        code: u8,
+        why: String,
+    },
+    Event(Event),
+    /// The agent has had nothing else to send for some time.
+    Alive,
+    /// The job's directory is removed.
+    Done,
+}
+
+/// From the launcher to an agent.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Request {
+    Start(Box<Start>),
+    /// Start the ranks.
+    Go,
+    Order(Order),
+    /// All ranks have ended: remove the job's directory, and end.
+    Finish,
+}
+
+/// A message, some of which carry bytes.
+pub(super) trait Message: Serialize + DeserializeOwned {
+    /// The bytes that travel behind the message.
+    fn bytes(&mut self) -> Option<&mut Vec<u8>>;
+}
+
+impl Message for Report {
+    fn bytes(&mut self) -> Option<&mut Vec<u8>> {
+        match self {
+            Report::Event(Event::Output { bytes, .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl Message for Request {
+    fn bytes(&mut self) -> Option<&mut Vec<u8>> {
+        match self {
+            Request::Order(Order::Input(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// An agent and its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// The same for two agents whose processes share memory.
+    pub(super) identity: String,
+    /// The address of this host by which the launcher has reached it, if the remote shell tells.
+    pub(super) reached: Option<IpAddr>,
+}
+
+/// The first line of an agent.
+pub(super) fn greeting(hello: &Hello) -> String {
+    let hello = serde_json::to_string(hello).unwrap_or_default();
+    format!("{GREETING}{PROTOCOL} {} {hello}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// The first line of an agent, parsed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Hello(Hello),
+    OtherVersion(String),
+}
+
+/// Parses the first line of an agent. None: it is another line.
+pub(super) fn parse_greeting(line: &str) -> Option<Greeting> {
+    let mut words = line.strip_prefix(GREETING)?.trim_end().splitn(3, ' ');
+    let (protocol, version, rest) = (words.next()?, words.next()?, words.next().unwrap_or_default());
+    if version != env!("CARGO_PKG_VERSION") {
+        return Some(Greeting::OtherVersion(version.to_owned()));
+    }
+    let hello = serde_json::from_str(rest).ok().filter(|_| protocol.parse() == Ok(PROTOCOL));
+    Some(hello.map_or_else(|| Greeting::OtherVersion(format!("{version} (channel {protocol})")), Greeting::Hello))
+}
+
+impl Hello {
+    /// This host and this process.
+    pub(super) fn own() -> Hello {
+        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let link = |path: &str| std::fs::read_link(path).unwrap_or_default().display().to_string();
+        let memory = std::fs::metadata("/dev/shm").map_or(0, |meta| meta.dev());
+        let identity = [
+            text("/proc/sys/kernel/random/boot_id"),
+            link("/proc/self/ns/pid"),
+            link("/proc/self/ns/ipc"),
+            link("/proc/self/ns/net"),
+            memory.to_string(),
+        ];
+        // "client address, client port, server address, server port"
+        let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+        let reached = connection.split_ascii_whitespace().nth(2).and_then(|address| address.parse().ok());
+        Hello { identity: identity.join(" "), reached }
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starts the ranks of a job and supervises them to their end: on hosts, under an MPI's own launcher, and in virtual time.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`hosts`] | a job on this host, or on several by agents |
+//! | [`mpirun`] | a job under the launcher of an MPI |
+//! | [`simulated`] | the processes of a job in virtual time |
+//! | [`environment`] | variables that make an MPI use our provider |
+//! | `rank` | one rank: its process, its PMI socket, its output |
+//! | `pmi_server` | the server side of PMI-1 |
+//! | `options`, `error`, `job_directory` | a job as the user asks for it; its errors; its directory |
+//! | [`program`] | the file of a program |
+//! | [`report`], `signals` | messages, exit codes; signals |
+//!
+//! The command reads arguments, prints results and exits. While a job runs, its supervisor reports deaths by [`report::say`].
+
+pub mod environment;
+mod error;
+pub mod hosts;
+mod job_directory;
+pub mod mpirun;
+mod options;
+mod pmi_server;
+pub mod program;
+mod rank;
+pub mod report;
+mod signals;
+pub mod simulated;
+
+pub use error::LauncherError;
+pub use options::{Binding, JobOptions, MemoryPath, NicMode};

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Finds the MPI of a program, by the library that it is linked to, and of a launcher, by its `--version`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::environment::Target;
+
+/// A family of MPIs, which share a launcher and a set of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    Openmpi,
+    Mpich,
+}
+
+impl Family {
+    /// The environment that it needs.
+    pub fn target(self) -> Target {
+        match self {
+            Family::Openmpi => Target::Openmpi,
+            Family::Mpich => Target::Mpich,
+        }
+    }
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Openmpi => "Open MPI",
+            Family::Mpich => "MPICH",
+        }
+    }
+}
+
+/// An MPI library that a program is linked to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Library {
+    /// "libmpi.so.40"
+    name: String,
+    /// `None`: the loader does not find the file.
+    file: Option<PathBuf>,
+}
+
+/// Names of launchers. Those with a dot are Debian's, where several MPIs may be installed.
+const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
+
+/// The MPI library that the loader finds for the program; `None` for scripts, interpreters and programs without MPI.
+pub fn library_of(program: &Path) -> Option<Library> {
+    let output = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    library_in(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Parses lines such as `libmpi.so.40 => /lib/libmpi.so.40 (0x7f..)` or `libmpi.so.12 => not found`.
+fn library_in(ldd: &str) -> Option<Library> {
+    ldd.lines().find_map(|line| {
+        let (name, place) = line.trim().split_once(" => ")?;
+        let mpi = name.starts_with("libmpi.so.") || name.starts_with("libmpi_abi.so.");
+        let file = place.rsplit_once(" (0x").map(|(file, _)| PathBuf::from(file.trim()));
+        mpi.then(|| Library { name: name.to_owned(), file: file.filter(|file| file.is_absolute()) })
+    })
+}
+
+impl Library {
+    /// The MPI with this ABI number. The standard's own ABI (`libmpi_abi`) may belong to any MPI.
+    pub fn family(&self) -> Option<Family> {
+        match self.name.strip_prefix("libmpi.so.")? {
+            "12" => Some(Family::Mpich),
+            "20" | "40" | "80" => Some(Family::Openmpi),
+            _ => None,
+        }
+    }
+
+    /// Files that may be its launcher: in a `bin` beside one of the directories above the library, the nearest first.
+    pub fn launchers_beside(&self) -> Vec<PathBuf> {
+        let Some(file) = &self.file else { return Vec::new() };
+        let real = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let above = file.ancestors().skip(1).chain(real.ancestors().skip(1));
+        let mut out: Vec<PathBuf> = Vec::new();
+        for candidate in above.flat_map(|directory| launchers_in(&directory.join("bin"))) {
+            if !out.contains(&candidate) {
+                out.push(candidate);
+            }
+        }
+        out
+    }
+}
+
+/// Files in a directory that may be a launcher.
+pub fn launchers_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let directory = directory.to_owned();
+    LAUNCHERS.into_iter().map(move |name| directory.join(name))
+}
+
+/// The MPI of a launcher, by its `--version`.
+pub fn of_launcher(launcher: &Path) -> Option<Family> {
+    let mut ask = Command::new(launcher);
+    // Some launchers refuse to run as root even with --version.
+    ask.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let output = ask.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    of_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+fn of_version(output: &str) -> Option<Family> {
+    let openmpi = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| output.contains(name));
+    let mpich = ["HYDRA", "MPICH"].iter().any(|name| output.contains(name));
+    match (openmpi, mpich) {
+        (true, _) => Some(Family::Openmpi),
+        (false, true) => Some(Family::Mpich),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl From<(&str, Option<&str>)> for Library {
+        fn from((name, file): (&str, Option<&str>)) -> Library {
+            Library { name: name.to_owned(), file: file.map(PathBuf::from) }
+        }
+    }
+
+    #[test]
+    fn the_library_is_found_among_others() {
+        let ldd = "\tlinux-vdso.so.1 (0x00007ffe)\n\tlibmpi.so.40 => /opt/mpi/lib/libmpi.so.40 (0x00007f1)\n\
+                   \tlibc.so.6 => /lib/libc.so.6 (0x00007f2)\n";
+        let found = library_in(ldd).unwrap();
+        assert_eq!(found, Library::from(("libmpi.so.40", Some("/opt/mpi/lib/libmpi.so.40"))));
+        assert_eq!(found.family(), Some(Family::Openmpi));
+        let missing = library_in("\tlibmpi.so.12 => not found\n").unwrap();
+        assert_eq!((missing.family(), missing.launchers_beside()), (Some(Family::Mpich), Vec::new()));
+        assert_eq!(library_in("\tlibmpich.so.12 => /lib/x (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n"), None);
+        assert_eq!(library_in("not a dynamic executable\n"), None);
+        let standard = library_in("libmpi_abi.so.1 => /a/lib/libmpi_abi.so.1 (0x1)").unwrap();
+        assert_eq!(standard.family(), None);
+    }
+
+    #[test]
+    fn launchers_are_searched_from_the_library_upwards() {
+        let library = Library::from(("libmpi.so.40", Some("/nowhere/prefix/lib/arch/libmpi.so.40")));
+        let found = library.launchers_beside();
+        let at = |path: &str| found.iter().position(|found| found == Path::new(path)).unwrap();
+        assert!(at("/nowhere/prefix/lib/bin/mpirun") < at("/nowhere/prefix/bin/mpirun"));
+        assert!(at("/nowhere/prefix/bin/mpirun") < at("/nowhere/bin/mpirun"));
+        assert!(at("/nowhere/prefix/bin/mpirun") < at("/nowhere/prefix/bin/mpiexec"));
+    }
+
+    #[test]
+    fn launchers_are_recognised_by_their_version() {
+        assert_eq!(of_version("mpirun (Open MPI) 5.0.11\n"), Some(Family::Openmpi));
+        assert_eq!(of_version("mpirun.openmpi (OpenRTE) 4.1.4\n"), Some(Family::Openmpi));
+        assert_eq!(of_version("HYDRA build details:\n    Version:  5.0.2\n"), Some(Family::Mpich));
+        assert_eq!(of_version("something else 1.0"), None);
+    }
+}

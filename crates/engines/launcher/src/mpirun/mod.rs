@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A job under an MPI's own launcher, with the environment that makes its MPI use our provider.
+//!
+//! [`LaunchPlan`] holds three decisions: which MPI the program belongs to ([`family`]), which launcher to start, and
+//! with which variables ([`crate::environment`]). The launcher places, starts and ends the ranks. Options on the command line that are not
+//! ours reach it unchanged ([`command_line`]).
+//!
+//! Invariant: after the launcher has ended, the files of dead processes in this user's directory are removed ([`leftovers`]).
+
+mod command_line;
+mod error;
+mod family;
+mod leftovers;
+mod relay;
+
+pub use command_line::CommandLine;
+pub use error::{MpirunError, NotStarted};
+pub use family::{Family, library_of};
+pub use leftovers::DeadProcess;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leftovers::Leftovers;
+
+use crate::environment::{self, Variable};
+
+/// The launcher to start, its variables and its arguments.
+pub struct LaunchPlan {
+    pub family: Family,
+    pub launcher: PathBuf,
+    pub variables: Vec<Variable>,
+    pub arguments: Vec<OsString>,
+    /// Variables are set that allow Open MPI to run as root, which it refuses otherwise.
+    pub allows_root: bool,
+}
+
+/// A job that has ended, with its launcher.
+pub struct EndedJob {
+    pub exit_code: u8,
+    /// Processes of the job that have died, if the launcher cannot have reported them.
+    pub dead: Vec<DeadProcess>,
+    /// Jobs whose files were removed.
+    pub removed: Vec<String>,
+}
+
+impl LaunchPlan {
+    /// Chooses the MPI and the launcher, unless the user has, and makes the environment.
+    pub fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine) -> Result<LaunchPlan, MpirunError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = line.program(&path);
+        let library = program.as_deref().and_then(family::library_of);
+        let (family, launcher) =
+            choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
+        let provider = environment::provider_directory(&environment::prefix()?)?;
+        let mut variables = environment::variables(family.target(), &provider)?;
+        variables.extend(environment::libraries(family.target(), &provider));
+        let allows_root = family == Family::Openmpi && rustix::process::geteuid().is_root();
+        if allows_root {
+            let allow_root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+            variables.extend(allow_root.map(|name| Variable { name, value: "1".into() }));
+        }
+        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments(), allows_root })
+    }
+
+    /// Runs the launcher to its end, and removes the files of dead processes.
+    pub fn run(&self) -> Result<EndedJob, MpirunError> {
+        let parent = std::path::absolute(selvedge_job::jobs_folder()).map_err(MpirunError::DirectoryParent)?;
+        let before = Leftovers::before(&parent);
+        let ended = relay::run(&mut self.command())?;
+        if ended.exit_code() != 0 {
+            before.wait_for_killed_ranks();
+        }
+        let dead = if ended.cannot_have_reported() { before.dead() } else { Vec::new() };
+        Ok(EndedJob { exit_code: ended.exit_code(), dead, removed: before.sweep() })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command.args(&self.arguments);
+        command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
+        command
+    }
+
+    /// The command line as a user would type it.
+    pub fn command_line(&self) -> String {
+        let words = std::iter::once(self.launcher.as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
+        words.map(|word| environment::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Chooses the MPI and its launcher: by the user's options, else by the program's MPI library, else by the program's Python virtual
+/// environment, else by PATH.
+fn choose(
+    mpi: Option<Family>,
+    launcher: Option<PathBuf>,
+    library: Option<family::Library>,
+    environment_bin: Option<&Path>,
+    path: &OsStr,
+) -> Result<(Family, PathBuf), MpirunError> {
+    let linked = library.as_ref().and_then(family::Library::family);
+    if let (Some(requested), Some(linked)) = (mpi, linked) {
+        if requested != linked {
+            return Err(MpirunError::OtherMpi { linked, requested });
+        }
+    }
+    if let Some(launcher) = launcher {
+        let launcher = crate::program::find(launcher.as_os_str(), path).map_err(NotStarted::Program)?;
+        let family = mpi.or(linked).or_else(|| family::of_launcher(&launcher));
+        let family = family.ok_or_else(|| MpirunError::UnknownLauncher { launcher: launcher.clone() })?;
+        return Ok((family, launcher));
+    }
+    let wanted = mpi.or(linked);
+    let beside = library.iter().flat_map(|library| library.launchers_beside());
+    let in_environment = environment_bin.into_iter().flat_map(family::launchers_in);
+    let in_path = std::env::split_paths(path).flat_map(|directory| family::launchers_in(&directory));
+    let candidates = beside.chain(in_environment).chain(in_path).filter(|candidate| is_executable(candidate));
+    for candidate in candidates.map(with_real_directory) {
+        match family::of_launcher(&candidate) {
+            Some(found) if wanted.is_none_or(|wanted| wanted == found) => return Ok((found, candidate)),
+            _ => {}
+        }
+    }
+    Err(MpirunError::NoLauncher { wanted })
+}
+
+/// The launcher with the links of its directory resolved, as /bin is a link to /usr/bin. Open MPI 4 derives its prefix from the
+/// path that it was started by, and /bin has none.
+fn with_real_directory(launcher: PathBuf) -> PathBuf {
+    let real = launcher.parent().and_then(|directory| directory.canonicalize().ok());
+    match (real, launcher.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => launcher,
+    }
+}
+
+/// The `bin` directory of a program in a Python virtual environment, where an MPI may be installed, too.
+fn virtual_environment(program: &Path) -> Option<&Path> {
+    let bin = program.parent()?;
+    bin.parent()?.join("pyvenv.cfg").is_file().then_some(bin)
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starts a rank: its environment, its sockets and pipes, its core.
+//!
+//! Invariants
+//! 1. A rank dies with the launcher, whatever kills the launcher (`PR_SET_PDEATHSIG`).
+//! 2. A rank leads a process group of its own. So a signal from the terminal reaches only the launcher, which passes
+//!    it on once, and the launcher can end processes that a failed rank has started.
+//! 3. A rank inherits its own PMI socket and standard streams, and no other descriptor of the launcher.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::thread::CpuSet;
+use selvedge_job::{Identity, JobDirectory};
+
+use super::connection::Connection;
+use super::output::Stream;
+use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
+
+/// The part of a job that runs on this host.
+pub(crate) struct Share {
+    /// In ascending order.
+    pub(crate) ranks: Vec<usize>,
+    /// Variables that tell them of this host.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
+    /// Input and output go through pipes, because the launcher is elsewhere.
+    pub(crate) through_pipes: bool,
+}
+
+impl Share {
+    /// All ranks.
+    pub(crate) fn whole(options: &JobOptions) -> Share {
+        Share { ranks: (0..options.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
+    }
+}
+
+/// The settings that are the same for all ranks of this host.
+pub(crate) struct SpawnPlan {
+    executable: PathBuf,
+    name: OsString,
+    args: Vec<OsString>,
+    /// The number of ranks of the job.
+    pub(crate) size: usize,
+    /// The ranks of this host.
+    pub(crate) ranks: Vec<usize>,
+    set: BTreeMap<OsString, OsString>,
+    unset: Vec<OsString>,
+    /// The ranks' output goes through pipes.
+    pub(crate) capture_output: bool,
+    /// Standard input comes through a pipe: it is elsewhere, or a terminal, which a rank may not read, being in another process group.
+    pub(crate) forward_stdin: bool,
+    /// The cores to pin ranks to; empty: ranks are not pinned.
+    cores: Vec<usize>,
+    open_files: libc::rlimit,
+    /// Time is virtual, and addresses must be the same in every run.
+    simulated: bool,
+}
+
+/// A rank that was started.
+pub(crate) struct Started {
+    pub(crate) who: Identity,
+    pub(crate) connection: Connection,
+    pub(crate) streams: [Option<Stream>; 2],
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+impl SpawnPlan {
+    pub(crate) fn new(
+        options: &JobOptions,
+        share: Share,
+        executable: PathBuf,
+        directory: &JobDirectory,
+        parent: &Path,
+    ) -> io::Result<SpawnPlan> {
+        let here = share.ranks.len();
+        let capture_output = options.tag_output || share.through_pipes;
+        Ok(SpawnPlan {
+            executable,
+            name: options.program().to_owned(),
+            args: options.command.iter().skip(1).cloned().collect(),
+            size: options.ranks as usize,
+            ranks: share.ranks,
+            set: environment(options, share.variables, directory, parent),
+            unset: variables_of_outer_launchers(),
+            capture_output,
+            forward_stdin: share.through_pipes || io::stdin().is_terminal(),
+            cores: cores(options.bind, here),
+            open_files: allow_open_files(if capture_output { 3 } else { 1 } * here + 64)?,
+            simulated: false,
+        })
+    }
+
+    /// Changes the plan to ranks in virtual time, each with these libraries loaded first, on a machine where each rank has a core.
+    pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
+        let name = OsString::from("LD_PRELOAD");
+        let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
+        let given = Some(given).filter(|given| !given.is_empty());
+        let all: Vec<OsString> = preloads.iter().map(|preload| preload.clone().into()).chain(given).collect();
+        self.set.insert(name, all.join(OsStr::new(":")));
+        // In addition to sockets and pipes: a rank's page, wake-up pipe, process and NICs.
+        self.open_files = allow_open_files(12 * self.size + 64)?;
+        self.simulated = true;
+        Ok(())
+    }
+
+    /// The program as the user gave it.
+    pub(crate) fn program(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
+    /// Starts one rank, the `nth_here` of this host.
+    pub(crate) fn start(
+        &self,
+        rank: usize,
+        nth_here: usize,
+        mask: libc::sigset_t,
+        own: &[(&str, &OsStr)],
+    ) -> io::Result<Started> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let mut command = Command::new(&self.executable);
+        command.arg0(&self.name).args(&self.args).process_group(0);
+        for name in &self.unset {
+            command.env_remove(name);
+        }
+        command.envs(&self.set);
+        command.env("SELVEDGE_RANK", rank.to_string());
+        command.env("PMI_RANK", rank.to_string());
+        command.envs(own.iter().copied());
+        let here = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let cores = if self.simulated { self.size } else { here() };
+        command.env("SELVEDGE_CORES", cores.to_string());
+        command.env("PMI_FD", theirs.as_raw_fd().to_string());
+        command.stdin(match rank {
+            0 if self.forward_stdin => Stdio::piped(),
+            0 => Stdio::inherit(),
+            _ => Stdio::null(),
+        });
+        if self.capture_output {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let preparation = Preparation {
+            launcher: rustix::process::getpid(),
+            socket: theirs.as_raw_fd(),
+            mask,
+            open_files: self.open_files,
+            simulated: self.simulated,
+            core: self.cores.get(nth_here % self.cores.len().max(1)).map(|&core| {
+                let mut set = CpuSet::new();
+                set.set(core);
+                set
+            }),
+        };
+        // SAFETY: `run` only makes system calls and allocates nothing, so it may run between fork and exec.
+        unsafe { command.pre_exec(move || preparation.run()) };
+        let mut child = command.spawn()?;
+        let who = Identity::of(child.id()).unwrap_or(Identity { pid: child.id(), start: 0 });
+        Ok(Started {
+            who,
+            connection: Connection::new(ours),
+            streams: [
+                child.stdout.take().map(|pipe| Stream::new(pipe.into())),
+                child.stderr.take().map(|pipe| Stream::new(pipe.into())),
+            ],
+            stdin: child.stdin.take().map(OwnedFd::from),
+        })
+    }
+}
+
+/// The changes that a rank makes to itself before it executes the program.
+struct Preparation {
+    launcher: rustix::process::Pid,
+    socket: i32,
+    mask: libc::sigset_t,
+    open_files: libc::rlimit,
+    simulated: bool,
+    core: Option<CpuSet>,
+}
+
+impl Preparation {
+    /// Runs between fork and exec: system calls only, no allocation.
+    fn run(&self) -> io::Result<()> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The launcher may have died before the call above.
+        if rustix::process::getppid() != Some(self.launcher) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if let Some(core) = &self.core {
+            rustix::thread::sched_setaffinity(None, core)?;
+        }
+        if self.simulated {
+            // SAFETY: `personality` takes a number. If the kernel refuses, addresses differ from run to run.
+            unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+        }
+        // SAFETY: `fcntl` takes numbers; `open_files` and `mask` are fields of `self`, initialised and alive across the calls.
+        let failed = unsafe {
+            libc::fcntl(self.socket, libc::F_SETFD, 0) < 0
+                || libc::setrlimit(libc::RLIMIT_NOFILE, &self.open_files) < 0
+                || libc::sigprocmask(libc::SIG_SETMASK, &self.mask, std::ptr::null_mut()) < 0
+        };
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn environment(
+    options: &JobOptions,
+    of_host: Vec<(&'static str, OsString)>,
+    directory: &JobDirectory,
+    parent: &Path,
+) -> BTreeMap<OsString, OsString> {
+    let mut set: BTreeMap<OsString, OsString> = of_host.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let size = options.ranks.to_string();
+    for (name, value) in [
+        ("SELVEDGE_JOB", OsStr::new(directory.name())),
+        ("SELVEDGE_DIR", parent.as_os_str()),
+        ("SELVEDGE_SIZE", OsStr::new(&size)),
+        ("PMI_SIZE", OsStr::new(&size)),
+    ] {
+        set.insert(name.into(), value.to_owned());
+    }
+    if let Some(mode) = options.mode.map(NicMode::name) {
+        set.insert("SELVEDGE_MODE".into(), mode.into());
+    }
+    if let Some(path) = options.path.map(MemoryPath::name) {
+        set.insert("SELVEDGE_PATH".into(), path.into());
+    }
+    set.extend(options.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let given = set.get(OsStr::new(LIBRARY_PATH)).cloned().or_else(|| std::env::var_os(LIBRARY_PATH));
+    if let Some(path) = library_folder().and_then(|folder| with_folder(&folder, given.as_deref())) {
+        set.insert(LIBRARY_PATH.into(), path);
+    }
+    set
+}
+
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// The folder of `libportals.so` that belongs to this command, if it exists.
+pub(crate) fn library_folder() -> Option<PathBuf> {
+    let beside =
+        std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
+    let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
+    #[cfg(test)] // the tree that `make build` makes
+    let beside = beside.into_iter().chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../build")]);
+    let mut folders = given.into_iter().chain(beside).map(|prefix| prefix.join("lib"));
+    folders.find(|folder| folder.join("libportals.so").exists())
+}
+
+/// The search path with this folder first; `None` if it contains the folder already.
+fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
+    let given = given.filter(|given| !given.is_empty());
+    let before: Vec<PathBuf> = given.map(|given| std::env::split_paths(given).collect()).unwrap_or_default();
+    if before.iter().any(|known| known == folder) {
+        return None;
+    }
+    std::env::join_paths([folder.to_owned()].into_iter().chain(before)).ok()
+}
+
+/// Variables of an outer launcher, by which ranks would take it for their own.
+fn variables_of_outer_launchers() -> Vec<OsString> {
+    let foreign = |name: &str| {
+        const NAMES: [&str; 11] = [
+            "PMI_PORT",
+            "PMI_ID",
+            "PMI_SPAWNED",
+            "MPI_LOCALNRANKS",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+            "PMIX_NAMESPACE",
+            "PMIX_RANK",
+            "SELVEDGE_HOST",
+            "SELVEDGE_HOSTS",
+            "SELVEDGE_NET_ADDRESS",
+            "SELVEDGE_SECRET",
+        ];
+        NAMES.contains(&name) || name.starts_with("PMIX_SERVER_URI")
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(foreign)).collect()
+}
+
+/// The cores to pin ranks to; empty if they are not to be pinned.
+fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
+    if bind == Some(Binding::None) {
+        return Vec::new();
+    }
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
+        log::warn!("ranks are not pinned, because the kernel does not report the allowed cores");
+        return Vec::new();
+    };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    if bind.is_none() && size > cores.len() { Vec::new() } else { cores }
+}
+
+/// Raises the limit of open files to at least `needed`, if allowed. Returns the limit before, for the ranks.
+pub(crate) fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit fills `before`, which lives across the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let needed = needed as libc::rlim_t;
+    if before.rlim_cur < needed {
+        let wanted = libc::rlimit { rlim_cur: needed.min(before.rlim_max), ..before };
+        // SAFETY: setrlimit reads `wanted`, which lives across the call. If it fails, starting a rank reports the reason.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) };
+    }
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_comes_first_and_once() {
+        let folder = Path::new("/opt/selvedge/lib");
+        let with = |given: Option<&str>| with_folder(folder, given.map(OsStr::new));
+        assert_eq!(with(None), Some("/opt/selvedge/lib".into()));
+        assert_eq!(with(Some("")), Some("/opt/selvedge/lib".into()));
+        assert_eq!(with(Some("/a:/b")), Some("/opt/selvedge/lib:/a:/b".into()));
+        assert_eq!(with(Some("/a:/opt/selvedge/lib")), None);
+    }
+
+    #[test]
+    fn binding_follows_the_number_of_cores() {
+        let all = cores(Some(Binding::Core), 1);
+        assert!(!all.is_empty());
+        assert_eq!(cores(Some(Binding::Core), 10 * all.len()), all, "requested explicitly: cores are shared");
+        assert_eq!(cores(None, all.len()), all);
+        assert!(cores(None, all.len() + 1).is_empty());
+        assert!(cores(Some(Binding::None), 1).is_empty());
+    }
+}

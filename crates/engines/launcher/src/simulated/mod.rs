@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes in virtual time: how they are started, served and ended.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`job`] | the ranks of a job: their turns, their requests, their ends |
+//! | [`rank`] | one rank's process |
+//! | [`spin`], [`computing`] | whether it polls memory; how it computes between its calls |
+//! | [`watchdog`] | detects a rank that has the turn and blocks, or computes without end |
+//! | [`mpi_environment`] | variables that make MPI libraries and libfabric use our NIC |
+//!
+//! Invariants
+//! 1. One rank runs at a time. A rank's process is started at its first turn, so ranks start one after another.
+//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not when the
+//!    barrier is complete.
+//! 3. When the job ends, for any reason, no rank stays behind.
+//!
+//! The launcher's barrier is no part of the simulated machine, so it takes no virtual time.
+
+mod computing;
+mod job;
+#[cfg(test)]
+mod minimal_engine;
+mod mpi_environment;
+mod rank;
+mod spin;
+mod watchdog;
+
+pub use job::SimulatedJob;
+
+use std::ffi::OsString;
+
+use selvedge_sim::processes::Processes;
+use selvedge_sim_protocol::Costs;
+
+use crate::environment::EnvironmentError;
+use crate::error::{LauncherError, with_causes};
+use crate::job_directory;
+use crate::mpirun::Family;
+use crate::options::{Binding, JobOptions};
+use crate::program::ProgramError;
+use crate::rank::spawn::{Share, SpawnPlan, library_folder};
+use crate::signals::Signals;
+
+/// A job to start.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    pub ranks: u32,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    pub env: Vec<(String, String)>,
+    /// Write the ranks' output in whole lines, each marked with its rank.
+    pub tag_output: bool,
+    /// Let the other ranks continue when one fails.
+    pub keep_going: bool,
+    pub costs: Costs,
+    /// The job's share of the machine's aggregation nodes. None: the machine's switches do not reduce for it.
+    pub grant: Option<Vec<u8>>,
+}
+
+/// Reasons for which the job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("{0}")]
+    Program(ProgramError),
+    #[error(
+        "{0} is missing, and simulated programs need it: run make build, or set SELVEDGE_PREFIX to the tree that has it"
+    )]
+    Preload(String),
+    #[error("{}", with_causes(.0))]
+    Environment(#[from] EnvironmentError),
+    #[error("{}", with_causes(.0))]
+    Job(#[from] LauncherError),
+}
+
+impl LaunchError {
+    /// As for `selvedge run`: 126 and 127 for programs that cannot be started or found.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            LaunchError::Program(error) => error.exit_code(),
+            LaunchError::Preload(_) | LaunchError::Environment(_) | LaunchError::Job(_) => 1,
+        }
+    }
+}
+
+/// The library that replaces the clocks.
+const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
+/// The library that replaces PMIx.
+const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
+/// The library that gives MPI's collective operations to aggregation nodes.
+const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
+/// The directory in which libfabric finds our provider.
+const PROVIDERS: &str = "libselvedge";
+
+/// Prepares a job. No rank is started yet.
+pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
+    let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
+    let bind = Some(Binding::None);
+    let mut options = JobOptions { ranks, command, env, tag_output, keep_going, bind, ..JobOptions::default() };
+    let executable = options.executable().map_err(LaunchError::Program)?;
+    let mpi = mpi_environment::mpi_of(&executable);
+    let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
+    let mut preloads = vec![folder.join(PRELOAD)];
+    preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    preloads.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
+    if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
+        return Err(LaunchError::Preload(missing.display().to_string()));
+    }
+    mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut options.env)?;
+    let signals = Signals::block().map_err(LauncherError::Signals)?;
+    let (parent, directory) = job_directory::make(&options, None)?;
+    if let Some(grant) = grant {
+        directory.replace(&directory.grant(), &grant).map_err(LauncherError::Grant)?;
+    }
+    let plan =
+        SpawnPlan::new(&options, Share::whole(&options), executable, &directory, &parent).and_then(|mut plan| {
+            plan.simulate(&preloads)?;
+            Ok(plan)
+        });
+    match plan {
+        Ok(plan) => Ok(Processes::new(SimulatedJob::new(plan, directory, signals, costs, keep_going))),
+        Err(error) => {
+            let _ = directory.remove();
+            Err(LauncherError::from(error).into())
+        }
+    }
+}

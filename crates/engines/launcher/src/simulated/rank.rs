@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A rank's process: its page, its PMI connection and its output.
+
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use selvedge_job::Identity;
+use selvedge_sim_protocol::SimEnd;
+
+use crate::rank::connection::{Connection, ConnectionState};
+use crate::rank::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
+
+/// The process of a rank that has been started.
+pub(super) struct RankProcess {
+    pub who: Identity,
+    pub page: SimEnd,
+    /// A descriptor of the process, readable when it has ended.
+    process: OwnedFd,
+    pub connection: Option<Connection>,
+    pub streams: [Option<PrintedStream>; 2],
+    /// Lines to send to it at its next turn.
+    pub held_lines: Vec<String>,
+    pub state: RankState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RankState {
+    /// It has the turn, or has made a request and waits for the turn.
+    Turns,
+    /// It is blocked in a PMI call.
+    Blocked,
+    /// It computes, and is stopped so that other ranks have a turn.
+    Stopped,
+    Ended,
+}
+
+/// Events of a rank that are to be handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ready {
+    pub request: bool,
+    pub process: bool,
+    pub connection: bool,
+    pub output: bool,
+    pub signals: bool,
+}
+
+impl RankProcess {
+    /// The streams are printed, with marks of this rank.
+    pub fn new(
+        number: u32,
+        who: Identity,
+        page: SimEnd,
+        connection: Connection,
+        streams: [Option<Stream>; 2],
+    ) -> std::io::Result<RankProcess> {
+        // SAFETY: `pidfd_open` takes numbers, and returns a new descriptor or an error, so nothing else owns it.
+        let process = unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, who.pid, 0) as i32;
+            if fd < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let (connection, held_lines) = (Some(connection), Vec::new());
+        let mut targets = STANDARD_STREAMS.into_iter();
+        let streams = streams.map(|stream| {
+            let printer = Printer::new(targets.next()?, Some(number as usize));
+            Some(PrintedStream::new(stream?, printer))
+        });
+        Ok(RankProcess { who, page, process, connection, streams, held_lines, state: RankState::Turns })
+    }
+
+    /// Sleeps until the rank or a signal needs handling, at most for `limit`.
+    pub fn sleep(&self, signals: BorrowedFd<'_>, limit: Duration) -> Ready {
+        let mut ready = Ready::default();
+        let mut polled = vec![
+            PollFd::from_borrowed_fd(self.page.wake_pipe(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.process.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(signals, PollFlags::IN),
+        ];
+        let connection = self.connection.as_ref().map(|connection| (connection.fd(), connection.interest()));
+        polled.extend(connection.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
+        polled.extend(self.streams.iter().flatten().map(|stream| PollFd::from_borrowed_fd(stream.fd(), PollFlags::IN)));
+        let limit =
+            rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+        if self.page.begin_sleep() {
+            // An interrupted poll reports nothing, and the caller calls again.
+            let _ = poll(&mut polled, Some(&limit));
+        }
+        self.page.end_sleep();
+        ready.request = self.page.has_request();
+        let is_ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        (ready.process, ready.signals) = (is_ready[1], is_ready[2]);
+        let rest = &is_ready[3..];
+        let (connections, streams) = rest.split_at(usize::from(self.connection.is_some()));
+        ready.connection = connections.contains(&true);
+        ready.output = streams.contains(&true);
+        ready
+    }
+
+    /// The lines that it has sent over PMI, and the state of the connection.
+    pub fn receive_lines(&mut self) -> (Vec<String>, ConnectionState) {
+        let mut lines = Vec::new();
+        let state = self.connection.as_mut().map_or(ConnectionState::Closed, |connection| {
+            connection.flush();
+            connection.receive(&mut lines)
+        });
+        if state != ConnectionState::Open {
+            self.connection = None;
+        }
+        (lines, state)
+    }
+
+    pub fn send_line(&mut self, line: &str) {
+        if let Some(connection) = &mut self.connection {
+            // A closed connection is detected at the next read.
+            connection.send(line);
+        }
+    }
+
+    /// Passes on the output that it has written so far.
+    pub fn pass_output(&mut self) {
+        for stream in &mut self.streams {
+            if stream.as_mut().is_some_and(|stream| !stream.pass_all_on()) {
+                *stream = None;
+            }
+        }
+    }
+
+    /// Stops the process, which has the turn. False: it has ended instead.
+    pub fn stop(&mut self) -> bool {
+        self.state = RankState::Stopped;
+        let pid = self.who.pid as libc::pid_t;
+        // SAFETY: the process is our child and not reaped, so its pid is still its own. All bits zero is a valid siginfo_t, which
+        // waitid fills.
+        unsafe {
+            libc::kill(pid, libc::SIGSTOP);
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
+            while libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) != 0 {
+                if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+                    return true;
+                }
+            }
+            info.si_code == libc::CLD_STOPPED
+        }
+    }
+
+    /// Continues the stopped process.
+    pub fn resume(&mut self) {
+        self.state = RankState::Turns;
+        // SAFETY: the process is our child and not reaped, so its pid is still its own.
+        unsafe { libc::kill(self.who.pid as libc::pid_t, libc::SIGCONT) };
+    }
+
+    /// Reaps the process, and returns its status.
+    pub fn reap(&mut self) -> ExitStatus {
+        self.state = RankState::Ended;
+        let mut status = 0;
+        // SAFETY: the process is our child, and `status` lives across the call.
+        let reaped = unsafe { libc::waitpid(self.who.pid as libc::pid_t, &mut status, 0) };
+        if reaped < 0 { ExitStatus::from_raw(1 << 8) } else { ExitStatus::from_raw(status) }
+    }
+}

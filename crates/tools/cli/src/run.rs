@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge run`: starts a job of N processes and supervises it to its end; and the agents that it starts on hosts. The work is that
+//! of [`selvedge_launcher::hosts`].
+//!
+//! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if
+//! a signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
+//! started or found; 2 for an invalid command line; 1 when the job could not be set up.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use selvedge_job::PORTALS_PID_MAX;
+use selvedge_launcher::hosts::{self, agent};
+use selvedge_launcher::report::say;
+use selvedge_launcher::{Binding, JobOptions, LauncherError, MemoryPath, NicMode};
+use selvedge_process::process::start_logging;
+
+use crate::choice::{Choice, one_of};
+
+/// Start a job of N processes, on this machine or on several hosts.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, override_usage = "selvedge run [OPTIONS] PROGRAM [ARGS]...")]
+pub struct Args {
+    /// Number of processes
+    #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
+    ranks: u32,
+
+    /// Hosts to run on, as `a,b:2,c`, each with its slots; they are reached by ssh
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
+
+    /// A file with a host on each line: `name`, `name:2` or `name slots=2`
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
+
+    /// Start an aggregation node on each of several hosts, which reduces for the job (MPI, with `selvedge env`)
+    #[arg(long)]
+    aggregation: bool,
+
+    /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]
+    #[arg(long, value_parser = one_of(BINDINGS))]
+    bind: Option<Binding>,
+
+    /// Who runs a NIC: the sender of a message, or only the process that owns the NIC
+    #[arg(long, value_parser = one_of(MODES))]
+    mode: Option<NicMode>,
+
+    /// How the memory of another process is accessed
+    #[arg(long, value_parser = one_of(PATHS))]
+    path: Option<MemoryPath>,
+
+    /// Set an environment variable in the ranks; may be given several times
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
+    env: Vec<(String, String)>,
+
+    /// End the job after this many seconds, with exit code 124
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// Write the ranks' output in whole lines, each marked with its rank
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Let the other ranks continue when one fails
+    #[arg(long)]
+    keep_going: bool,
+
+    /// The program and its arguments
+    // One list, so that everything after the program's name belongs to the program, even what looks like one of our options.
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// The exit code for an invalid command line.
+const EXIT_USAGE: u8 = 2;
+
+const AFTER_HELP: &str = "\
+Standard input goes to rank 0. Each rank finds SELVEDGE_RANK, SELVEDGE_SIZE, SELVEDGE_JOB and SELVEDGE_DIR in its \
+environment, and PMI-1 for programs that know it.
+
+Hosts get ranks in blocks: one after the other, as many as a host has slots, in rounds if there are more ranks than slots; \
+evenly if no slots are given. Every host needs this selvedge at the same path (or where SELVEDGE_AGENT says) and the working \
+folder, and is reached by ssh without a password (or by the program that SELVEDGE_RSH names).
+
+Exit code: that of the first rank that failed (128 + signal number if killed), 124 after the time limit, \
+126 or 127 if the program cannot be started or found.";
+
+const BINDINGS: &[Choice<Binding>] = &[
+    Choice {
+        name: "core",
+        value: Binding::Core,
+        help: "Rank i on the i-th core that this command may use, starting again after the last core",
+    },
+    Choice { name: "none", value: Binding::None, help: "Leave it to the kernel" },
+];
+
+const MODES: &[Choice<NicMode>] = &[
+    Choice { name: "nic", value: NicMode::Nic, help: "A sender runs the target's NIC itself" },
+    Choice { name: "host", value: NicMode::Host, help: "A NIC runs when its own program calls the library" },
+];
+
+const PATHS: &[Choice<MemoryPath>] = &[
+    Choice { name: "auto", value: MemoryPath::Auto, help: "The fastest path that works" },
+    Choice { name: "shared", value: MemoryPath::Shared, help: "Only memory from selvedge_alloc, which is mapped" },
+    Choice { name: "cma", value: MemoryPath::Cma, help: "The kernel copies between processes (cross-memory attach)" },
+    Choice { name: "bounce", value: MemoryPath::Bounce, help: "Through slots in shared memory" },
+];
+
+/// Serves a launcher (started by `selvedge run --hosts`).
+#[derive(clap::Args)]
+pub struct AgentArgs {
+    /// End what an agent that was lost has left of this job
+    #[arg(long, value_name = "JOB")]
+    end: Option<String>,
+
+    /// The parent of the job directories
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "give a number of seconds above 0".to_owned())
+}
+
+/// Runs the job, and returns its exit code.
+pub fn main(args: Args) -> Result<ExitCode> {
+    start_logging("warn");
+    let code = match hosts::run(&args.into()) {
+        Ok(code) => code,
+        Err(LauncherError::Hosts(error)) => {
+            say(&error.to_string());
+            EXIT_USAGE
+        }
+        Err(LauncherError::Program(error)) => {
+            say(&error.to_string());
+            error.exit_code()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(ExitCode::from(code))
+}
+
+pub fn agent_main(args: AgentArgs) -> Result<ExitCode> {
+    match args.end {
+        Some(job) => agent::end_job(&job, &args.directory.unwrap_or_else(selvedge_job::jobs_folder)),
+        None => agent::serve()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl From<Args> for JobOptions {
+    fn from(args: Args) -> JobOptions {
+        JobOptions {
+            ranks: args.ranks,
+            hosts: args.hosts,
+            hostfile: args.hostfile,
+            aggregation: args.aggregation,
+            bind: args.bind,
+            mode: args.mode,
+            path: args.path,
+            env: args.env,
+            timeout: args.timeout,
+            tag_output: args.tag_output,
+            keep_going: args.keep_going,
+            command: args.command,
+        }
+    }
+}
