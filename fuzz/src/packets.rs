@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use selvedge_host::interface::ArenaRange;
+use selvedge_host::{Config, Interface, Mode, Path};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place, RESPONSE};
 use selvedge_nic::portals::{EntrySpec, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
-use selvedge_host::interface::ArenaRange;
-use selvedge_host::{Config, Interface, Mode, Path};
 use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};

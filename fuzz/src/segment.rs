@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_nic::Limits;
 use selvedge_host::os::process::Identity;
 use selvedge_host::segment::{Owner, Segment};
+use selvedge_nic::Limits;
 use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};

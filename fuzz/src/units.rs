@@ -60,7 +60,11 @@ impl Target {
         }
         for page in 0..NLA_PAGES {
             let entry = AddressEntry::new(Rights::ReadWrite, page as u16 % 4, MEMORY_AT / PAGE, PageSize::Kib4);
-            fresh.nic().write_entry(NlaPage::new(page).expect("in range"), entry.expect("in range")).expect("in range");
+            fresh
+                .nic()
+                .atu()
+                .write_entry(NlaPage::new(page).expect("in range"), entry.expect("in range"))
+                .expect("in range");
         }
         Target { initiator: fresh.clone(), target: fresh.clone(), fresh }
     }
@@ -238,14 +242,14 @@ impl Scene<'_> {
         for home in [&mut *self.initiator, &mut *self.target] {
             let mut nic = home.nic();
             match answers % 4 {
-                0 => drop(nic.write_large_page(first, entry)),
-                1 | 2 => drop(nic.write_entry(first, entry)),
-                _ => drop(nic.clear_entries(first, (answers >> 8) as u32 % 2000)),
+                0 => drop(nic.atu().write_large_page(first, entry)),
+                1 | 2 => drop(nic.atu().write_entry(first, entry)),
+                _ => drop(nic.atu().clear_entries(first, (answers >> 8) as u32 % 2000)),
             }
-            if let Ok(mut flush) = nic.flush_entries(first, (answers >> 20) as u32 % 2000, mode) {
+            if let Ok(mut flush) = nic.atu().flush_entries(first, (answers >> 20) as u32 % 2000, mode) {
                 for unit in Unit::ALL.into_iter().cycle().take((answers >> 40) as usize % 8) {
                     let awaited = flush.awaits(unit);
-                    assert_eq!(nic.answer_flush(&mut flush, unit).is_ok(), awaited);
+                    assert_eq!(nic.atu().answer_flush(&mut flush, unit).is_ok(), awaited);
                 }
             }
         }

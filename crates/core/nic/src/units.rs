@@ -12,12 +12,13 @@
 //! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator.
 
 use crate::aggregation::Member;
+use crate::atu::Atu;
 use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::portals::constants::{ack, options};
 use crate::portals::delivery::{Delivery, Verdict};
-use crate::tables::{Command, Request, kind};
+use crate::tables::{Command, Request, Tables, kind};
 use crate::tap::Transition;
 
 impl Request {
@@ -131,6 +132,13 @@ impl Nic<'_> {
             true => self.portals_deliver_own(bus, request),
             false => self.deliver_to_unit(bus, request),
         }
+    }
+
+    /// The address translation unit.
+    #[inline(always)]
+    pub fn atu(&mut self) -> Atu<'_> {
+        let Tables { tlb, tlb_ways, address_tables, .. } = &mut self.tables;
+        Atu { tlb, tlb_ways: *tlb_ways, address_tables, registers: self.signals.registers }
     }
 
     /// The process's memberships in groups of aggregation.

@@ -360,21 +360,21 @@ fn translations() {
     for round in 0..4u64 {
         for number in 0..8 {
             let entry = AddressEntry::new(Rights::ReadWrite, 1, number * (1 + round), PageSize::Kib4).unwrap();
-            transition(|| nic.write_entry(page(number), entry)).unwrap();
+            transition(|| nic.atu().write_entry(page(number), entry)).unwrap();
         }
         let large = AddressEntry::new(Rights::ReadOnly, 1, 32, PageSize::Kib64).unwrap();
-        transition(|| nic.write_large_page(page(16), large)).unwrap();
+        transition(|| nic.atu().write_large_page(page(16), large)).unwrap();
         for (number, bytes) in [(0, 1), (1, 20_000), (5, 4096), (16, 1 << 16), (20, 1 << 20)] {
-            _ = transition(|| nic.translate(&mut NoMemory, 1, number << 12, bytes, Access::Read));
+            _ = transition(|| nic.atu().translate(&mut NoMemory, 1, number << 12, bytes, Access::Read));
             let visit = |_: &mut NoMemory, _, _, _| Ok::<(), TranslationFault>(());
-            _ = transition(|| nic.translate_all(&mut NoMemory, 1, number << 12, bytes, Access::Write, visit));
+            _ = transition(|| nic.atu().translate_all(&mut NoMemory, 1, number << 12, bytes, Access::Write, visit));
         }
-        transition(|| nic.clear_entries(page(2), 3)).unwrap();
-        let mut flush = transition(|| nic.flush_entries(page(2), 3, FlushMode::Both)).unwrap();
+        transition(|| nic.atu().clear_entries(page(2), 3)).unwrap();
+        let mut flush = transition(|| nic.atu().flush_entries(page(2), 3, FlushMode::Both)).unwrap();
         for unit in Unit::ALL {
-            transition(|| nic.answer_flush(&mut flush, unit)).unwrap();
+            transition(|| nic.atu().answer_flush(&mut flush, unit)).unwrap();
         }
-        _ = transition(|| nic.flush_vpid(1, FlushMode::Tlb));
+        _ = transition(|| nic.atu().flush_vpid(1, FlushMode::Tlb));
     }
     let mut pipeline = transition(Pipeline::<8, 4, 2>::new);
     for tag in 0..200u16 {
@@ -392,10 +392,10 @@ fn translations() {
             _ = transition(|| pipeline.submit(AtuRequest::Fence { tag }));
         }
         loop {
-            match transition(|| pipeline.step(nic, &mut NoMemory)) {
+            match transition(|| pipeline.step(&mut nic.atu(), &mut NoMemory)) {
                 Progress::Idle => break,
                 Progress::Sent(Output::TableRead { tag, page }) => {
-                    let word = nic.tables.table_entry(page).bits();
+                    let word = nic.atu().table_entry(page).bits();
                     transition(|| pipeline.table_read_done(tag, word)).unwrap();
                 }
                 Progress::Sent(Output::Response(response)) => {
@@ -404,7 +404,7 @@ fn translations() {
                 }
                 Progress::Sent(Output::Flush { unit, request }) => {
                     let answer = FlushResponse { unit, tag: request.tag };
-                    transition(|| pipeline.flush_answered(nic, answer)).unwrap();
+                    transition(|| pipeline.flush_answered(&mut nic.atu(), answer)).unwrap();
                 }
                 _ => {}
             }

@@ -6,8 +6,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Buffer, Elements, Pending, log};
+use selvedge_nic::aggregation::Failure;
 
 use crate::mpi::{Handle, Mpi, SUCCESS, library};
 use crate::requests::Request;

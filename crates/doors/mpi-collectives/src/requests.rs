@@ -15,8 +15,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::looks::Looks;
+use selvedge_nic::aggregation::Failure;
 
 use crate::calls::{After, Call};
 use crate::component;

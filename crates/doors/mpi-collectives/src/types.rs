@@ -8,8 +8,8 @@
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 use selvedge_host::aggregation::Elements;
+use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
 use crate::mpi::{Handle, Kind, Mpi, spread};
 

@@ -18,8 +18,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Idle, Pending};
+use selvedge_nic::aggregation::Failure;
 use selvedge_transport::aggregation::Operations;
 
 use crate::component;

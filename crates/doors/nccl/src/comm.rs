@@ -4,8 +4,8 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Buffer, Elements, Pending, part_of_window};
+use selvedge_nic::aggregation::Failure;
 use selvedge_transport::aggregation::Operations;
 
 use crate::exchange::{Handle, Listening, Meeting};

@@ -23,8 +23,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, getuid, test_kill_process};
-use selvedge_job::own_place;
 use selvedge_host::aggregation::Exchange;
+use selvedge_job::own_place;
 
 use crate::interface::HANDLE_BYTES;
 

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use selvedge_job::own_place;
 use selvedge_host::aggregation::{Buffer, Shape};
+use selvedge_job::own_place;
 
 use crate::comm::{Comm, Request, Window, elements};
 use crate::exchange::{Handle, Listening};

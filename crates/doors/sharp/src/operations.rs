@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 
-use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 use selvedge_host::aggregation::{Buffer, Elements, Pending, part_of_window};
+use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 use selvedge_transport::aggregation::Operations;
 
 use crate::interface::{BcastSpec, DATA_BUFFER, DataDesc, Error, GatherSpec, MEM_TYPE_CUDA, MEM_TYPE_HOST, ReduceSpec};

@@ -3,9 +3,9 @@
 
 use std::ffi::c_int;
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::Pending;
 use selvedge_host::looks::Looks;
+use selvedge_nic::aggregation::Failure;
 
 use crate::context::Comm;
 use crate::interface::{Error, SUCCESS};

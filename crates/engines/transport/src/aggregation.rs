@@ -27,12 +27,12 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use selvedge_fabric::NodeId;
+use selvedge_host::aggregation::{Buffer, Carries, Elements, Entry, Exchange, Idle, Pending, What, part_of_window};
+use selvedge_host::simulated::is_simulated;
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::member::{GroupState, Pieces, StartError};
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_host::aggregation::{Buffer, Carries, Elements, Entry, Exchange, Idle, Pending, What, part_of_window};
-use selvedge_host::simulated::is_simulated;
 
 mod hello;
 mod number;

@@ -22,9 +22,9 @@
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::portals::{Event, fail};
 use selvedge_host::StartError;
 use selvedge_host::direct::DirectOutcome;
+use selvedge_nic::portals::{Event, fail};
 
 use crate::bindings::{Bindings, Side};
 use crate::flags::{EAGAIN, EFAULT, EHOSTDOWN, EIO};

@@ -20,14 +20,14 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
+use selvedge_host::elsewhere::{self, Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
+use selvedge_host::errors::PostError;
 use selvedge_net::services::{self, AskError, Service};
 use selvedge_net::{
     ADDRESS_BYTES, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, SendError, Sink, Source, When, Who,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 use selvedge_nic::tables::Request;
-use selvedge_host::elsewhere::{self, Carrier, asked_bytes, execute_left, hand_in, wake_waiters};
-use selvedge_host::errors::PostError;
 
 use crate::place::job_spans_hosts;
 use crate::settings::HostSettings;

@@ -68,9 +68,6 @@ pub mod units;
 pub mod work;
 
 pub use process::{Opened, Process};
-pub use selvedge_net::services::Service;
-pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
-pub use selvedge_nic as nic;
 pub use selvedge_host::StartError;
 pub use selvedge_host::WaitEnd;
 pub use selvedge_host::address_space::reserve_bytes_max;
@@ -85,6 +82,9 @@ pub use selvedge_host::symmetric::Symmetric;
 pub use selvedge_host::wait::{Subject, abort_reset, abort_waits};
 pub use selvedge_host::window::Window;
 pub use selvedge_host::{Interface, OpenError};
+pub use selvedge_net::services::Service;
+pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
+pub use selvedge_nic as nic;
 pub use transport::Transport;
 
 /// The library's version.

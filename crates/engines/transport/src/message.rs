@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use selvedge_host::direct::RING_HAS_DATA;
+use selvedge_host::rings::Envelope;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::Command;
-use selvedge_host::direct::RING_HAS_DATA;
-use selvedge_host::rings::Envelope;
 
 use libc::iovec;
 

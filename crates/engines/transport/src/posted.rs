@@ -6,11 +6,11 @@
 use std::ffi::c_void;
 
 use libc::iovec;
+use selvedge_host::direct::ring_has_data;
+use selvedge_host::rings::Envelope;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, Event, Put, Receive, options};
 use selvedge_nic::tables::Header;
-use selvedge_host::direct::ring_has_data;
-use selvedge_host::rings::Envelope;
 
 use crate::bindings::Bindings;
 use crate::ticket::{Kind, Ticket};

@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-pub use selvedge_job::ClaimError;
-use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
-use selvedge_net::Progress;
-use selvedge_nic::Limits;
 use selvedge_host::arena::Arena;
 use selvedge_host::elsewhere::Carrier;
 use selvedge_host::interface::{ArenaRange, open_interfaces};
 use selvedge_host::os::ranks;
 use selvedge_host::wait::TICK;
 use selvedge_host::{Config, Interface, Mode, OpenError, Path};
+pub use selvedge_job::ClaimError;
+use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
+use selvedge_net::Progress;
+use selvedge_nic::Limits;
 
 use crate::hosts::{Hosts, HostsError};
 use crate::place::{job_spans_hosts, own_place};

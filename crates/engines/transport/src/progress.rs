@@ -6,13 +6,13 @@
 
 use std::ffi::c_void;
 
-use selvedge_nic::portals::event_queue::Taken;
-use selvedge_nic::portals::{Event, Put, Receive, event_kind, list};
-use selvedge_nic::{Bus, Nic, Register};
 use selvedge_host::Interface;
 use selvedge_host::direct::{ring_has_data, ring_request, ring_source};
 use selvedge_host::os::{lines, ranks};
 use selvedge_host::rings::{Envelope, PolledHeader, Reader, RingMessage, Rings};
+use selvedge_nic::portals::event_queue::Taken;
+use selvedge_nic::portals::{Event, Put, Receive, event_kind, list};
+use selvedge_nic::{Bus, Nic, Register};
 
 use crate::bindings::{Bindings, Side};
 use crate::completion::{Completion, CompletionQueue, Reading};

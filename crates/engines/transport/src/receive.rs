@@ -15,12 +15,12 @@
 use std::ffi::{c_int, c_void};
 
 use libc::iovec;
+use selvedge_host::direct::DirectOutcome;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::errors::AppendError;
 use selvedge_nic::portals::{EntrySpec, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_host::direct::DirectOutcome;
 
 use crate::bindings::{Bindings, Side};
 use crate::completion::Completion;

@@ -8,12 +8,12 @@
 use std::ffi::c_int;
 
 use libc::iovec;
-use selvedge_nic::arithmetic::Operation as Arithmetic;
-use selvedge_nic::portals::{ack, fail, options};
-use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_host::StartError;
 use selvedge_host::direct::DirectOutcome;
 use selvedge_host::{Mode, Path};
+use selvedge_nic::arithmetic::Operation as Arithmetic;
+use selvedge_nic::portals::{ack, fail, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use crate::bindings::Side;
 use crate::ends::error_of;

@@ -9,12 +9,12 @@
 use std::ffi::c_int;
 
 use libc::iovec;
-use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{Delivery, ack, fail, list, options};
-use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_host::direct::DirectOutcome;
 use selvedge_host::os::copy;
 use selvedge_host::rings::{Envelope, Sender};
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{Delivery, ack, fail, list, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use crate::bindings::Side;
 use crate::flags::{ADDR_ANY, EAGAIN, EFAULT, EHOSTDOWN, EINVAL, EMSGSIZE};

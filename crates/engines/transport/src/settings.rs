@@ -7,10 +7,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use selvedge_aggregator::share::ManagerAt;
+use selvedge_host::{Mode, Path};
 use selvedge_net::{Check, Faults, FaultsError, Progress};
 use selvedge_nic::Limits;
 use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
-use selvedge_host::{Mode, Path};
 
 /// An environment variable.
 pub struct Variable {

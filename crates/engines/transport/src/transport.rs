@@ -29,6 +29,10 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use selvedge_host::elsewhere::{Carrier, ELSEWHERE};
+use selvedge_host::interface::{ArenaRange, Watch};
+use selvedge_host::segment::owner_of;
+use selvedge_host::{Config, Interface, Path};
 use selvedge_job::{Claim, JobDirectory};
 use selvedge_net::LinkAddress;
 use selvedge_nic::NoMemory;
@@ -36,10 +40,6 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
 use selvedge_nic::portals::errors::{PortalError, UnlinkError};
 use selvedge_nic::portals::{EntrySpec, list, options};
-use selvedge_host::elsewhere::{Carrier, ELSEWHERE};
-use selvedge_host::interface::{ArenaRange, Watch};
-use selvedge_host::segment::owner_of;
-use selvedge_host::{Config, Interface, Path};
 use slab::Slab;
 
 use crate::bindings::Bindings;

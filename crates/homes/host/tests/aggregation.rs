@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use selvedge_nic::aggregation::Failure;
-use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 use selvedge_host::aggregation::{
     Buffer, Card, Carries, Elements, Member, OpenError, Pending, Queue, Shape, SharedGroup, part_of_window,
 };
+use selvedge_nic::aggregation::Failure;
+use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
 /// Longer than anything here takes, also on a busy machine.

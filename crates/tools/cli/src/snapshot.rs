@@ -14,11 +14,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use selvedge_job::JobRecord;
-use selvedge_nic::Register;
 use selvedge_host::inspect::{Inspection, State, inspect};
 use selvedge_host::os::mapping::MapError;
 use selvedge_host::segment::SegmentError;
+use selvedge_job::JobRecord;
+use selvedge_nic::Register;
 
 /// The jobs at one time.
 pub struct Snapshot {

@@ -66,7 +66,7 @@ impl Nic<'_> {
         if command.mode() & mode::TE == 0 {
             return true;
         }
-        match self.translate(bus, command.source_vpid(), command.header_data, command.length, Access::Write) {
+        match self.atu().translate(bus, command.source_vpid(), command.header_data, command.length, Access::Write) {
             Ok(run) => run.address == command.sink.start && run.bytes >= command.length,
             Err(_) => false,
         }

@@ -163,14 +163,14 @@ impl Nic<'_> {
         if command.mode() & mode::TE == 0 {
             return Ok((Side { start: address, ..Side::NOWHERE }, 0));
         }
-        match self.translate_counting(bus, vpid, (address, bytes), access) {
+        match self.atu().translate_counting(bus, vpid, (address, bytes), access) {
             Ok((run, looked)) if run.bytes >= bytes => {
                 Ok((Side { start: run.address, ..Side::NOWHERE }, looked.packed()))
             }
             // The whole range is checked before the first piece is sent.
             Ok((run, _)) => {
                 let check = |_: &mut B, _, _, _| Ok::<(), TranslationFault>(());
-                match self.translate_all(bus, vpid, address, bytes, access, check) {
+                match self.atu().translate_all(bus, vpid, address, bytes, access, check) {
                     Ok(()) => Err(RequestError::Cut(run.bytes as u32)),
                     Err(_) => Err(self.refuse_request(bus, command)),
                 }

@@ -171,7 +171,7 @@ impl Nic<'_> {
     ) -> Result<(), Refusal> {
         let (start, bytes) = (request.remote_offset, request.length);
         if request.mode() & mode::TE != 0 {
-            self.translate_all(bus, vpid, start, bytes, access, visit)
+            self.atu().translate_all(bus, vpid, start, bytes, access, visit)
         } else if self.tables.ports[usize::from(vpid)].options & super::options::PHYSICAL != 0 {
             if bytes == 0 { Ok(()) } else { visit(bus, start, 0, bytes) }
         } else {

@@ -118,7 +118,7 @@ pub struct PortalEntry {
     /// [`Tables::short_lists`](super::Tables::short_lists).
     pub short_head: u32,
     pub short_tail: u32,
-    /// How often it was disabled, including before its last allocation ([`Request::epoch`]).
+    /// How often it was disabled, including before its last allocation ([`Request::epoch`](super::Request::epoch)).
     pub disabled: u32,
     pub classes: [Class; CLASSES],
 }

@@ -338,7 +338,7 @@ fn lengths_that_leave_the_tables() {
     nic.port_open(Some(0), 0).expect("it is free");
     let last = PAGES as u64 - 1;
     let entry = AddressEntry::new(Rights::ReadWrite, 0, FIRST_PAGE, PageSize::Kib4).expect("in range");
-    nic.write_entry(NlaPage::new(last).expect("in range"), entry).expect("in range");
+    nic.atu().write_entry(NlaPage::new(last).expect("in range"), entry).expect("in range");
     for bytes in [PAGE + 1, 1 << 39, u64::MAX, u64::MAX - last * PAGE] {
         for number in [kind::RMA_PUT, kind::RMA_GET] {
             let request = Request {

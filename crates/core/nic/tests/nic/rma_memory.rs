@@ -124,7 +124,10 @@ fn an_old_entry_of_the_tlb_does_not_split_a_put() {
                 home.nic().deliver(&mut TestBus::default(), &put(page * PAGE, 1));
             }
             for page in cleared {
-                home.nic().write_entry(NlaPage::new(page).expect("in range"), AddressEntry::INVALID).expect("in range");
+                home.nic()
+                    .atu()
+                    .write_entry(NlaPage::new(page).expect("in range"), AddressEntry::INVALID)
+                    .expect("in range");
             }
             match home.nic().deliver(&mut wire, &put(0, 5 * PAGE)) {
                 Verdict::Done(delivery) if delivery.fail == fail::OK => assert_eq!(delivery.mlength, 5 * PAGE),

@@ -21,8 +21,8 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Forming, Heard, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use selvedge_nic::aggregation::Failure;
 use selvedge_transport::Transport;
 use selvedge_transport::bindings::Side;
 use selvedge_transport::completion::Completion;

@@ -8,8 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use selvedge_nic::handle::NONE;
 use selvedge_host::direct::ring_flags;
+use selvedge_nic::handle::NONE;
 use selvedge_transport::Transport;
 use selvedge_transport::bindings::Bindings;
 use selvedge_transport::regions::REMOTE_ACCESSES;

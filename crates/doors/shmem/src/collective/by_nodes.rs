@@ -23,8 +23,8 @@ use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Exchange, Pending, know_mapped, log};
+use selvedge_nic::aggregation::Failure;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{DONE, REFUSED};

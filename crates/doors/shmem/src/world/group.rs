@@ -10,8 +10,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Exchange, Idle, Pending};
+use selvedge_nic::aggregation::Failure;
 use selvedge_transport::aggregation::Operations;
 
 /// Operations of a group under way, and the longest that its node carries out by itself.

@@ -7,10 +7,10 @@
 //! | are on several hosts | live groups and nodes between them ([`Spanning`]) |
 //! | are on a simulated machine | the nodes of its switches ([`Group`]) |
 
-use selvedge_job::own_place;
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{Carries, Exchange, Idle, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
 use selvedge_host::simulated::is_simulated;
+use selvedge_job::own_place;
+use selvedge_nic::aggregation::Failure;
 
 use super::{Group, Spanning};
 

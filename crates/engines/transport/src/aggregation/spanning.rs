@@ -22,12 +22,12 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use selvedge_aggregator::words::JobName;
-use selvedge_nic::aggregation::Failure;
 use selvedge_host::aggregation::{
     Buffer, Carries, Elements, Entry, Exchange, Forming, Heard, Idle, Member, Pending, Process, Queue, Shape, What,
     part_of_window,
 };
 use selvedge_host::looks::Looks;
+use selvedge_nic::aggregation::Failure;
 
 use super::share::{Aggregation, NO_MANAGER, Wait};
 use super::{Group, bits, copy_part, takes};

@@ -4,12 +4,12 @@
 use std::ffi::c_int;
 
 use libc::iovec;
+use selvedge_host::StartError;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Event, Posted as Linked, event_kind, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_host::StartError;
 
 use crate::bindings::Side;
 use crate::completion::Completion;

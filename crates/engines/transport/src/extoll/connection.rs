@@ -14,16 +14,16 @@ use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use selvedge_host::direct::ForPort;
+use selvedge_host::os::copy;
+use selvedge_host::rings::{Envelope, Sender};
+use selvedge_host::{Interface, StartError};
 use selvedge_nic::NoMemory;
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::portals::ack;
 use selvedge_nic::rma::descriptor::BYTES_MAX;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier, options};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
-use selvedge_host::direct::ForPort;
-use selvedge_host::os::copy;
-use selvedge_host::rings::{Envelope, Sender};
-use selvedge_host::{Interface, StartError};
 
 use super::Device;
 use crate::peers::Backoff;

@@ -17,11 +17,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use selvedge_nic::limits::VELO_BYTES_MAX;
-use selvedge_nic::velo::{Endpoint, Label, Mailbox, Reassembler};
 use selvedge_host::rings::port::{Port as PortOfRings, PortReader};
 use selvedge_host::rings::{INLINE_BYTES, RingMessage};
 use selvedge_host::{Interface, WaitEnd};
+use selvedge_nic::limits::VELO_BYTES_MAX;
+use selvedge_nic::velo::{Endpoint, Label, Mailbox, Reassembler};
 
 /// Messages that a port keeps outside of its mailbox.
 const KEPT_MAX: usize = 4096;

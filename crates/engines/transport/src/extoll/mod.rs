@@ -29,14 +29,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use selvedge_host::Interface;
+use selvedge_host::elsewhere::UNANSWERED_MAX;
+use selvedge_host::rings::port::Port as PortOfRings;
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
 use selvedge_nic::tables::PAGES;
 use selvedge_nic::velo::header::SLOTS_MAX;
 use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
-use selvedge_host::Interface;
-use selvedge_host::elsewhere::UNANSWERED_MAX;
-use selvedge_host::rings::port::Port as PortOfRings;
 
 use crate::place::job_spans_hosts;
 use crate::process::{Opened, Process, ProcessError};
@@ -278,7 +278,7 @@ impl Device {
             let entry = AddressEntry::new(rights, vpid, first + at, PageSize::Kib4);
             let page = NlaPage::new(start + at);
             let written = match (entry, page) {
-                (Ok(entry), Ok(page)) => nic.write_entry(page, entry).is_ok(),
+                (Ok(entry), Ok(page)) => nic.atu().write_entry(page, entry).is_ok(),
                 _ => false,
             };
             if !written {
@@ -320,10 +320,10 @@ impl Device {
     fn clear_entries(&self, first: u64, pages: u64) {
         let mut nic = self.interface().lock();
         if let (Ok(page), Ok(count)) = (NlaPage::new(first), u32::try_from(pages)) {
-            let _ = nic.clear_entries(page, count);
-            if let Ok(mut flush) = nic.flush_entries(page, count, FlushMode::Both) {
+            let _ = nic.atu().clear_entries(page, count);
+            if let Ok(mut flush) = nic.atu().flush_entries(page, count, FlushMode::Both) {
                 for unit in Unit::ALL {
-                    let _ = nic.answer_flush(&mut flush, unit);
+                    let _ = nic.atu().answer_flush(&mut flush, unit);
                 }
             }
         }

@@ -43,11 +43,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use selvedge_host::{Interface, StartError};
 use selvedge_nic::Limits;
 use selvedge_nic::rma::{Descriptor, Operation as Rma, code, options, spec};
 use selvedge_nic::velo::header::Extent;
 use selvedge_nic::velo::{Endpoint, Outgoing};
-use selvedge_host::{Interface, StartError};
 use slab::Slab;
 
 use crate::extoll::connection::{PostError, Posted};

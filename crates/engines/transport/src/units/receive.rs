@@ -11,12 +11,12 @@
 use libc::iovec;
 use std::ffi::c_void;
 
-use selvedge_nic::portals::fail;
-use selvedge_nic::rma::{Notification, code, spec};
-use selvedge_nic::{Bus, NoMemory, Step};
 use selvedge_host::Interface;
 use selvedge_host::direct::ring_request;
 use selvedge_host::lock::Guard;
+use selvedge_nic::portals::fail;
+use selvedge_nic::rma::{Notification, code, spec};
+use selvedge_nic::{Bus, NoMemory, Step};
 
 use super::link::{BOUNCED, BOUNCES, Body, Unruly, Waiting, mailed};
 use super::wire::{self, Arrival, Control, Counts, Heading, Report, Request, mtt};

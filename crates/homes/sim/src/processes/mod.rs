@@ -21,11 +21,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use selvedge_host::config::MEMBER_NI;
+use selvedge_host::simulated::{Visited, command_from};
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
-use selvedge_host::config::MEMBER_NI;
-use selvedge_host::simulated::{Visited, command_from};
 use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
 use crate::node::ranks::MailboxState;

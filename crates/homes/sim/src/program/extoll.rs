@@ -48,7 +48,7 @@ impl Port {
         nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
-            nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
+            nic.atu().write_entry(NlaPage::new(page).ok()?, entry).ok()?;
         }
         let mailbox = Mailbox::new(&tables.signals(), VPID, LAZINESS)?;
         Some(Port { mailbox, parts: BTreeMap::new(), kept: VecDeque::new(), notifications: 0 })

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sections that depend on the build alone: the build, a NIC's limits and size, its registers.
 
+use selvedge_host::{inspect, segment};
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::TableRegister;
 use selvedge_nic::{Limits, Register, layout};
-use selvedge_host::{inspect, segment};
 use serde_json::{Map, Value, json};
 
 use super::{bytes_text, columns, plain};

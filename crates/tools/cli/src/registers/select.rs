@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use selvedge_nic::registers::{Register, TableRegister};
 use selvedge_host::inspect::Inspection;
+use selvedge_nic::registers::{Register, TableRegister};
 
 /// The register at offset 0.
 pub const VERSION: &str = "version";

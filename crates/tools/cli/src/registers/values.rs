@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The values of a NIC's registers that a command line asks for.
 
-use selvedge_nic::registers::{Register, TableRegister};
 use selvedge_host::inspect::Inspection;
+use selvedge_nic::registers::{Register, TableRegister};
 
 use super::select::{VERSION, What, Word};
 

@@ -11,10 +11,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use selvedge_nic::registers::tables::WriteError;
-use selvedge_nic::registers::{LiveWrite, TableRegister};
 use selvedge_host::os::process::Identity;
 use selvedge_host::segment::Segment;
+use selvedge_nic::registers::tables::WriteError;
+use selvedge_nic::registers::{LiveWrite, TableRegister};
 
 use super::select::{What, Word};
 use super::{Args, chosen};

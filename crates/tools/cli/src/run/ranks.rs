@@ -18,8 +18,8 @@ use std::process::ExitStatus;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_host::segment::mark_dead;
+use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 
 use super::connection::{Connection, ConnectionState};
 use super::messages::{Event, Order, Status};

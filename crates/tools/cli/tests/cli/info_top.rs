@@ -14,9 +14,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::{Ended, Place, compile_text, wait_until};
+use selvedge_host::segment::SegmentHeader;
 use selvedge_nic::Register;
 use selvedge_nic::registers::TableRegister;
-use selvedge_host::segment::SegmentHeader;
 use serde_json::Value;
 
 /// The numbers of `PROGRAM`'s puts that match, that are unexpected, and that are dropped; and the bytes of each.

@@ -26,9 +26,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use selvedge_host::Interface;
 use selvedge_nic::rma::options as rma_options;
 use selvedge_nic::velo::{Endpoint, PortId};
-use selvedge_host::Interface;
 
 use super::connection::{Outlet, PostError};
 use super::{Device, DeviceError};

@@ -15,11 +15,11 @@
 
 use std::time::{Duration, Instant};
 
+use selvedge_host::lock::Guard;
 use selvedge_nic::NoMemory;
 use selvedge_nic::atu::PAGE_BYTES;
 use selvedge_nic::rma::{Descriptor, LockRequest, LockResult, Notification, Operation, code, options, spec};
 use selvedge_nic::velo::Endpoint;
-use selvedge_host::lock::Guard;
 
 use super::receive::Inbound;
 use super::wire::{Control, Route};

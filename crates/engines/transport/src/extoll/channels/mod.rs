@@ -35,9 +35,9 @@ pub mod wire;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use selvedge_host::Interface;
 use selvedge_nic::rma::{Notification, code, error, spec};
 use selvedge_nic::velo::{Endpoint, PortId};
-use selvedge_host::Interface;
 
 use super::connection::{Letter, Outlet, PostError};
 use super::messages::{Message, MessageReader};

@@ -16,8 +16,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use selvedge_nic::velo::Endpoint;
 use selvedge_host::WaitEnd;
+use selvedge_nic::velo::Endpoint;
 
 use super::sink::Sink;
 use super::wire::{Control, FRAME_BYTES, Head, Payload, Piece, Route, WORD};

@@ -7,8 +7,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_host::segment::mark_dead;
+use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
