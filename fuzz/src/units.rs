@@ -56,7 +56,7 @@ impl Target {
         assert!(LIMITS.are_sane());
         let mut fresh = Home::new(&LIMITS);
         for vpid in 0..VPIDS as u16 {
-            fresh.nic().port_open(Some(vpid), 0).expect("it is free");
+            fresh.nic().ports().open(Some(vpid), 0).expect("it is free");
         }
         for page in 0..NLA_PAGES {
             let entry = AddressEntry::new(Rights::ReadWrite, page as u16 % 4, MEMORY_AT / PAGE, PageSize::Kib4);
@@ -133,7 +133,7 @@ impl Scene<'_> {
         let vpid = self.vpid();
         let options = if self.source.one_in(2) { TE } else { self.source.nasty32() };
         let from = Requester { node: 1, vpid, options, prototype: early, target: 5, uid: 6 };
-        if let Ok(command) = self.initiator.nic().rma_request(&mut NoMemory, &from, &descriptor) {
+        if let Ok(command) = self.initiator.nic().rma().request(&mut NoMemory, &from, &descriptor) {
             self.carry_out(&command);
         }
     }
@@ -183,7 +183,7 @@ impl Scene<'_> {
         let Ok(header) = store.header(LIMITS.velo_bytes) else { return };
         let status = header.status(Endpoint { node: 3, vpid: store.page.source_vpid });
         let message = VeloMessage { vpid: header.destination.vpid, status, bytes };
-        let _ = self.target.nic().velo_receive(&mut self.bus, &message);
+        let _ = self.target.nic().velo().receive(&mut self.bus, &message);
     }
 
     fn message(&mut self) {
@@ -258,13 +258,13 @@ impl Scene<'_> {
     fn port(&mut self) {
         let (vpid, options) = (self.vpid(), self.source.nasty32());
         let mut nic = self.target.nic();
-        match nic.port_open(Some(vpid), options) {
-            Ok(id) if options & 1 != 0 => drop(nic.port_close(id)),
+        match nic.ports().open(Some(vpid), options) {
+            Ok(id) if options & 1 != 0 => drop(nic.ports().close(id)),
             _ => {
                 let generation = nic.tables.ports.get(usize::from(vpid)).map_or(0, |port| port.slot >> 8);
                 let id = selvedge_nic::velo::PortId { vpid, generation };
-                let _ = nic.port_set_options(id, options);
-                let _ = if options & 2 == 0 { Ok(()) } else { nic.port_close(id) };
+                let _ = nic.ports().set_options(id, options);
+                let _ = if options & 2 == 0 { Ok(()) } else { nic.ports().close(id) };
             }
         }
     }
@@ -280,16 +280,16 @@ impl Scene<'_> {
         let (token, process) = (self.source.below(4), self.source.below(3));
         let source = self.source.nasty32();
         let kept = LockWaiter { source, token, process, ..LockWaiter::default() };
-        let _ = nic.lock_or_keep(&mut NoMemory, &request, kept);
+        let _ = nic.locks().request_or_keep(&mut NoMemory, &request, kept);
         let is_alive = |process: u64| process != 1;
         let mut answered = 0;
-        while let Some(answer) = nic.next_answer(2, is_alive) {
-            nic.finish_answer(answer.index, answer.sequence);
+        while let Some(answer) = nic.locks().next_answer(2, is_alive) {
+            nic.locks().finish_answer(answer.index, answer.sequence);
             answered += 1;
             assert!(answered <= LIMITS.lock_waiters, "more were answered than can wait");
         }
         let ended = self.source.below(4);
-        nic.forget_waiters(|waiter| waiter.token == ended);
+        nic.locks().forget_waiters(|waiter| waiter.token == ended);
     }
 
     /// A program reads mailbox and queue, whatever lies there; and the tables are rebuilt.
@@ -339,7 +339,7 @@ impl Scene<'_> {
         let extent = Extent::whole(8).expect("a length");
         let status = Status { source: Endpoint { node: 9, vpid: 1 }, extent, mtt: 1, tag: 7, error: false };
         let message = VeloMessage { vpid: HONEST, status, bytes: 8 };
-        let received = nic.velo_receive(&mut self.bus, &message);
+        let received = nic.velo().receive(&mut self.bus, &message);
         assert!(matches!(received, Received::Written { .. }), "{received:?}");
         let mut seen = Vec::new();
         read(&nic, &mut mailbox, |status, bytes| seen.push((*status, bytes.to_vec())));

@@ -18,8 +18,10 @@ use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::portals::constants::{ack, options};
 use crate::portals::delivery::{Delivery, Verdict};
+use crate::rma::{Locks, Notifications, Rma};
 use crate::tables::{Command, Request, Tables, kind};
 use crate::tap::Transition;
+use crate::velo::{Ports, Velo};
 
 impl Request {
     /// Whether the request is one of the Portals unit.
@@ -99,6 +101,51 @@ fn shown(request: &Request, verdict: &Verdict) -> Option<Transition> {
     }
 }
 
+/// The parts of a NIC, each with its own operations.
+impl<'a> Nic<'a> {
+    /// The VELO unit.
+    #[inline(always)]
+    pub fn velo(&mut self) -> Velo<'_, 'a> {
+        let Tables { ports, velo_bytes, .. } = &mut self.tables;
+        Velo { ports, message_bytes_max: *velo_bytes, signals: &self.signals }
+    }
+
+    /// The RMA unit.
+    #[inline(always)]
+    pub fn rma(&mut self) -> Rma<'_, 'a> {
+        Rma { tables: &mut self.tables, signals: &self.signals }
+    }
+
+    /// The locks of the RMA unit.
+    #[inline(always)]
+    pub fn locks(&mut self) -> Locks<'_, 'a> {
+        Locks::of(&mut self.tables, &self.signals)
+    }
+
+    /// The notification queues of the RMA unit.
+    #[inline(always)]
+    pub fn notifications(&mut self) -> Notifications<'_, 'a> {
+        Notifications { ports: self.tables.ports, signals: &self.signals }
+    }
+
+    /// The ports of the VELO and RMA units.
+    #[inline(always)]
+    pub fn ports(&mut self) -> Ports<'_, 'a> {
+        Ports { tables: &mut self.tables, signals: &self.signals }
+    }
+
+    /// The address translation unit.
+    #[inline(always)]
+    pub fn atu(&mut self) -> Atu<'_> {
+        Atu::of(&mut self.tables, &self.signals)
+    }
+
+    /// The process's memberships in groups of aggregation.
+    pub fn member(&mut self) -> Member<'_> {
+        Member { memberships: self.tables.memberships, started: self.tables.started }
+    }
+}
+
 impl Nic<'_> {
     /// Handles a request in any process of the job.
     #[inline]
@@ -134,18 +181,6 @@ impl Nic<'_> {
         }
     }
 
-    /// The address translation unit.
-    #[inline(always)]
-    pub fn atu(&mut self) -> Atu<'_> {
-        let Tables { tlb, tlb_ways, address_tables, .. } = &mut self.tables;
-        Atu { tlb, tlb_ways: *tlb_ways, address_tables, registers: self.signals.registers }
-    }
-
-    /// The process's memberships in groups of aggregation.
-    pub fn member(&mut self) -> Member<'_> {
-        Member { memberships: self.tables.memberships, started: self.tables.started }
-    }
-
     /// Takes what an aggregation node sends.
     fn member_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         Verdict::Done(match self.member().receive(bus, request) {
@@ -157,8 +192,8 @@ impl Nic<'_> {
     #[inline(never)]
     fn deliver_to_unit<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.kind {
-            kind::VELO_SEND => self.velo_deliver(bus, request),
-            kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma_receive(bus, request),
+            kind::VELO_SEND => self.velo().deliver(bus, request),
+            kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma().receive(bus, request),
             kind::AGGREGATION_RESULT | kind::AGGREGATION_DOWN => self.member_receive(bus, request),
             _ => Verdict::Done(Delivery::failed(crate::portals::fail::DROPPED)),
         }
@@ -181,7 +216,7 @@ impl Nic<'_> {
         if command.is_portals() {
             self.portals_sent(command, fail);
         } else if command.is_rma() {
-            self.rma_sent(command, fail);
+            self.rma().complete_send(command, fail);
         }
     }
 
@@ -202,14 +237,14 @@ impl Nic<'_> {
         if command.is_portals() {
             self.portals_response(command, delivery);
         } else if command.is_rma() {
-            self.rma_response(command, delivery);
+            self.rma().complete_response(command, delivery);
         }
     }
 
     /// Whether the reply to a command may still be written to the initiator's memory. `bus` reaches that memory.
     #[inline]
     pub fn admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
-        !command.is_rma() || self.rma_admits_reply(bus, command)
+        !command.is_rma() || self.rma().admits_reply(bus, command)
     }
 
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
@@ -218,9 +253,9 @@ impl Nic<'_> {
         self.signals.registers.add(crate::Register::Recoveries, 1);
         // An entry of the TLB is two words, of which one may have been written.
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
-        self.recover_mailboxes();
-        self.recover_notifications();
+        self.velo().recover();
+        self.notifications().recover();
         self.portals_recover(bus, &mut alive);
-        self.recover_locks(bus, alive);
+        self.locks().recover(bus, alive);
     }
 }

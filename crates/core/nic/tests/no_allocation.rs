@@ -429,18 +429,18 @@ fn the_velo_unit_allocates_nothing() {
     for round in 0..20 {
         transition(|| {
             let flags = if round % 2 == 0 { velo::options::REFUSE } else { 0 };
-            let id = nic.port_open(None, flags).expect("room");
+            let id = nic.ports().open(None, flags).expect("room");
             let mut reader = Mailbox::new(&nic.signals, id.vpid, round).expect("it exists");
             for status in &statuses {
                 let message = VeloMessage { vpid: id.vpid, status: *status, bytes: status.extent.bytes() };
-                let _ = nic.velo_receive(&mut bus, &message);
+                let _ = nic.velo().receive(&mut bus, &message);
                 let mut bytes = [0; 120];
                 while let Ok(Some((status, length))) = reader.take(&nic.signals, &mut bytes) {
                     let _ = reassembler.add(&status, &bytes[..length]);
                 }
             }
-            nic.recover_mailboxes();
-            nic.port_close(id).expect("it is open");
+            nic.velo().recover();
+            nic.ports().close(id).expect("it is open");
         });
     }
 }
@@ -467,7 +467,7 @@ fn the_rma_unit_allocates_nothing() {
         (rma::code::LOCK, RmaOperation::Lock { number: 1024, compare: 0, add: 1 }),
     ];
     let mut head = 0;
-    let port = transition(|| nic.port_open(Some(1), 0)).expect("it is free");
+    let port = transition(|| nic.ports().open(Some(1), 0)).expect("it is free");
     for round in 0..4u8 {
         for (code, operation) in operations {
             let spec = if round == 0 { 0 } else { rma::spec::ALL };
@@ -476,7 +476,7 @@ fn the_rma_unit_allocates_nothing() {
             transition(|| {
                 let words = descriptor.encode();
                 let descriptor = Descriptor::decode(&words).expect("it was encoded");
-                let Ok(command) = nic.rma_request(&mut bus, &from, &descriptor) else { return };
+                let Ok(command) = nic.rma().request(&mut bus, &from, &descriptor) else { return };
                 let Verdict::Done(delivery) = nic.deliver(&mut bus, &command.request) else { return };
                 let _ = nic.admits_reply(&mut bus, &command);
                 nic.complete_send(&command, fail::OK);
@@ -489,16 +489,16 @@ fn the_rma_unit_allocates_nothing() {
             for token in 0..4 {
                 let request = LockRequest { vpid: 1, number: 2, compare: -1 - token as i32, add: -1 };
                 let kept = LockWaiter { token, ..LockWaiter::default() };
-                let _ = nic.lock_or_keep(&mut bus, &request, kept);
+                let _ = nic.locks().request_or_keep(&mut bus, &request, kept);
             }
-            let _ = nic.lock_now(&mut bus, &LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
-            while let Some(answer) = nic.next_answer(1, |_| true) {
-                nic.finish_answer(answer.index, answer.sequence);
+            let _ = nic.locks().request(&mut bus, &LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
+            while let Some(answer) = nic.locks().next_answer(1, |_| true) {
+                nic.locks().finish_answer(answer.index, answer.sequence);
             }
-            nic.forget_waiters(|waiter| waiter.token % 2 == 0);
-            nic.recover_notifications();
+            nic.locks().forget_waiters(|waiter| waiter.token % 2 == 0);
+            nic.notifications().recover();
         });
     }
     assert!(head > 8);
-    transition(|| nic.port_close(port)).expect("it is open");
+    transition(|| nic.ports().close(port)).expect("it is open");
 }

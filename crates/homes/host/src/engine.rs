@@ -408,7 +408,7 @@ impl Interface {
                 let drainer = guard.tables.control.drainer;
                 match finished.take() {
                     Some(Finished::Run(index)) => guard.finish_run(index, self.word),
-                    Some(Finished::Answer(answered)) => guard.finish_answer(answered.index, answered.sequence),
+                    Some(Finished::Answer(answered)) => guard.locks().finish_answer(answered.index, answered.sequence),
                     Some(Finished::SetAside) => {}
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
                     None if drainer != 0 => guard.fail_orphans(&mut NoMemory, Identity::word_is_alive),
@@ -430,7 +430,7 @@ impl Interface {
                     }
                     fired => fired,
                 };
-                let answer = || guard.next_answer(self.word, Identity::word_is_alive).map(Work::Answer);
+                let answer = || guard.locks().next_answer(self.word, Identity::word_is_alive).map(Work::Answer);
                 let work = fired.map(Work::Run).or_else(answer);
                 if work.is_none() {
                     guard.tables.control.drainer = 0;

@@ -81,7 +81,7 @@ impl Interface {
     /// The packet of an answer has left the outbox.
     pub(crate) fn finish_answered(&self, answered: &Answered) {
         if let Some(nic) = self.endpoint(answered.nic) {
-            nic.segment.lock(self.word).finish_answer(answered.index, answered.sequence);
+            nic.segment.lock(self.word).locks().finish_answer(answered.index, answered.sequence);
         }
     }
 
@@ -93,7 +93,7 @@ impl Interface {
         let share = u64::from(self.lock_looks.fetch_add(1, Relaxed)) % LOOK_AT;
         let is_dead =
             |waiter: &LockWaiter| waiter.sequence % LOOK_AT == share && !Identity::word_is_alive(waiter.process);
-        self.own.segment.lock(self.word).forget_waiters(is_dead);
+        self.own.segment.lock(self.word).locks().forget_waiters(is_dead);
     }
 }
 

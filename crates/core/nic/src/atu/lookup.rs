@@ -9,18 +9,25 @@ use super::entry::AddressEntry;
 use super::nla::NlaPage;
 use super::tlb;
 use crate::registers::{Register, Registers};
-use crate::tables::TlbEntry;
+use crate::signals::Signals;
+use crate::tables::{Tables, TlbEntry};
 
 /// The unit: its TLB, and the global address tables in memory.
 pub struct Atu<'n> {
-    pub(crate) tlb: &'n mut [TlbEntry],
+    pub(super) tlb: &'n mut [TlbEntry],
     /// Entries of the TLB that an address may be in.
-    pub(crate) tlb_ways: u32,
-    pub(crate) address_tables: &'n mut [u64],
-    pub(crate) registers: &'n Registers,
+    pub(super) tlb_ways: u32,
+    pub(super) address_tables: &'n mut [u64],
+    pub(super) registers: &'n Registers,
 }
 
-impl Atu<'_> {
+impl<'n> Atu<'n> {
+    #[inline(always)]
+    pub(crate) fn of(tables: &'n mut Tables<'_>, signals: &Signals<'n>) -> Atu<'n> {
+        let Tables { tlb, tlb_ways, address_tables, .. } = tables;
+        Atu { tlb, tlb_ways: *tlb_ways, address_tables, registers: signals.registers }
+    }
+
     /// Whether the NIC has the table of this page.
     #[inline(always)]
     pub fn has_page(&self, page: NlaPage) -> bool {

@@ -206,7 +206,7 @@ impl Device {
 
     /// Opens this port, or any that is free.
     pub fn open_port(&self, wanted: Option<u16>, options: u32) -> Result<PortId, DeviceError> {
-        self.interface().lock().port_open(wanted, options).map_err(|error| match error {
+        self.interface().lock().ports().open(wanted, options).map_err(|error| match error {
             PortError::AllUsed => DeviceError::PortsUsed(self.ports().into()),
             PortError::NoSuchVpid | PortError::NotOpen => DeviceError::NotOpen,
         })
@@ -238,7 +238,7 @@ impl Device {
         let mut free = self.free_pages();
         let fired = {
             let mut nic = self.interface().lock();
-            nic.port_close(port).map_err(|_| DeviceError::NotOpen)?;
+            nic.ports().close(port).map_err(|_| DeviceError::NotOpen)?;
             nic.has_fired()
         };
         self.interface().settle(fired);

@@ -45,7 +45,7 @@ impl Port {
         let mut nic = tables.nic();
         let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
         let when_full = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
-        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
+        nic.ports().open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | when_full).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
             nic.atu().write_entry(NlaPage::new(page).ok()?, entry).ok()?;
@@ -197,7 +197,7 @@ impl Process {
                 uid: 0,
             };
             let descriptor = Descriptor { code, vpid: VPID as u8, node: to as u16, spec, modifiers: 0, operation };
-            let made = core.tables.nic().rma_request(&mut NoMemory, &from, &descriptor);
+            let made = core.tables.nic().rma().request(&mut NoMemory, &from, &descriptor);
             let command = made.unwrap_or_else(|error| panic!("the requester refuses {descriptor:?}: {error:?}"));
             let mut payload = Bytes::new();
             if command.has_payload() {
