@@ -2,7 +2,7 @@
 //! A program without sense: any operation on a NIC, with any arguments.
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, options};
 use selvedge_nic::tables::{Command, Request, Side};

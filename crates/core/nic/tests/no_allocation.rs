@@ -19,8 +19,8 @@ use selvedge_nic::atu::{
     Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Pipeline, Rights, TranslationFault, Unit,
 };
 use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::operation::apply_swap;
-use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
 use selvedge_nic::rma::{self, Descriptor, LockRequest, Operation as RmaOperation};

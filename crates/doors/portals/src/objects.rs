@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::descriptor::DescriptorView;
 use selvedge_transport::nic::portals::event_queue::Taken;
-use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::{self, options};
 use selvedge_transport::nic::signals::Counter;
 use selvedge_transport::{Subject, WaitEnd};

@@ -17,8 +17,8 @@ use std::ffi::c_void;
 
 use selvedge_transport::nic::arithmetic::{Datatype, Operation};
 use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::descriptor::DescriptorView;
 use selvedge_transport::nic::portals::operation::{Family, allowed};
-use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::triggered::Action;
 use selvedge_transport::nic::portals::{Put, ack, options};
 use selvedge_transport::nic::tables::{Command, Request, Side, kind};

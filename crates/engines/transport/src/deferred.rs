@@ -37,7 +37,7 @@ use std::ffi::c_int;
 
 use libc::iovec;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, options};
 use selvedge_nic::tables::Side as Memory;

@@ -12,7 +12,7 @@ use crate::records::{Output, Status, free_next, link, reference, same};
 use crate::shadow::{Shadow, WriteLayout};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::{DESCRIPTOR_LIVE, DescriptorView};
+use selvedge_nic::portals::descriptor::{DESCRIPTOR_LIVE, DescriptorView};
 use selvedge_nic::tables::slot;
 
 crate::layout! {

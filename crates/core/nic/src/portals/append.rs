@@ -309,14 +309,6 @@ impl Nic<'_> {
         }
     }
 
-    /// The slot that a reference names, if the slot still has that entry.
-    pub fn entry_index(&self, reference: u32) -> Option<u32> {
-        let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
-        let record = self.tables.entries.get(index as usize)?;
-        let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
-        live.then_some(index)
-    }
-
     /// Frees an entry's slot. The entry is in no list.
     pub(crate) fn free_entry(&mut self, index: u32) {
         let encoding = Encoding::new(self.tables.entries.len());

@@ -24,11 +24,13 @@
 //! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
 //! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 
+pub mod action;
 pub mod append;
 pub mod constants;
 pub mod counters;
 pub mod deliver;
 pub mod delivery;
+pub mod descriptor;
 pub mod entry;
 pub mod errors;
 pub mod event;
@@ -39,6 +41,7 @@ pub mod operation;
 pub mod placement;
 pub mod plain_put;
 mod plan;
+pub mod posted;
 pub mod put;
 pub mod receive;
 pub mod recover;
@@ -54,5 +57,5 @@ pub use delivery::{Delivery, Verdict};
 pub use entry::EntrySpec;
 pub use event::Event;
 pub use placement::{Placed, Placement};
+pub use posted::{Posted, Receive};
 pub use put::Put;
-pub use receive::{Posted, Receive};

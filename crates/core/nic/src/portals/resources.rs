@@ -5,10 +5,11 @@
 //! changed. The free slots of a table form a list. All operations are O(1), except the search for the first free portal
 //! table entry, which is a scan.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, fence};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::fence;
 
 use super::constants::options;
+use super::descriptor::{DESCRIPTOR_LIVE, DescriptorView};
 use super::errors::{CounterError, PortalError};
 use super::scatter::BLOCK_WORDS;
 use crate::buddy::Buddy;
@@ -17,59 +18,8 @@ use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
 use crate::limits::Limits;
 use crate::nic::Nic;
-use crate::signals::{Descriptor, Signals};
 use crate::tables::{Bucket, CounterBook, Header, PortalEntry, QueueBook, counter, header, portal, queue, slot};
 use crate::tap::Transition;
-
-/// Status of descriptors.
-pub const DESCRIPTOR_LIVE: u32 = 1;
-
-/// A memory descriptor, as a reader sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DescriptorView {
-    pub start: u64,
-    /// Bytes in total.
-    pub length: u64,
-    pub options: u32,
-    pub queue: u32,
-    pub counter: u32,
-    pub iov: u32,
-    pub iov_count: u32,
-}
-
-impl<'a> Signals<'a> {
-    /// The record that a reference names, and the value of its slot while the descriptor lives.
-    #[inline]
-    fn descriptor_record(&self, reference: u32) -> Option<(&'a Descriptor, u32)> {
-        let (index, generation) = self.encodings.descriptors.decode(reference);
-        Some((self.descriptors.get(index as usize)?, slot::word(generation, DESCRIPTOR_LIVE)))
-    }
-
-    /// The word that says whether a descriptor lives, and its value if so. No other field changes during that time.
-    pub fn descriptor_slot(&self, reference: u32) -> Option<(&'a AtomicU32, u32)> {
-        self.descriptor_record(reference).map(|(record, word)| (&record.slot, word))
-    }
-
-    /// The live descriptor that a reference names. Any thread may call this, without the lock.
-    #[inline]
-    pub fn descriptor(&self, reference: u32) -> Option<DescriptorView> {
-        let (record, word) = self.descriptor_record(reference)?;
-        if record.slot.load(Acquire) != word {
-            return None;
-        }
-        let view = DescriptorView {
-            start: record.start.load(Relaxed),
-            length: record.length.load(Relaxed),
-            options: record.options.load(Relaxed),
-            queue: record.queue.load(Relaxed),
-            counter: record.counter.load(Relaxed),
-            iov: record.iov.load(Relaxed),
-            iov_count: record.iov_count.load(Relaxed),
-        };
-        fence(Acquire);
-        (record.slot.load(Relaxed) == word).then_some(view)
-    }
-}
 
 /// Takes the first slot off a free list of records made of atomics.
 macro_rules! take_free {
@@ -318,12 +268,6 @@ impl Nic<'_> {
             false => entry.disable(),
         }
         Ok(())
-    }
-
-    /// An allocated portal table entry.
-    #[inline(always)]
-    pub fn portal(&self, index: u32) -> Result<&PortalEntry, PortalError> {
-        self.tables.portals.get(index as usize).filter(|entry| entry.status != 0).ok_or(PortalError::Invalid)
     }
 
     /// Allocates contiguous heap blocks. Returns the first.

@@ -30,57 +30,14 @@ use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
 use crate::tap::Transition;
 
+pub use super::action::{Action, Armed};
+
 /// An operation that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Fired {
     /// Its slot, for [`Nic::finish_fired`].
     pub index: u32,
     pub command: Command,
-}
-
-/// An armed operation, for [`Nic::cancel_armed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Armed {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// What a triggered operation does, beyond moving data.
-#[derive(Clone, Copy, Debug)]
-pub enum Action<'c> {
-    Command(&'c Command),
-    CounterSet {
-        counter: u32,
-        success: u64,
-        failure: u64,
-    },
-    CounterIncrement {
-        counter: u32,
-        success: u64,
-        failure: u64,
-    },
-    /// Sets the successes of a counter; its failures keep their value.
-    CounterSuccess {
-        counter: u32,
-        success: u64,
-    },
-    /// Links a reserved entry.
-    Append {
-        entry: u32,
-        list: u8,
-    },
-    /// Handles a reserved entry as a posted receive. If no unexpected message matches, the entry is linked to the
-    /// priority list. If one matches, its payload is moved to the entry's memory, with the event and the count of a
-    /// delivery, and the entry is freed. If the payload cannot be moved from this process, or stayed with its sender,
-    /// the entry is freed and the message stays in the unexpected list; a SEARCH event reports this. The events go to
-    /// `queue`.
-    Receive {
-        entry: u32,
-        queue: u32,
-    },
-    Unlink {
-        entry: u32,
-    },
 }
 
 /// Value of `list`: the append is a receive.

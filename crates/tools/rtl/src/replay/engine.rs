@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};

@@ -4,7 +4,7 @@
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, RESPONSE};
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;

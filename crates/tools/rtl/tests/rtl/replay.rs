@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, fail, list, options};
 use selvedge_nic::tables::{self, Request, Side, kind};
