@@ -13,13 +13,19 @@
 
 use crate::aggregation::Member;
 use crate::atu::Atu;
+use crate::buddy::Buddy;
 use crate::bus::Bus;
 use crate::handle::NONE;
+use crate::limits::Limits;
 use crate::nic::Nic;
+use crate::pending::{PendingRequests, PendingRequestsMut};
 use crate::portals::constants::{ack, options};
 use crate::portals::delivery::{Delivery, Verdict};
+use crate::portals::descriptors::Descriptors;
+use crate::portals::heap::Heap;
+use crate::portals::portal_table::PortalTable;
 use crate::rma::{Locks, Notifications, Rma};
-use crate::tables::{Command, Request, Tables, kind};
+use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
 use crate::tap::Transition;
 use crate::velo::{Ports, Velo};
 
@@ -140,6 +146,37 @@ impl<'a> Nic<'a> {
         Atu::of(&mut self.tables, &self.signals)
     }
 
+    /// The portal table.
+    #[inline(always)]
+    pub fn portal_table(&mut self) -> PortalTable<'_, 'a> {
+        PortalTable { nic: self }
+    }
+
+    /// The memory descriptors.
+    #[inline(always)]
+    pub fn descriptors(&mut self) -> Descriptors<'_, 'a> {
+        Descriptors { nic: self }
+    }
+
+    /// The heap.
+    #[inline(always)]
+    pub fn heap(&mut self) -> Heap<'_> {
+        Heap { map: self.tables.heap_map, words: self.signals.heap }
+    }
+
+    /// The commands that wait for a response.
+    #[inline(always)]
+    pub fn pending(&self) -> PendingRequests<'_> {
+        PendingRequests { records: self.tables.pending }
+    }
+
+    /// The commands that wait for a response, to add and to take.
+    #[inline(always)]
+    pub fn pending_mut(&mut self) -> PendingRequestsMut<'_> {
+        let Tables { control, pending, .. } = &mut self.tables;
+        PendingRequestsMut { records: pending, free: &mut control.free_pending }
+    }
+
     /// The process's memberships in groups of aggregation.
     pub fn member(&mut self) -> Member<'_> {
         Member { memberships: self.tables.memberships, started: self.tables.started }
@@ -147,6 +184,20 @@ impl<'a> Nic<'a> {
 }
 
 impl Nic<'_> {
+    /// Makes a NIC out of zeroed memory. Its free lists hold all records then, so it touches none of them.
+    pub fn format(&mut self, limits: &Limits) {
+        self.signals.registers.format();
+        let tables = &mut self.tables;
+        Buddy::init(tables.heap_map, limits.heap_blocks_max, limits.heap_blocks);
+        tables.entry_buckets.fill(Bucket::EMPTY);
+        tables.header_buckets.fill(Bucket::EMPTY);
+        for entry in tables.portals.iter_mut() {
+            *entry = PortalEntry::EMPTY;
+        }
+        let control = &mut *tables.control;
+        (control.fire_head, control.fire_tail) = (NONE, NONE);
+    }
+
     /// Handles a request in any process of the job.
     #[inline]
     pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {

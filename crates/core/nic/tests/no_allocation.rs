@@ -215,10 +215,10 @@ impl Program {
         match call {
             Call::Bind => {
                 let view = DescriptorView { queue, counter, iov: NONE, ..DescriptorView::default() };
-                self.descriptor = transition(|| nic.bind(&view)).unwrap_or(self.descriptor);
+                self.descriptor = transition(|| nic.descriptors().bind(&view)).unwrap_or(self.descriptor);
                 transition(|| nic.signals.descriptor(self.descriptor));
             }
-            Call::Release => _ = transition(|| nic.release(self.descriptor)),
+            Call::Release => _ = transition(|| nic.descriptors().release(self.descriptor)),
             Call::Counter => self.counters.extend(transition(|| nic.counter_alloc()).ok()),
             Call::FreeCounter => {
                 if transition(|| nic.counter_free(counter)).is_ok() {
@@ -228,10 +228,10 @@ impl Program {
             Call::Queue => self.queue = transition(|| nic.queue_alloc(3)).unwrap_or(queue),
             Call::FreeQueue => _ = transition(|| nic.queue_free(queue)),
             Call::Portal(enabled) => {
-                _ = transition(|| nic.portal_alloc(Some(0), 0, NONE));
-                _ = transition(|| nic.portal_alloc(Some(1), 0, queue));
-                _ = transition(|| nic.portal_set(0, enabled));
-                _ = transition(|| nic.portal_free(1));
+                _ = transition(|| nic.portal_table().alloc(Some(0), 0, NONE));
+                _ = transition(|| nic.portal_table().alloc(Some(1), 0, queue));
+                _ = transition(|| nic.portal_table().set(0, enabled));
+                _ = transition(|| nic.portal_table().free(1));
             }
             Call::Arm(threshold, what) => {
                 let entry = transition(|| nic.reserve_entry(0, &persistent)).unwrap_or(NONE);
@@ -298,9 +298,9 @@ impl Program {
                 transition(|| nic.signals.take_event(queue));
             }
             Call::Pend => {
-                if let Ok(token) = transition(|| nic.add_pending(&commands[1], 7)) {
-                    transition(|| nic.find_pending(|_, responder| responder == 7));
-                    transition(|| nic.take_pending(token));
+                if let Ok(token) = transition(|| nic.pending_mut().add(&commands[1], 7)) {
+                    transition(|| nic.pending().find(|_, responder| responder == 7));
+                    transition(|| nic.pending_mut().take(token));
                 }
             }
             Call::Grant(holder) => {

@@ -53,10 +53,10 @@ pub extern "C" fn PtlMDBind(ni_handle: u32, md: *const Md, md_handle: *mut u32) 
             view.length = within_addresses(view.start, view.length);
         }
         let mut guard = ni.interface().lock();
-        match guard.bind(&view) {
+        match guard.descriptors().bind(&view) {
             Ok(reference) => *handle = ni.handle(Kind::Md, reference),
             Err(full) => {
-                guard.free_iov(view.iov);
+                guard.heap().free_iov(view.iov);
                 return Err(full.into());
             }
         }
@@ -69,7 +69,7 @@ pub extern "C" fn PtlMDRelease(md_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(md_handle, Kind::Md)?;
         ni.interface().progress();
-        ni.interface().lock().release(reference).ok_or(Code::ArgInvalid)
+        ni.interface().lock().descriptors().release(reference).ok_or(Code::ArgInvalid)
     })())
 }
 

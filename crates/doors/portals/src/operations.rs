@@ -683,7 +683,7 @@ pub extern "C" fn PtlTriggeredMEAppend(
                 arm_action(ni, trig_ct_handle, threshold, Action::Append { entry, list })
             }
             Err(error) => {
-                ni.interface().lock().free_iov(spec.iov);
+                ni.interface().lock().heap().free_iov(spec.iov);
                 Err(error)
             }
         }

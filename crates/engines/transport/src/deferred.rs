@@ -152,8 +152,8 @@ impl Transport {
         let view =
             DescriptorView { start: 0, length: u64::MAX, options: 0, queue: NONE, counter: NONE, iov, iov_count };
         let mut nic = self.interface.lock();
-        let Ok(descriptor) = nic.bind(&view) else {
-            nic.free_iov(iov);
+        let Ok(descriptor) = nic.descriptors().bind(&view) else {
+            nic.heap().free_iov(iov);
             return None;
         };
         if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
@@ -174,7 +174,7 @@ impl Transport {
     fn store_vector(&self, pieces: &[iovec]) -> Option<u32> {
         loop {
             let vectors = pieces.iter().map(|piece| (piece.iov_base as u64, piece.iov_len as u64));
-            match self.interface.lock().store_iov(vectors) {
+            match self.interface.lock().heap().store_iov(vectors) {
                 Ok(iov) => return Some(iov),
                 Err(_) if self.interface.grow_heap(1) => {}
                 Err(_) => return None,
@@ -246,7 +246,7 @@ impl Transport {
         self.unlink(work.entry);
         let mut nic = self.interface.lock();
         for &descriptor in &work.descriptors {
-            nic.release(descriptor);
+            nic.descriptors().release(descriptor);
         }
         if work.hidden != NONE {
             let _ = nic.with_revocation(|nic| nic.counter_free(work.hidden));

@@ -584,7 +584,7 @@ impl Transport {
             event_kind::PT_DISABLED => {
                 // The NIC refused senders because the queue was full. This read made room, so the portal table entry
                 // opens again.
-                let _ = self.interface.lock().portal_set(event.portal, true);
+                let _ = self.interface.lock().portal_table().set(event.portal, true);
             }
             _ => {}
         }

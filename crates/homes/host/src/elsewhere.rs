@@ -233,7 +233,7 @@ impl Interface {
                     && Header::from_word(it.match_bits).is_ok_and(|header| header.destination.vpid == to)
             };
             let guard = self.own.segment.lock(self.word);
-            *unanswered = guard.pending_commands().filter(goes_there).count() as u32;
+            *unanswered = guard.pending().commands().filter(goes_there).count() as u32;
         }
         *unanswered < UNANSWERED_MAX
     }
@@ -303,7 +303,7 @@ impl Interface {
         let waits = || {
             let guard = self.own.segment.lock(self.word);
             let mut waits = false;
-            guard.find_pending(|target, responder| {
+            guard.pending().find(|target, responder| {
                 waits |= responder == ELSEWHERE && self.place(target) >> 32 != 0;
                 false
             });
@@ -318,7 +318,7 @@ impl Interface {
 
     /// The request that a response says that it answers: its target, and how many bytes it wants. None: it is not pending.
     fn asked(&self, response: &Packet, guard: &Guard<'_>) -> Option<(u64, u64)> {
-        let command = guard.pending(response.token & TOKEN_MASK).filter(|_| self.is_own_token(response))?;
+        let command = guard.pending().get(response.token & TOKEN_MASK).filter(|_| self.is_own_token(response))?;
         Some((command.target, if command.has_reply() { command.length } else { 0 }))
     }
 
@@ -382,7 +382,9 @@ impl Interface {
                 // It is dropped when it is handed in.
                 return Placement::Whole;
             }
-            let Some(command) = guard.pending(packet.token & TOKEN_MASK).copied() else { return Placement::Whole };
+            let Some(command) = guard.pending().get(packet.token & TOKEN_MASK).copied() else {
+                return Placement::Whole;
+            };
             let bytes = packet.delivery(command.length).mlength;
             let is_placed = packet.fail == fail::OK
                 && (1..=packet.payload_bytes).contains(&bytes)
@@ -422,7 +424,7 @@ impl Interface {
         let delivery = if packet.kind == RESPONSE {
             // A request that has failed meanwhile is no longer pending.
             let asked = self.asked(packet, &guard).filter(|&(target, _)| is_sender(target));
-            if let Some(command) = asked.and_then(|_| guard.take_pending(packet.token & TOKEN_MASK)) {
+            if let Some(command) = asked.and_then(|_| guard.pending_mut().take(packet.token & TOKEN_MASK)) {
                 let delivery = match why {
                     fail::OK => packet.delivery(command.length),
                     why => Delivery::failed(why),

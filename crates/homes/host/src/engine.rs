@@ -250,7 +250,7 @@ impl Interface {
     /// A request that was pending is not kept. False: its target was found dead meanwhile, and it has failed.
     #[cold]
     fn take_back(&self, from: Origin<'_>, token: u64) -> bool {
-        from.segment.lock(self.word).take_pending(token).is_some()
+        from.segment.lock(self.word).pending_mut().take(token).is_some()
     }
 
     /// Posts SEND, and ACK or REPLY, at an initiator.
@@ -330,16 +330,16 @@ impl Interface {
                         break;
                     }
                     WhenFull::Refuse => {
-                        from.segment.lock(self.word).take_pending(token);
+                        from.segment.lock(self.word).pending_mut().take(token);
                         return Err(StartError::NoSpace);
                     }
                 },
                 Err(PostError::NoSpace) => {
-                    from.segment.lock(self.word).take_pending(token);
+                    from.segment.lock(self.word).pending_mut().take(token);
                     return Err(StartError::NoSpace);
                 }
                 Err(PostError::Gone) => {
-                    let is_ended = token != 0 && from.segment.lock(self.word).take_pending(token).is_none();
+                    let is_ended = token != 0 && from.segment.lock(self.word).pending_mut().take(token).is_none();
                     if is_ended {
                         break;
                     }
@@ -358,7 +358,7 @@ impl Interface {
             return Ok(0);
         }
         loop {
-            if let Ok(token) = from.segment.lock(self.word).add_pending(command, responder) {
+            if let Ok(token) = from.segment.lock(self.word).pending_mut().add(command, responder) {
                 return Ok(token);
             }
             if full != WhenFull::Wait {

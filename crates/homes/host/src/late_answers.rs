@@ -36,7 +36,7 @@ impl Interface {
     #[inline]
     pub(crate) fn pend_lock(&self, from: &Endpoint, target: &Endpoint, command: &Command) -> Option<u64> {
         let may_be_kept = command.kind == kind::RMA_LOCK && from.own && target.segment.limits().lock_waiters != 0;
-        if may_be_kept { from.segment.lock(self.word).add_pending(command, target.owner()).ok() } else { None }
+        if may_be_kept { from.segment.lock(self.word).pending_mut().add(command, target.owner()).ok() } else { None }
     }
 
     /// How the initiator of a pending request is named in the target's tables.

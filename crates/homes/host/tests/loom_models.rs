@@ -326,7 +326,7 @@ fn a_packet_that_waits_has_rung() {
     });
 }
 
-// ---- descriptors: selvedge_nic::portals::resources ----
+// ---- descriptors: selvedge_nic::portals::descriptors ----
 
 /// `Descriptor`: its slot, and two fields that belong together.
 struct Descriptor {
@@ -345,7 +345,7 @@ impl Descriptor {
         (self.slot.load(Relaxed) == word).then_some(view)
     }
 
-    /// `Nic::bind`.
+    /// `Descriptors::bind`.
     fn bind(&self, word: u32, value: u64) {
         fence(Release);
         for field in &self.fields {
@@ -354,7 +354,7 @@ impl Descriptor {
         self.slot.store(word, Release);
     }
 
-    /// `Nic::release`.
+    /// `Descriptors::release`.
     fn release(&self, word_free: u32) {
         self.slot.store(word_free, Release);
     }

@@ -318,7 +318,7 @@ impl Nic<'_> {
         record.slot = slot::word(generation, slot::FREE);
         record.next = slot::link(index, self.tables.control.free_entry);
         self.tables.control.free_entry = index;
-        self.free_iov(iov);
+        self.heap().free_iov(iov);
     }
 
     pub(crate) fn next_sequence(&mut self) -> u64 {

@@ -17,6 +17,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::errors::Full;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
@@ -124,6 +125,35 @@ impl CounterBook {
 }
 
 impl Nic<'_> {
+    /// Allocates a counter, at zero.
+    pub fn counter_alloc(&mut self) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self
+                .tapped(|nic| nic.counter_alloc(), |made| Some(Transition::CounterAlloc { counter: made.ok() }));
+        }
+        let index = self.tables.control.free_counter;
+        let book = self.tables.counters.get_mut(index as usize).ok_or(Full)?;
+        let counter = self.signals.counters.get(index as usize).ok_or(Full)?;
+        self.tables.control.free_counter = slot::next(index, book.next_free);
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, counter::LIVE);
+        *book = CounterBook {
+            slot: live,
+            next_free: NONE,
+            threshold_next: u64::MAX,
+            armed_head: NONE,
+            armed_tail: NONE,
+            ..CounterBook::default()
+        };
+        counter.success.store(0, Relaxed);
+        counter.failure.store(0, Relaxed);
+        counter.given().iter().for_each(|lane| lane.store(0, Relaxed));
+        counter.lanes_given.store(0, Relaxed);
+        counter.common.store(0, Relaxed);
+        counter.slot.store(live, Release);
+        Ok(self.signals.encodings.counters.encode(index, generation))
+    }
+
     /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.signals.counter(reference)?;

@@ -27,6 +27,9 @@ use core::sync::atomic::{AtomicU64, compiler_fence, fence};
 use super::constants::{event_kind, fail};
 use super::event::{Event, EventTemplate, WORDS, WORDS_LONG, first_word, form};
 use super::put::Put;
+use super::scatter::BLOCK_WORDS;
+use crate::errors::Full;
+use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
@@ -109,6 +112,68 @@ impl<'a> Signals<'a> {
 }
 
 impl Nic<'_> {
+    /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
+    /// [`Nic::queue_available`] says which.
+    pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.queue_alloc(capacity),
+                |made| Some(Transition::QueueAlloc { capacity, queue: made.ok() }),
+            );
+        }
+        if !self.queue_available() {
+            return Err(Full);
+        }
+        let ring = self.heap().alloc(capacity)?;
+        let first = ring as usize * BLOCK_WORDS;
+        for block in 0..capacity as usize {
+            if let Some(word) = self.signals.heap.get(first + block * BLOCK_WORDS) {
+                word.store(0, Relaxed);
+            }
+        }
+        let index = self.tables.control.free_queue;
+        let book = self.tables.queues.get_mut(index as usize).ok_or(Full)?;
+        let queue = self.signals.queues.get(index as usize).ok_or(Full)?;
+        self.tables.control.free_queue = slot::next(index, book.next_free);
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, queue::LIVE);
+        queue.ring.store(ring, Relaxed);
+        queue.capacity.store(capacity, Relaxed);
+        queue.head.store(0, Relaxed);
+        queue.lost_below.store(0, Relaxed);
+        queue.reported.store(0, Relaxed);
+        queue.disabled_events.store(0, Relaxed);
+        *book = QueueBook { slot: live, next_free: NONE, ring, capacity, ..QueueBook::default() };
+        queue.slot.store(live, Release);
+        Ok(self.signals.encodings.queues.encode(index, generation))
+    }
+
+    /// Whether the table of event queues has a free slot.
+    pub fn queue_available(&self) -> bool {
+        self.tables.queues.get(self.tables.control.free_queue as usize).is_some()
+    }
+
+    /// Frees an event queue and its ring.
+    pub fn queue_free(&mut self, reference: u32) -> Option<()> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.queue_free(reference),
+                |done| Some(Transition::QueueFree { queue: reference, is_done: done.is_some() }),
+            );
+        }
+        let queue = self.signals.queue(reference)?;
+        let encoding = self.signals.encodings.queues;
+        let (index, generation) = encoding.decode(reference);
+        let book = self.tables.queues.get_mut(index as usize)?;
+        let ring = book.ring;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = slot::link(index, self.tables.control.free_queue);
+        queue.slot.store(slot::FREE, Release);
+        self.tables.control.free_queue = index;
+        self.heap().free(ring);
+        Some(())
+    }
+
     /// The index of the queue that a reference names, if the queue is live.
     #[inline(always)]
     pub(super) fn queue_index(&self, reference: u32) -> Option<usize> {

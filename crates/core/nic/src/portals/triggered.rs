@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 
 use super::constants::{event_kind, list};
-use super::errors::{ArmError, Revoking};
+use super::errors::{ArmError, CounterError, Revoking};
 use super::event::{Event, entry_event, header_event};
 use super::scatter::Region;
 use crate::bus::{Bus, Fault};
@@ -59,6 +59,28 @@ fn report_queue(command: &Command, response: bool) -> u32 {
 }
 
 impl Nic<'_> {
+    /// Frees a counter; operations that wait for it are cancelled.
+    pub fn counter_free(&mut self, reference: u32) -> Result<(), CounterError> {
+        if self.tap.is_open() {
+            return self.tapped(
+                |nic| nic.counter_free(reference),
+                |done| Some(Transition::CounterFree { counter: reference, is_done: done.is_ok() }),
+            );
+        }
+        self.counter_book(reference).ok_or(CounterError::Invalid)?;
+        self.revoke_at_counter(reference)?;
+        self.cancel_triggered(reference).ok_or(CounterError::Invalid)?;
+        let encoding = self.signals.encodings.counters;
+        let (index, generation) = encoding.decode(reference);
+        let free = self.tables.control.free_counter;
+        let (_, book) = self.counter_book(reference).ok_or(CounterError::Invalid)?;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = slot::link(index, free);
+        self.signals.counters.get(index as usize).ok_or(CounterError::Invalid)?.slot.store(slot::FREE, Release);
+        self.tables.control.free_counter = index;
+        Ok(())
+    }
+
     /// Whether another triggered operation fits.
     pub fn triggered_available(&self) -> bool {
         self.triggered_fit(1)

@@ -124,6 +124,26 @@ pub struct PortalEntry {
 }
 
 impl PortalEntry {
+    /// One that is not allocated.
+    pub(crate) const EMPTY: PortalEntry = PortalEntry {
+        status: 0,
+        options: 0,
+        queue: NONE,
+        entries: [0; 2],
+        headers: 0,
+        header_head: NONE,
+        header_tail: NONE,
+        disabled_event: 0,
+        others: [0; 2],
+        active: [0; 2],
+        searched: 0,
+        reserved: 0,
+        short_head: 0,
+        short_tail: 0,
+        disabled: 0,
+        classes: [Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 }; CLASSES],
+    };
+
     /// Entries in the short list.
     #[inline(always)]
     pub fn short_length(&self) -> u32 {

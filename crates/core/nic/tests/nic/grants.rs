@@ -61,7 +61,7 @@ impl Stage {
     fn empty() -> Stage {
         let mut home = Home::new(&LIMITS);
         let counter = home.nic().counter_alloc().expect("room");
-        home.nic().portal_alloc(Some(PORTAL), 0, NONE).expect("room");
+        home.nic().portal_table().alloc(Some(PORTAL), 0, NONE).expect("room");
         Stage { home, bus: TestBus::default(), counter, entry: NONE, awaited: 0 }
     }
 
@@ -129,7 +129,7 @@ impl Stage {
     }
 
     fn enable(&mut self, portal: u32, enabled: bool) {
-        self.run(|nic, _| nic.portal_set(portal, enabled)).expect("it is there");
+        self.run(|nic, _| nic.portal_table().set(portal, enabled)).expect("it is there");
     }
 
     fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> bool {
@@ -287,8 +287,8 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
     for meeting in MEETINGS {
         let mut stage = Stage::empty();
         let queue = stage.home.nic().queue_alloc(2).expect("room");
-        stage.home.nic().portal_alloc(Some(1), 0, queue).expect("room");
-        stage.home.nic().portal_alloc(Some(2), options::PT_FLOWCTRL, queue).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
+        stage.home.nic().portal_table().alloc(Some(2), options::PT_FLOWCTRL, queue).expect("room");
         let mut spec = spec(COUNTING, stage.counter);
         (meeting.spec)(&mut spec);
         let mut put = PUT;
@@ -370,7 +370,7 @@ const CHANGES: &[Change] = &[
         stage.enable(PORTAL, true);
     }),
     ("another portal table entry is disabled", false, |stage| {
-        stage.home.nic().portal_alloc(Some(1), 0, NONE).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, NONE).expect("room");
         stage.enable(1, false);
     }),
     ("an operation is armed on another counter", false, |stage| {
@@ -383,7 +383,7 @@ const CHANGES: &[Change] = &[
         stage.counter_free(other);
     }),
     ("an entry comes and goes elsewhere", false, |stage| {
-        stage.home.nic().portal_alloc(Some(1), 0, NONE).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, NONE).expect("room");
         let entry = stage.append(1, list::PRIORITY, &spec(COUNTING, NONE));
         stage.unlink(entry);
     }),
@@ -397,7 +397,7 @@ const CHANGES: &[Change] = &[
         assert_eq!(stage.run(|nic, _| nic.unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
     ("the portal table entry cannot be freed", false, |stage| {
-        assert_eq!(stage.run(|nic, _| nic.portal_free(PORTAL)), Err(PortalError::InUse));
+        assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
         let other = stage.home.nic().counter_alloc().expect("room");
@@ -438,7 +438,7 @@ fn begin_unlink(stage: &mut Stage) -> Revoking {
 fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     let mut stage = Stage::empty();
     let queue = stage.home.nic().queue_alloc(2).expect("room");
-    stage.home.nic().portal_alloc(Some(1), 0, queue).expect("room");
+    stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
     let entry = stage.append(1, list::PRIORITY, &spec(options::OP_PUT, NONE));
     let put = Put { portal: 1, ..PUT };
     let handle = stage.home.nic().grant_put(&put, 1, None, |_| true).expect("a grant").handle;
@@ -1005,7 +1005,7 @@ impl Stage {
                 self.try_once(|nic, bus| nic.append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter))).map(drop)
             }
             Wanted::Unlink => self.try_once(|nic, _| nic.unlink(first)).map(drop),
-            Wanted::Disable => self.try_once(|nic, _| nic.portal_set(PORTAL, false)).map(drop),
+            Wanted::Disable => self.try_once(|nic, _| nic.portal_table().set(PORTAL, false)).map(drop),
             Wanted::Arm => self.try_once(|nic, _| nic.arm(counter, u64::MAX, action)).map(drop),
             Wanted::ClearPriority => self.try_once(|nic, _| nic.clear_priority(PORTAL)).map(drop),
             Wanted::PostReceive => {
@@ -1098,7 +1098,7 @@ proptest! {
                     }
                 }
                 Step::Leave(thread) => waiting[thread] = None,
-                Step::Enable => stage.home.nic().portal_set(PORTAL, true).expect("needs nothing"),
+                Step::Enable => stage.home.nic().portal_table().set(PORTAL, true).expect("needs nothing"),
                 Step::Cancel => stage.home.nic().cancel_triggered(stage.counter).expect("it lives"),
                 Step::AppendLater => {
                     if let Ok(entry) = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, stage.counter)) {

@@ -67,9 +67,9 @@ fn queues() {
     let mut home = Home::new(&LIMITS);
     let (made, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
     assert_eq!(made.len(), 5);
-    let (_, free, _) = home.nic().heap_blocks();
+    let (_, free, _) = home.nic().heap().blocks();
     assert_eq!(home.nic().queue_free(made[0]), Some(()));
-    assert_eq!(home.nic().heap_blocks().1, free + 2, "the ring went back to the heap");
+    assert_eq!(home.nic().heap().blocks().1, free + 2, "the ring went back to the heap");
     assert_eq!(home.nic().queue_free(made[0]), None);
     let (again, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
     assert_eq!(again.len(), 1);
@@ -80,13 +80,13 @@ fn heap() {
     let mut home = Home::new(&Limits { queues: 500, ..LIMITS });
     let (rings, Full) = fill(&mut home, |nic| nic.queue_alloc(16));
     assert_eq!(rings.len(), 4);
-    assert_eq!(home.nic().heap_blocks(), (64, 0, 0));
-    let (vectors, Full) = fill(&mut home, |nic| nic.store_iov([(1, 2)].into_iter()));
+    assert_eq!(home.nic().heap().blocks(), (64, 0, 0));
+    let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2)].into_iter()));
     assert!(vectors.is_empty());
-    let (blocks, Full) = fill(&mut home, |nic| nic.heap_alloc(1));
+    let (blocks, Full) = fill(&mut home, |nic| nic.heap().alloc(1));
     assert!(blocks.is_empty());
     assert_eq!(home.nic().queue_free(rings[1]), Some(()));
-    let (vectors, Full) = fill(&mut home, |nic| nic.store_iov([(1, 2); 9].into_iter()));
+    let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2); 9].into_iter()));
     assert_eq!(vectors.len(), 8, "nine vectors take two blocks");
     assert_eq!(home.nic().queue_alloc(u32::MAX), Err(Full));
     assert_eq!(home.nic().queue_alloc(0), Err(Full));
@@ -95,40 +95,42 @@ fn heap() {
 #[test]
 fn descriptors() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
+    let (made, Full) =
+        fill(&mut home, |nic| nic.descriptors().bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
     assert_eq!(made.len(), 5);
-    assert_eq!(home.nic().release(made[4]), Some(()));
-    assert_eq!(home.nic().release(made[4]), None);
+    assert_eq!(home.nic().descriptors().release(made[4]), Some(()));
+    assert_eq!(home.nic().descriptors().release(made[4]), None);
     assert_eq!(home.nic().signals.descriptor(made[4]), None);
-    let (again, Full) = fill(&mut home, |nic| nic.bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
+    let (again, Full) =
+        fill(&mut home, |nic| nic.descriptors().bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
     assert_eq!(again.len(), 1);
 }
 
 #[test]
 fn portals() {
     let mut home = Home::new(&LIMITS);
-    let (made, error) = fill(&mut home, |nic| nic.portal_alloc(None, 0, NONE));
+    let (made, error) = fill(&mut home, |nic| nic.portal_table().alloc(None, 0, NONE));
     assert_eq!((made, error), (vec![0, 1, 2, 3, 4], PortalError::Full));
     let before = home.memory.clone();
-    assert_eq!(home.nic().portal_alloc(Some(3), 0, NONE), Err(PortalError::InUse));
-    assert_eq!(home.nic().portal_alloc(Some(5), 0, NONE), Err(PortalError::Invalid));
-    assert_eq!(home.nic().portal_free(5), Err(PortalError::Invalid));
-    assert_eq!(home.nic().portal_set(u32::MAX, true), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().alloc(Some(3), 0, NONE), Err(PortalError::InUse));
+    assert_eq!(home.nic().portal_table().alloc(Some(5), 0, NONE), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().free(5), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().set(u32::MAX, true), Err(PortalError::Invalid));
     assert!(home.memory == before);
     let mut bus = TestBus::default();
     let reference = home.nic().append(&mut bus, 3, list::PRIORITY, &spec(0)).expect("room");
     let before = home.memory.clone();
-    assert_eq!(home.nic().portal_free(3), Err(PortalError::InUse));
+    assert_eq!(home.nic().portal_table().free(3), Err(PortalError::InUse));
     assert!(home.memory == before);
     assert_eq!(home.nic().unlink(reference), Ok(()));
-    assert_eq!(home.nic().portal_free(3), Ok(()));
+    assert_eq!(home.nic().portal_table().free(3), Ok(()));
 }
 
 #[test]
 fn entries_of_a_list_and_of_the_table() {
     let mut home = Home::new(&LIMITS);
-    assert_eq!(home.nic().portal_alloc(None, 0, NONE), Ok(0));
-    assert_eq!(home.nic().portal_alloc(None, 0, NONE), Ok(1));
+    assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(0));
+    assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(1));
     let mut bus = TestBus::default();
     let (made, error) = fill(&mut home, |nic| nic.append(&mut bus, 0, list::PRIORITY, &spec(1)));
     assert_eq!((made.len(), error), (6, AppendError::TooLong));
@@ -156,15 +158,15 @@ fn triggered_operations() {
 #[test]
 fn pending_requests() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
+    let (made, Full) = fill(&mut home, |nic| nic.pending_mut().add(&Command::default(), 1));
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
-    assert!(home.nic().take_pending(made[1]).is_some());
-    assert!(home.nic().take_pending(made[1]).is_none(), "a token is good once");
+    assert!(home.nic().pending_mut().take(made[1]).is_some());
+    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is good once");
     for token in [0, u64::MAX, 1 << 32] {
-        assert!(home.nic().take_pending(token).is_none());
+        assert!(home.nic().pending_mut().take(token).is_none());
     }
-    let (again, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
+    let (again, Full) = fill(&mut home, |nic| nic.pending_mut().add(&Command::default(), 1));
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[1]);
 }
@@ -205,7 +207,7 @@ fn unexpected_headers() {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus::default();
         let flags = if flow_controlled { options::PT_FLOWCTRL } else { 0 };
-        assert_eq!(home.nic().portal_alloc(None, flags, NONE), Ok(0));
+        assert_eq!(home.nic().portal_table().alloc(None, flags, NONE), Ok(0));
         home.nic().append(&mut bus, 0, list::OVERFLOW, &spec(1)).expect("room");
         for _ in 0..LIMITS.headers {
             assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
@@ -218,7 +220,7 @@ fn unexpected_headers() {
         assert_eq!(home.nic().signals.registers.get(register), 1);
         // One entry takes them all; then there is room again.
         home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
-        home.nic().portal_set(0, true).expect("allocated");
+        home.nic().portal_table().set(0, true).expect("allocated");
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
     }
 }
@@ -228,7 +230,7 @@ fn events_of_a_flow_controlled_portal() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus::default();
     let queue = home.nic().queue_alloc(3).expect("room");
-    assert_eq!(home.nic().portal_alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
+    assert_eq!(home.nic().portal_table().alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
     home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
     for _ in 0..2 {
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
@@ -244,7 +246,7 @@ fn puts_of_an_epoch_that_is_over() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus { payload: vec![7; 8], ..TestBus::default() };
     let flags = options::PT_FLOWCTRL;
-    assert_eq!(home.nic().portal_alloc(None, flags, NONE), Ok(0));
+    assert_eq!(home.nic().portal_table().alloc(None, flags, NONE), Ok(0));
     let mut put_in = |home: &mut Home, epoch: u64| {
         let operand = [0, epoch, 0, 0];
         let request = Request { kind: kind::PUT, length: 8, match_bits: 1, operand, ..Request::default() };
@@ -257,17 +259,17 @@ fn puts_of_an_epoch_that_is_over() {
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
-    home.nic().portal_set(0, true).expect("allocated");
+    home.nic().portal_table().set(0, true).expect("allocated");
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
     assert_eq!(put_in(&mut home, 2).0, fail::OK);
     assert_eq!(put_in(&mut home, 0).0, fail::OK, "of no epoch");
     // Disabled by its owner; freed, and another's.
-    home.nic().portal_set(0, false).expect("allocated");
+    home.nic().portal_table().set(0, false).expect("allocated");
     assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
-    home.nic().portal_set(0, true).expect("allocated");
+    home.nic().portal_table().set(0, true).expect("allocated");
     home.nic().clear_priority(0).expect("no grants");
-    home.nic().portal_free(0).expect("nothing is linked");
-    assert_eq!(home.nic().portal_alloc(Some(0), flags, NONE), Ok(0));
+    home.nic().portal_table().free(0).expect("nothing is linked");
+    assert_eq!(home.nic().portal_table().alloc(Some(0), flags, NONE), Ok(0));
     home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     assert_eq!(put_in(&mut home, 3), (fail::PT_DISABLED, 4));
     sane::assert_sane(&mut home.nic());
@@ -359,7 +361,7 @@ proptest! {
         let mut bus = TestBus::default();
         let counter = home.nic().counter_alloc().unwrap_or(NONE);
         let queue = home.nic().queue_alloc(1).unwrap_or(NONE);
-        let portal = home.nic().portal_alloc(None, 0, queue).unwrap_or(0);
+        let portal = home.nic().portal_table().alloc(None, 0, queue).unwrap_or(0);
         let with_counter = EntrySpec { counter, options: spec(1).options | options::EVENT_CT_COMM, ..spec(1) };
         for which in [list::OVERFLOW, list::PRIORITY] {
             let _ = home.nic().append(&mut bus, portal, which, &with_counter);

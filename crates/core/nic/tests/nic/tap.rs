@@ -64,7 +64,7 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
     let mut nic = home.nic();
     nic.tap = Tapped::new(&shown);
 
-    nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
+    nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let [counter, other] = [nic.counter_alloc(), nic.counter_alloc()].map(|counter| counter.expect("room"));
     let counting = spec(options::EVENT_CT_COMM, 1, counter);
     let entry = nic.append(bus, 0, list::PRIORITY, &counting).expect("room");
@@ -120,7 +120,7 @@ fn receives_and_unexpected_messages_are_shown() {
     let bus = &mut TestBus { mapped: true, payload: vec![0; 8], ..TestBus::default() };
     let mut nic = home.nic();
     nic.tap = Tapped::new(&shown);
-    nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
+    nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let pool = spec(options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE, 0, NONE);
     nic.append(bus, 0, list::OVERFLOW, &EntrySpec { ignore_bits: u64::MAX, ..pool }).expect("room");
     shown.take();

@@ -71,7 +71,7 @@ fn a_kept_request_is_answered_by_the_process_that_frees_the_lock() {
     ask(&interface, i32::MAX, -7);
     assert_eq!(next(&interface, &mut taken), Some((0, true)), "that of the request itself");
     assert_eq!(awaited(&interface, &mut taken), Some((1, true)));
-    assert_eq!(interface.lock().find_pending(|_, _| true), None);
+    assert_eq!(interface.lock().pending().find(|_, _| true), None);
 }
 
 /// The process that frees the lock dies before it sends an answer, or while it does.

@@ -132,7 +132,7 @@ impl Process {
         let events = nic.queue_alloc(queue).expect(sure);
         for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
             let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
-            nic.portal_alloc(Some(portal), 0, queue).expect(sure);
+            nic.portal_table().alloc(Some(portal), 0, queue).expect(sure);
         }
         let acknowledged = nic.counter_alloc().expect(sure);
         let replied = nic.counter_alloc().expect(sure);

@@ -113,7 +113,7 @@ fn record(steps: &[Step]) -> Vec<Record> {
     nic.tap = Tapped::new(&kept);
     let open = Open { program: "steps".into(), rank: 0, ni: 0, id: id(9), limits: LIMITS };
     kept.0.lock().expect("no panic").push(Record::Open(open));
-    nic.portal_alloc(Some(2), 0, NONE).expect("it is free");
+    nic.portal_table().alloc(Some(2), 0, NONE).expect("it is free");
     let pool = EntrySpec {
         options: options::MANAGE_LOCAL | options::OP_PUT,
         length: 1 << 20,
@@ -149,9 +149,9 @@ fn record(steps: &[Step]) -> Vec<Record> {
                     iov: NONE,
                     ..DescriptorView::default()
                 };
-                bound.extend(nic.bind(&view));
+                bound.extend(nic.descriptors().bind(&view));
             }
-            Step::Release(at) if at < bound.len() => drop(nic.release(bound.remove(at))),
+            Step::Release(at) if at < bound.len() => drop(nic.descriptors().release(bound.remove(at))),
             Step::Alloc => counters.extend(nic.counter_alloc()),
             Step::Free(at) if at < counters.len() => drop(nic.counter_free(counters.remove(at))),
             Step::Count(at, by) if at < counters.len() => nic.count(counters[at], by, 0),
@@ -319,7 +319,7 @@ fn flow_control_decides_as_in_the_trace() {
     let open = Open { program: "flow control".into(), rank: 0, ni: 0, id: id(9), limits: LIMITS };
     kept.0.lock().expect("no panic").push(Record::Open(open));
     let queue = nic.queue_alloc(7).expect("room");
-    let portal = nic.portal_alloc(Some(2), options::PT_FLOWCTRL, queue).expect("it is free");
+    let portal = nic.portal_table().alloc(Some(2), options::PT_FLOWCTRL, queue).expect("it is free");
     let mut refused = 0;
     for step in 0..300u64 {
         match step * 7919 % 11 {
@@ -328,8 +328,8 @@ fn flow_control_decides_as_in_the_trace() {
                 nic.signals.take_event(queue);
                 nic.post_waiting_disabled(queue);
             }
-            4 if step % 2 == 0 => nic.portal_set(portal, false).expect("it is there"),
-            4 | 5 => nic.portal_set(portal, true).expect("it is there"),
+            4 if step % 2 == 0 => nic.portal_table().set(portal, false).expect("it is there"),
+            4 | 5 => nic.portal_table().set(portal, true).expect("it is there"),
             _ => {
                 let epoch = [0, nic.portal(portal).expect("it is there").epoch(), 1][step as usize % 3];
                 let request = Request {
