@@ -23,6 +23,7 @@ use crate::portals::constants::{ack, options};
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::portals::descriptors::Descriptors;
 use crate::portals::heap::Heap;
+use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
 use crate::rma::{Locks, Notifications, Rma};
 use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
@@ -144,6 +145,12 @@ impl<'a> Nic<'a> {
     #[inline(always)]
     pub fn atu(&mut self) -> Atu<'_> {
         Atu::of(&mut self.tables, &self.signals)
+    }
+
+    /// The match queue of the Portals unit.
+    #[inline(always)]
+    pub fn match_queue(&mut self) -> MatchQueue<'_, 'a> {
+        MatchQueue { tables: &mut self.tables, registers: self.signals.registers }
     }
 
     /// The portal table.

@@ -71,7 +71,7 @@ impl Nic<'_> {
     /// the returned reference then names an entry that is gone.
     fn match_unexpected<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
         let view = &EntryView::from(spec);
-        let found = self.find_header(bus, portal, view)?;
+        let found = self.match_queue().find_header(bus, portal, view)?;
         self.overflow_event(found.index, view, queue, None);
         self.drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
@@ -143,7 +143,7 @@ impl Nic<'_> {
         let record = &mut self.tables.entries[index as usize];
         record.sequence = sequence;
         record.slot = slot::word(slot::generation(record.slot), status);
-        self.chain_entry(index);
+        self.match_queue().chain_entry(index);
     }
 
     /// Gives an entry the unexpected headers that match it. True: the entry is used up and must not be linked.
@@ -152,7 +152,7 @@ impl Nic<'_> {
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
         for _ in 0..=self.tables.headers.len() {
             let view = &EntryView::from(&*record);
-            let Some(found) = self.find_header(bus, portal, view) else { return false };
+            let Some(found) = self.match_queue().find_header(bus, portal, view) else { return false };
             let rlength = self.tables.headers[found.index as usize].rlength;
             self.overflow_event(found.index, view, queue, None);
             self.drop_found(found);
@@ -191,7 +191,7 @@ impl Nic<'_> {
         if !delete && !once {
             matches = self.search_all(portal, view, queue);
         } else {
-            while let Some(found) = self.find_header(bus, portal, view) {
+            while let Some(found) = self.match_queue().find_header(bus, portal, view) {
                 matches += 1;
                 self.overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
                 if delete {
@@ -253,7 +253,7 @@ impl Nic<'_> {
     /// [`Nic::drop_header`] for a header that a search found.
     #[inline(always)]
     pub(crate) fn drop_found(&mut self, found: FoundHeader) {
-        self.unchain_header(found);
+        self.match_queue().unchain_header(found);
         self.free_header(found.index);
     }
 
@@ -300,7 +300,7 @@ impl Nic<'_> {
                 if slot::status(record.slot) == entry::PRIORITY {
                     self.revoke_at_portal(u32::from(record.portal))?;
                 }
-                self.unchain_entry(index);
+                self.match_queue().unchain_entry(index);
                 self.free_entry(index);
                 Ok(())
             }

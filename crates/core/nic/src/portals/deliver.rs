@@ -67,9 +67,9 @@ impl Nic<'_> {
         if flow_controlled && request.epoch() != 0 && request.epoch() != portal_record.epoch() {
             return self.refused(request);
         }
-        let found = match self.find_entry(bus, request.portal, 0, &key) {
+        let found = match self.match_queue().find_entry(bus, request.portal, 0, &key) {
             Some(found) => Some((found, list::PRIORITY)),
-            None => self.find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
+            None => self.match_queue().find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
         };
         let Some((found, which)) = found else {
             return self.exhausted(request, flow_controlled, false);
@@ -374,7 +374,7 @@ impl Nic<'_> {
 
     fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
         if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
-            self.chain_header(header);
+            self.match_queue().chain_header(header);
             self.signals.registers.add(Register::Unexpected, 1);
         }
     }
@@ -421,7 +421,7 @@ impl Nic<'_> {
 
     /// Takes a used-up entry off its list. The record stays until its events are written.
     pub(crate) fn auto_unlink(&mut self, index: u32) {
-        self.unchain_entry(index);
+        self.match_queue().unchain_entry(index);
         let record = &mut self.tables.entries[index as usize];
         record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
     }

@@ -69,12 +69,13 @@ impl Nic<'_> {
             return Placement::Nothing;
         }
         let key = Key::from(request);
-        let Some(found) = self.find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
+        let Some(found) = self.match_queue().find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
             if may_wait {
                 return Placement::NotYet;
             }
             // A header that waits for its payload to be fetched by the program has none.
-            let is_dropped = self.find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
+            let is_dropped =
+                self.match_queue().find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
             return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };
         };
         let record = self.tables.entries[found.entry as usize];

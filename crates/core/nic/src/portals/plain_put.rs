@@ -32,7 +32,7 @@ impl Nic<'_> {
             return false;
         }
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
-        let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
+        let Some(found) = self.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.plain_put_to(bus, found, queue, put).is_some()
     }
 
@@ -45,11 +45,11 @@ impl Nic<'_> {
 
     /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
     #[inline(always)]
-    pub(super) fn only_entry_for(&self, put: &Put) -> Option<(u32, u32)> {
-        let record = self.plain_portal(put.portal)?;
-        let only = self.only_entry(put.portal)?;
+    pub(super) fn only_entry_for(&mut self, put: &Put) -> Option<(u32, u32)> {
+        let queue = self.plain_portal(put.portal)?.queue;
+        let only = self.match_queue().only_entry(put.portal)?;
         let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
-        accepted.then_some((only, record.queue))
+        accepted.then_some((only, queue))
     }
 
     /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
@@ -114,7 +114,7 @@ impl Nic<'_> {
     /// Frees an entry of the priority list that a message used up.
     #[inline(always)]
     pub(super) fn use_up(&mut self, found: Found) {
-        self.unchain_found(found, usize::from(list::PRIORITY));
+        self.match_queue().unchain_found(found, usize::from(list::PRIORITY));
         self.free_entry(found.entry);
     }
 }

@@ -54,7 +54,7 @@ impl PortalTable<'_, '_> {
         if entry.entries != [0, 0] || self.nic.tables.headers.iter().any(is_held) {
             return Err(PortalError::InUse);
         }
-        while let Some(header) = self.nic.first_header(index) {
+        while let Some(header) = self.nic.match_queue().first_header(index) {
             self.nic.drop_header(header);
         }
         if entry.disabled_event != 0 {

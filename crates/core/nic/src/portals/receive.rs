@@ -190,7 +190,7 @@ impl Nic<'_> {
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
         }
-        let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
+        let found = self.match_queue().find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
         let receive = Receive::or_rest_of(record, put.length)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { 0 } else { put.remote_offset };
@@ -216,7 +216,7 @@ impl Nic<'_> {
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
     pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
-        self.find_header(bus, index, &spec.into()).map(|found| found.index)
+        self.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
     /// An unexpected message, by what [`Posted::Matched`] or [`Nic::find_unexpected`] said.
@@ -239,7 +239,7 @@ impl Nic<'_> {
                 |()| Some(Transition::ClaimUnexpected { header, portal, source, match_bits }),
             );
         }
-        self.unchain_header(found.into());
+        self.match_queue().unchain_header(found.into());
         let record = &mut self.tables.headers[found as usize];
         record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
     }
@@ -266,7 +266,7 @@ impl Nic<'_> {
     /// Drops all unexpected messages of a portal table entry.
     pub fn clear_unexpected(&mut self, index: u32) {
         for _ in 0..self.tables.headers.len() {
-            let Some(found) = self.first_header(index) else { return };
+            let Some(found) = self.match_queue().first_header(index) else { return };
             self.drop_unexpected(found);
         }
     }
@@ -284,7 +284,7 @@ impl Nic<'_> {
         let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
         if let Some(at) = first {
             self.show_unlink(at);
-            self.unchain_entry(at as u32);
+            self.match_queue().unchain_entry(at as u32);
             self.free_entry(at as u32);
         }
         first.is_some()
@@ -302,7 +302,7 @@ impl Nic<'_> {
             let is_its = slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index;
             if is_its && record.headers == 0 {
                 self.show_unlink(at);
-                self.unchain_entry(at as u32);
+                self.match_queue().unchain_entry(at as u32);
                 self.free_entry(at as u32);
             }
         }
@@ -321,7 +321,7 @@ impl Nic<'_> {
     /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the
     /// priority list matches, or the entry's memory is in several pieces.
     pub fn find_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
-        let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let found = self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key)?;
         let record = self.tables.entries.get(found.entry as usize)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
         let (start, length) = (record.start.wrapping_add(offset), record.length.saturating_sub(offset));
@@ -336,6 +336,6 @@ impl Nic<'_> {
 
     /// Whether a put with this key would find an entry of the priority list.
     pub fn has_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> bool {
-        self.find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
+        self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
     }
 }

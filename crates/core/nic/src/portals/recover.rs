@@ -108,7 +108,7 @@ impl Nic<'_> {
         let mut at = self.sorted_entries();
         while let Some(record) = self.tables.entries.get(at as usize) {
             let next = record.next;
-            self.chain_entry(at);
+            self.match_queue().chain_entry(at);
             at = next;
         }
         for record in self.tables.entries.iter_mut() {
@@ -117,7 +117,7 @@ impl Nic<'_> {
         let mut at = self.sorted_headers();
         while let Some(record) = self.tables.headers.get(at as usize) {
             let (next, owner) = (record.links[0][0], record.entry);
-            self.chain_header(at);
+            self.match_queue().chain_header(at);
             if let Some(owner) = self.tables.entries.get_mut(owner as usize) {
                 owner.headers += 1;
             }

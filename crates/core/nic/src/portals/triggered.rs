@@ -358,7 +358,7 @@ impl Nic<'_> {
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
-        let Some(found) = self.find_header(bus, u32::from(record.portal), &(&record).into()) else {
+        let Some(found) = self.match_queue().find_header(bus, u32::from(record.portal), &(&record).into()) else {
             return self.link_reserved(bus, reference, list::PRIORITY);
         };
         let header = self.tables.headers[found.index as usize];
