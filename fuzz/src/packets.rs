@@ -48,7 +48,7 @@ impl Target {
         self.interface = open(&self._directory);
         let start = self.start();
         let mut nic = self.interface.lock();
-        let queue = nic.queue_alloc(8).expect("room");
+        let queue = nic.queues().alloc(8).expect("room");
         for flags in [0, options::PT_FLOWCTRL] {
             let portal = nic.portal_table().alloc(None, flags, queue).expect("room");
             for (which, options) in [(0, options::USE_ONCE), (0, 0), (1, options::MANAGE_LOCAL)] {

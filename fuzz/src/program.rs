@@ -171,11 +171,11 @@ impl Program {
     fn resources(&mut self, nic: &mut Nic<'_>, source: &mut Source) {
         let reference = self.reference(source);
         match source.below(14) {
-            0 => self.keep(nic.counter_alloc().ok().map(u64::from)),
-            1 if source.one_in(3) => drop(nic.counter_free(reference)),
-            2 => self.keep(nic.queue_alloc(source.below(9) as u32).ok().map(u64::from)),
-            3 if source.one_in(3) => drop(nic.queue_free(reference)),
-            4 => drop(nic.queue_alloc(source.nasty32())),
+            0 => self.keep(nic.counters().alloc().ok().map(u64::from)),
+            1 if source.one_in(3) => drop(nic.counters().free(reference)),
+            2 => self.keep(nic.queues().alloc(source.below(9) as u32).ok().map(u64::from)),
+            3 if source.one_in(3) => drop(nic.queues().free(reference)),
+            4 => drop(nic.queues().alloc(source.nasty32())),
             5 => {
                 let wanted = if source.one_in(2) { None } else { Some(source.nasty32()) };
                 let _ = nic.portal_table().alloc(wanted, source.word() as u32, reference);
@@ -195,9 +195,9 @@ impl Program {
                 self.keep(nic.descriptors().bind(&view).ok().map(u64::from));
             }
             9 => drop(nic.descriptors().release(reference)),
-            10 => nic.count(reference, source.nasty(), source.nasty()),
-            11 => nic.count_set(reference, source.nasty(), source.nasty()),
-            12 => nic.post_waiting_disabled(reference),
+            10 => nic.counters().increment(reference, source.nasty(), source.nasty()),
+            11 => nic.counters().set(reference, source.nasty(), source.nasty()),
+            12 => nic.queues().post_waiting_disabled(reference),
             _ => {
                 for _ in 0..source.below(8) {
                     let _ = nic.signals.take_event(reference);

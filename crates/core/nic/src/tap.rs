@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. A transition that another one runs is not shown. The exceptions are counts of deliveries and responses: their counter is
-//!    shown before them, with `is_caused`. What triggered operations and [`Nic::count_set`] add is not shown, because a NIC that
+//!    shown before them, with `is_caused`. What triggered operations and [`Counters::set`](crate::portals::counters::Counters::set) add is not shown, because a NIC that
 //!    replays the trace adds it itself.
 //! 2. A transition that was refused is shown, with an empty result. A request that another process must handle is not: nothing
 //!    has happened.

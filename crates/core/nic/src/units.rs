@@ -20,8 +20,10 @@ use crate::limits::Limits;
 use crate::nic::Nic;
 use crate::pending::{PendingRequests, PendingRequestsMut};
 use crate::portals::constants::{ack, options};
+use crate::portals::counters::Counters;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::portals::descriptors::Descriptors;
+use crate::portals::event_queue::EventQueues;
 use crate::portals::heap::Heap;
 use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
@@ -159,6 +161,18 @@ impl<'a> Nic<'a> {
         PortalTable { nic: self }
     }
 
+    /// The event queues.
+    #[inline(always)]
+    pub fn queues(&mut self) -> EventQueues<'_, 'a> {
+        EventQueues { nic: self }
+    }
+
+    /// The counters.
+    #[inline(always)]
+    pub fn counters(&mut self) -> Counters<'_, 'a> {
+        Counters { nic: self }
+    }
+
     /// The memory descriptors.
     #[inline(always)]
     pub fn descriptors(&mut self) -> Descriptors<'_, 'a> {
@@ -191,6 +205,12 @@ impl<'a> Nic<'a> {
 }
 
 impl Nic<'_> {
+    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
+    #[inline(always)]
+    pub fn has_fired(&self) -> bool {
+        self.tables.control.has_fired()
+    }
+
     /// Makes a NIC out of zeroed memory. Its free lists hold all records then, so it touches none of them.
     pub fn format(&mut self, limits: &Limits) {
         self.signals.registers.format();

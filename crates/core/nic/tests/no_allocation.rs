@@ -219,14 +219,14 @@ impl Program {
                 transition(|| nic.signals.descriptor(self.descriptor));
             }
             Call::Release => _ = transition(|| nic.descriptors().release(self.descriptor)),
-            Call::Counter => self.counters.extend(transition(|| nic.counter_alloc()).ok()),
+            Call::Counter => self.counters.extend(transition(|| nic.counters().alloc()).ok()),
             Call::FreeCounter => {
-                if transition(|| nic.counter_free(counter)).is_ok() {
+                if transition(|| nic.counters().free(counter)).is_ok() {
                     self.counters.pop();
                 }
             }
-            Call::Queue => self.queue = transition(|| nic.queue_alloc(3)).unwrap_or(queue),
-            Call::FreeQueue => _ = transition(|| nic.queue_free(queue)),
+            Call::Queue => self.queue = transition(|| nic.queues().alloc(3)).unwrap_or(queue),
+            Call::FreeQueue => _ = transition(|| nic.queues().free(queue)),
             Call::Portal(enabled) => {
                 _ = transition(|| nic.portal_table().alloc(Some(0), 0, NONE));
                 _ = transition(|| nic.portal_table().alloc(Some(1), 0, queue));
@@ -250,8 +250,8 @@ impl Program {
             }
             Call::Cancel => _ = transition(|| nic.cancel_triggered(counter)),
             Call::Count(by) => {
-                transition(|| nic.count(counter, by, 1));
-                transition(|| nic.count_set(counter, by, 0));
+                transition(|| nic.counters().increment(counter, by, 1));
+                transition(|| nic.counters().set(counter, by, 0));
             }
             Call::Run => {
                 if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
@@ -320,7 +320,7 @@ impl Program {
                     transition(|| nic.finish_revoking(&revoking));
                 }
             }
-            Call::Lane => _ = transition(|| nic.lane(counter, 5)),
+            Call::Lane => _ = transition(|| nic.counters().lane(counter, 5)),
             Call::Clear => {
                 transition(|| nic.clear_unexpected(0));
                 _ = transition(|| nic.clear_priority(0));

@@ -70,7 +70,7 @@ impl Transport {
             return Err(EAGAIN);
         }
         let hidden = match hides {
-            true => self.interface.lock().counter_alloc().map_err(|_| EAGAIN)?,
+            true => self.interface.lock().counters().alloc().map_err(|_| EAGAIN)?,
             false => NONE,
         };
         self.works.awaited += events;
@@ -249,7 +249,7 @@ impl Transport {
             nic.descriptors().release(descriptor);
         }
         if work.hidden != NONE {
-            let _ = nic.with_revocation(|nic| nic.counter_free(work.hidden));
+            let _ = nic.with_revocation(|nic| nic.counters().free(work.hidden));
         }
         drop(nic);
         Some(work)

@@ -209,8 +209,8 @@ impl Transport {
         let interface = Interface::open(config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
-            let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
-            let own_queue = nic.queue_alloc(2 * OUTSTANDING + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
+            let queue = nic.queues().alloc(EVENTS).map_err(|_| OpenError::Tables)?;
+            let own_queue = nic.queues().alloc(2 * OUTSTANDING + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_table().alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }

@@ -56,14 +56,14 @@ impl Interface {
 
     /// The lane through which this process, as the given sender number, adds to a peer's counter without the lock.
     pub fn lane(&self, window: &Window<'_>, counter: u32, sender: u32) -> Option<Lane> {
-        window.endpoint.segment.lock(self.word).lane(counter, sender)
+        window.endpoint.segment.lock(self.word).counters().lane(counter, sender)
     }
 
     /// Adds to a peer's counter under its NIC's lock, and runs the triggered operations that fire.
     pub fn count_at(&self, window: &Window<'_>, counter: u32, success: u64) {
         let fired = {
             let mut guard = window.endpoint.segment.lock(self.word);
-            guard.count(counter, success, 0);
+            guard.counters().increment(counter, success, 0);
             guard.has_fired()
         };
         self.settle_at(window.endpoint, fired);

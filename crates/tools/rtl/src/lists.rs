@@ -94,7 +94,7 @@ impl Lockstep {
             ..Limits::NONE
         };
         let mut home = Home::new(&limits);
-        let queue = home.nic().queue_alloc(EVENTS).expect("there is room");
+        let queue = home.nic().queues().alloc(EVENTS).expect("there is room");
         for portal in 0..portals {
             home.nic().portal_table().alloc(Some(portal), 0, queue).expect("it is free");
         }

@@ -75,7 +75,8 @@ impl Nic<'_> {
         self.overflow_event(found.index, view, queue, None);
         self.drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
-            self.post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
+            self.queues()
+                .post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
         }
         let encoding = Encoding::new(self.tables.entries.len());
         let index = self.tables.control.free_entry;
@@ -115,7 +116,7 @@ impl Nic<'_> {
         let Ok(queue) = self.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
         if which == list::PRIORITY && self.take_headers(bus, &mut record, queue) {
             if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
+                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
             }
             return self.free_entry(index);
         }
@@ -132,7 +133,7 @@ impl Nic<'_> {
         let event = entry_event(record, event_kind::LINK, which);
         let quiet = record.options & options::EVENT_LINK_DISABLE != 0;
         if let Some(queue) = self.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
-            self.post(queue, &event);
+            self.queues().post(queue, &event);
         }
     }
 
@@ -204,10 +205,10 @@ impl Nic<'_> {
         }
         if matches == 0 && spec.options & options::EVENT_COMM_DISABLE == 0 {
             let about = entry_event(&search_entry(portal, spec), event_kind::SEARCH, list::OVERFLOW);
-            self.post(queue, &Event { fail: fail::NO_MATCH, ..about });
+            self.queues().post(queue, &Event { fail: fail::NO_MATCH, ..about });
         }
         if spec.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
-            self.count(spec.counter, 0, 1);
+            self.counters().increment(spec.counter, 0, 1);
         }
         Ok(())
     }
@@ -237,11 +238,11 @@ impl Nic<'_> {
         if view.options & quiet == 0 {
             let kind = kind.unwrap_or_else(|| overflow_kind(header.kind));
             let event = Event { kind, list: list::OVERFLOW, ..header_event(header, view.user_ptr) };
-            self.post_here(queue, &event);
+            self.queues().post_here(queue, &event);
         }
         if view.options & options::EVENT_CT_OVERFLOW != 0 {
             let in_bytes = view.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(view.counter, true, in_bytes, mlength);
+            self.counters().count_outcome(view.counter, true, in_bytes, mlength);
         }
     }
 
@@ -279,7 +280,7 @@ impl Nic<'_> {
         if record.options & options::EVENT_UNLINK_DISABLE == 0 {
             if let Ok(portal) = self.portal(u32::from(record.portal)) {
                 let queue = portal.queue;
-                self.post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
+                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
             }
         }
         self.free_entry(index);

@@ -26,6 +26,7 @@
 
 pub mod action;
 pub mod append;
+mod armed;
 pub mod constants;
 pub mod counters;
 pub mod deliver;

@@ -84,7 +84,7 @@ impl Nic<'_> {
             return Placement::Nothing;
         }
         let plan = Plan::new(&record, list::PRIORITY, request);
-        if plan.mlength == 0 || flow_controlled && self.queue_room(queue) < plan.events {
+        if plan.mlength == 0 || flow_controlled && self.queues().room(queue) < plan.events {
             return Placement::Nothing;
         }
         let start = record.start.wrapping_add(plan.offset);
@@ -96,7 +96,7 @@ impl Nic<'_> {
             return Placement::Whole;
         };
         if flow_controlled {
-            self.hold_room(queue, plan.events);
+            self.queues().hold_room(queue, plan.events);
         }
         if plan.unlinks {
             bus.charge(Step::TableAccess);
@@ -121,7 +121,7 @@ impl Nic<'_> {
         let portal = self.portal(header.portal.into()).ok().copied();
         let queue = portal.map_or(NONE, |portal| portal.queue);
         if portal.is_some_and(|portal| portal.options & options::PT_FLOWCTRL != 0) {
-            self.give_room_back(queue, Plan::events(record.options, unlinks));
+            self.queues().give_room_back(queue, Plan::events(record.options, unlinks));
         }
         let event = Event { mlength, fail, ..header_event(&header, record.user_ptr) };
         bus.charge(Step::Transfer(mlength));

@@ -71,10 +71,10 @@ impl Nic<'_> {
             return None;
         }
         let Moved { start, mlength } = move_payload(bus, (record.start, record.length), put.remote_offset, put)?;
-        let queue = self.queue_index(queue);
+        let queue = self.queues().index(queue);
         if uses_up {
             bus.charge(Step::TableAccess);
-            let counted = if counts { self.count_total(counter) } else { 0 };
+            let counted = if counts { self.counters().total(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.record_intent(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
@@ -86,7 +86,7 @@ impl Nic<'_> {
         }
         if posts {
             bus.charge(Step::EventPosted);
-            if let Some(block) = self.post_at(queue, &put.event(start, user_ptr, mlength)) {
+            if let Some(block) = self.queues().post_at(queue, &put.event(start, user_ptr, mlength)) {
                 if let Some(word) = self.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
                     bus.prefetch_write(word);
                 }
@@ -94,7 +94,7 @@ impl Nic<'_> {
         }
         if counts {
             bus.charge(Step::CounterUpdated);
-            self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
+            self.counters().increment(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
             self.use_up(found);

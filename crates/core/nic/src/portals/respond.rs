@@ -30,7 +30,7 @@ impl Nic<'_> {
         }
         if side.options & options::MD_EVENT_CT_SEND != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-            self.count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
+            self.counters().count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
         }
     }
 
@@ -85,13 +85,13 @@ impl Nic<'_> {
 
     fn count_side(&mut self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
         if ok || side.options & options::MD_FAILURES_UNCOUNTED == 0 {
-            self.count_outcome(side.counter, ok, in_bytes, bytes);
+            self.counters().count_outcome(side.counter, ok, in_bytes, bytes);
         }
     }
 
     fn post_unless_quiet(&mut self, side: &Side, event: &Event) {
         if side.queue != NONE && (event.fail != fail::OK || side.options & options::MD_EVENT_SUCCESS_DISABLE == 0) {
-            self.post(side.queue, event);
+            self.queues().post(side.queue, event);
         }
     }
 }

@@ -60,8 +60,8 @@ impl Pair {
         let limits = Limits { short_list: 1 << (queue_capacity % 4), ..TINY };
         let mut home = Home::new(&limits);
         let mut nic = home.nic();
-        let queue = nic.queue_alloc(queue_capacity).expect("a queue");
-        let counters = (0..2).map(|_| nic.counter_alloc().expect("a counter")).collect();
+        let queue = nic.queues().alloc(queue_capacity).expect("a queue");
+        let counters = (0..2).map(|_| nic.counters().alloc().expect("a counter")).collect();
         for (portal, flow) in FLOW_CONTROLLED.into_iter().enumerate() {
             let flags = if flow { options::PT_FLOWCTRL } else { 0 };
             assert_eq!(nic.portal_table().alloc(Some(portal as u32), flags, queue), Ok(portal as u32));
@@ -206,7 +206,7 @@ impl Pair {
                 break;
             }
         }
-        transition(|| self.home.nic().post_waiting_disabled(self.queue));
+        transition(|| self.home.nic().queues().post_waiting_disabled(self.queue));
         self.model.post_waiting();
     }
 

@@ -53,11 +53,11 @@ fn fill<T, E>(home: &mut Home, mut attempt: impl FnMut(&mut Nic<'_>) -> Result<T
 #[test]
 fn counters() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.counter_alloc());
+    let (made, Full) = fill(&mut home, |nic| nic.counters().alloc());
     assert_eq!(made.len(), 5);
-    assert_eq!(home.nic().counter_free(made[2]), Ok(()));
-    assert_eq!(home.nic().counter_free(made[2]), Err(CounterError::Invalid), "a stale reference is refused");
-    let (again, Full) = fill(&mut home, |nic| nic.counter_alloc());
+    assert_eq!(home.nic().counters().free(made[2]), Ok(()));
+    assert_eq!(home.nic().counters().free(made[2]), Err(CounterError::Invalid), "a stale reference is refused");
+    let (again, Full) = fill(&mut home, |nic| nic.counters().alloc());
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[2], "a slot that is used again has another reference");
 }
@@ -65,31 +65,31 @@ fn counters() {
 #[test]
 fn queues() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
+    let (made, Full) = fill(&mut home, |nic| nic.queues().alloc(2));
     assert_eq!(made.len(), 5);
     let (_, free, _) = home.nic().heap().blocks();
-    assert_eq!(home.nic().queue_free(made[0]), Some(()));
+    assert_eq!(home.nic().queues().free(made[0]), Some(()));
     assert_eq!(home.nic().heap().blocks().1, free + 2, "the ring went back to the heap");
-    assert_eq!(home.nic().queue_free(made[0]), None);
-    let (again, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
+    assert_eq!(home.nic().queues().free(made[0]), None);
+    let (again, Full) = fill(&mut home, |nic| nic.queues().alloc(2));
     assert_eq!(again.len(), 1);
 }
 
 #[test]
 fn heap() {
     let mut home = Home::new(&Limits { queues: 500, ..LIMITS });
-    let (rings, Full) = fill(&mut home, |nic| nic.queue_alloc(16));
+    let (rings, Full) = fill(&mut home, |nic| nic.queues().alloc(16));
     assert_eq!(rings.len(), 4);
     assert_eq!(home.nic().heap().blocks(), (64, 0, 0));
     let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2)].into_iter()));
     assert!(vectors.is_empty());
     let (blocks, Full) = fill(&mut home, |nic| nic.heap().alloc(1));
     assert!(blocks.is_empty());
-    assert_eq!(home.nic().queue_free(rings[1]), Some(()));
+    assert_eq!(home.nic().queues().free(rings[1]), Some(()));
     let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2); 9].into_iter()));
     assert_eq!(vectors.len(), 8, "nine vectors take two blocks");
-    assert_eq!(home.nic().queue_alloc(u32::MAX), Err(Full));
-    assert_eq!(home.nic().queue_alloc(0), Err(Full));
+    assert_eq!(home.nic().queues().alloc(u32::MAX), Err(Full));
+    assert_eq!(home.nic().queues().alloc(0), Err(Full));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn entries_of_a_list_and_of_the_table() {
 #[test]
 fn triggered_operations() {
     let mut home = Home::new(&LIMITS);
-    let counter = home.nic().counter_alloc().expect("room");
+    let counter = home.nic().counters().alloc().expect("room");
     let action = Action::CounterIncrement { counter, success: 1, failure: 0 };
     let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
     assert_eq!(made.len(), 5);
@@ -229,7 +229,7 @@ fn unexpected_headers() {
 fn events_of_a_flow_controlled_portal() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus::default();
-    let queue = home.nic().queue_alloc(3).expect("room");
+    let queue = home.nic().queues().alloc(3).expect("room");
     assert_eq!(home.nic().portal_table().alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
     home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
     for _ in 0..2 {
@@ -359,8 +359,8 @@ proptest! {
         }.clamped();
         let mut home = Home::new(&limits);
         let mut bus = TestBus::default();
-        let counter = home.nic().counter_alloc().unwrap_or(NONE);
-        let queue = home.nic().queue_alloc(1).unwrap_or(NONE);
+        let counter = home.nic().counters().alloc().unwrap_or(NONE);
+        let queue = home.nic().queues().alloc(1).unwrap_or(NONE);
         let portal = home.nic().portal_table().alloc(None, 0, queue).unwrap_or(0);
         let with_counter = EntrySpec { counter, options: spec(1).options | options::EVENT_CT_COMM, ..spec(1) };
         for which in [list::OVERFLOW, list::PRIORITY] {

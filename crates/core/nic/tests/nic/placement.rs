@@ -25,7 +25,7 @@ impl Stage {
 
     fn with(events: u32, flags: u32) -> Stage {
         let mut home = Home::new(&TINY);
-        let queue = home.nic().queue_alloc(events).expect("room");
+        let queue = home.nic().queues().alloc(events).expect("room");
         home.nic().portal_table().alloc(Some(PORTAL), flags, queue).expect("room");
         Stage { home, bus: TestBus::default(), queue }
     }

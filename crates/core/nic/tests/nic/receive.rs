@@ -102,7 +102,7 @@ impl Stage {
     fn new(short_list: u32, mapped: bool) -> Stage {
         let mut home = Home::new(&Limits { short_list, ..LIMITS });
         let mut bus = TestBus { mapped, ..TestBus::default() };
-        let queue = home.nic().queue_alloc(4).expect("room");
+        let queue = home.nic().queues().alloc(4).expect("room");
         let portal = home.nic().portal_table().alloc(Some(0), 0, queue).expect("room");
         home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
         Stage { home, bus, portal, queue, lists: Lists::default(), claimed: Vec::new(), references: Vec::new() }
@@ -331,7 +331,7 @@ proptest! {
     ) {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus { mapped, payload: (1..=60).collect(), ..TestBus::default() };
-        let queue = home.nic().queue_alloc(4).expect("room");
+        let queue = home.nic().queues().alloc(4).expect("room");
         let portal = home.nic().portal_table().alloc(Some(0), 0, queue).expect("room");
         let many = EntrySpec {
             options: options::OP_PUT | options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE,

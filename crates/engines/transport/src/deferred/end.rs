@@ -277,7 +277,7 @@ impl Transport {
         let fired = {
             let mut nic = self.interface.lock();
             if self.works.ready.is_none() {
-                self.works.ready = nic.counter_alloc().ok();
+                self.works.ready = nic.counters().alloc().ok();
             }
             let Some(ready) = self.works.ready else { return };
             while self.works.trying < TRYING_MAX {

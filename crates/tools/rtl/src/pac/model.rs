@@ -257,16 +257,16 @@ impl Model {
             Host::Unbind(descriptor) => {
                 Ok(Answer::of(done(self.home.nic().descriptors().release(descriptor).is_some())))
             }
-            Host::CounterAlloc => Ok(self.home.nic().counter_alloc().map_or(Answer::of(Status::Full), Answer::with)),
-            Host::CounterFree(counter) => Ok(Answer::of(done(self.home.nic().counter_free(counter).is_ok()))),
+            Host::CounterAlloc => Ok(self.home.nic().counters().alloc().map_or(Answer::of(Status::Full), Answer::with)),
+            Host::CounterFree(counter) => Ok(Answer::of(done(self.home.nic().counters().free(counter).is_ok()))),
             Host::CounterSet { counter, success, failure } => {
                 let lives = self.counter_lives(counter);
-                self.home.nic().count_set(counter, success, failure);
+                self.home.nic().counters().set(counter, success, failure);
                 Ok(Answer::of(done(lives)))
             }
             Host::CounterIncrement { counter, success, failure } => {
                 let lives = self.counter_lives(counter);
-                self.home.nic().count(counter, success, failure);
+                self.home.nic().counters().increment(counter, success, failure);
                 Ok(Answer::of(done(lives)))
             }
             Host::CounterGet(counter) => {
@@ -298,7 +298,7 @@ impl Model {
         let is_valid = tail.wrapping_sub(taken) <= tail.wrapping_sub(head.load(Relaxed));
         if is_valid {
             head.store(taken, Relaxed);
-            self.home.nic().post_waiting_disabled(reference);
+            self.home.nic().queues().post_waiting_disabled(reference);
         }
         is_valid
     }

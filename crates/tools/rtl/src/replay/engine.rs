@@ -472,7 +472,7 @@ impl Driver for Engine {
         match *transition {
             Transition::QueueAlloc { capacity, queue: Some(queue) } => {
                 self.run()?;
-                let Ok(here) = self.both.model.home.nic().queue_alloc(capacity) else {
+                let Ok(here) = self.both.model.home.nic().queues().alloc(capacity) else {
                     return self.leave_out(number, "event queues beyond the engine's");
                 };
                 self.queues.insert(queue, here);
@@ -485,7 +485,7 @@ impl Driver for Engine {
                 let Some(here) = self.queues.remove(&queue) else { return Ok(()) };
                 self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Made::Nothing)?;
                 self.run()?;
-                self.both.model.home.nic().queue_free(here);
+                self.both.model.home.nic().queues().free(here);
                 Ok(())
             }
             Transition::QueueTaken { queue, taken, posted } => {
