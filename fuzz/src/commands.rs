@@ -18,7 +18,7 @@ impl Fuzz for Target {
         let mut bus = TestBus::default();
         let mut program = Program { lies_about_vectors: source.one_in(4), ..Program::default() };
         for _ in 0..2 {
-            let _ = home.nic().portal_alloc(None, source.word() as u32, source.below(2) as u32);
+            let _ = home.nic().portal_table().alloc(None, source.word() as u32, source.below(2) as u32);
         }
         for _ in 0..source.below(200) {
             program.step(&mut home.nic(), &mut bus, source);

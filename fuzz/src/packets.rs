@@ -48,9 +48,9 @@ impl Target {
         self.interface = open(&self._directory);
         let start = self.start();
         let mut nic = self.interface.lock();
-        let queue = nic.queue_alloc(8).expect("room");
+        let queue = nic.queues().alloc(8).expect("room");
         for flags in [0, options::PT_FLOWCTRL] {
-            let portal = nic.portal_alloc(None, flags, queue).expect("room");
+            let portal = nic.portal_table().alloc(None, flags, queue).expect("room");
             for (which, options) in [(0, options::USE_ONCE), (0, 0), (1, options::MANAGE_LOCAL)] {
                 let spec = EntrySpec {
                     options: options | options::OP_PUT | options::OP_GET,
@@ -79,7 +79,7 @@ impl Target {
         let memory = Side { start: self.start(), ..Side::NOWHERE };
         let request = Request { kind: 1 + source.below(5) as u8, length: source.below(4096), ..Request::default() };
         let command = Command { request, target: 1, user_ptr: 0, source: Side::NOWHERE, sink: memory };
-        self.interface.lock().add_pending(&command, 1).unwrap_or(0)
+        self.interface.lock().pending_mut().add(&command, 1).unwrap_or(0)
     }
 
     fn packet(&self, source: &mut Source) -> Packet {
@@ -164,7 +164,7 @@ impl Fuzz for Target {
         assert!(before.iter().chain(after).all(|&byte| byte == 0xee), "bytes outside of any entry were written");
         let mut nic = self.interface.lock();
         for portal in 0..2 {
-            let _ = nic.portal_set(portal, true);
+            let _ = nic.portal_table().set(portal, true);
         }
     }
 }

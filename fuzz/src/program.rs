@@ -2,7 +2,7 @@
 //! A program without sense: any operation on a NIC, with any arguments.
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, options};
 use selvedge_nic::tables::{Command, Request, Side};
@@ -61,7 +61,7 @@ impl Program {
             spec.options |= options::IOVEC;
             spec.iov_count = pieces.len() as u32;
             spec.length = pieces.iter().map(|piece| piece.1).sum();
-            spec.iov = nic.store_iov(pieces.into_iter()).unwrap_or(NONE);
+            spec.iov = nic.heap().store_iov(pieces.into_iter()).unwrap_or(NONE);
         }
         if self.lies_about_vectors && source.one_in(4) {
             (spec.iov, spec.iov_count) = (source.nasty32(), source.nasty32() % 100_000);
@@ -131,7 +131,7 @@ impl Program {
                 let spec = self.spec(nic, source);
                 match nic.append(bus, portal, source.below(2) as u8, &spec) {
                     Ok(reference) => self.keep(Some(reference.into())),
-                    Err(_) => nic.free_iov(spec.iov),
+                    Err(_) => nic.heap().free_iov(spec.iov),
                 }
             }
             3..=5 => {
@@ -171,17 +171,17 @@ impl Program {
     fn resources(&mut self, nic: &mut Nic<'_>, source: &mut Source) {
         let reference = self.reference(source);
         match source.below(14) {
-            0 => self.keep(nic.counter_alloc().ok().map(u64::from)),
-            1 if source.one_in(3) => drop(nic.counter_free(reference)),
-            2 => self.keep(nic.queue_alloc(source.below(9) as u32).ok().map(u64::from)),
-            3 if source.one_in(3) => drop(nic.queue_free(reference)),
-            4 => drop(nic.queue_alloc(source.nasty32())),
+            0 => self.keep(nic.counters().alloc().ok().map(u64::from)),
+            1 if source.one_in(3) => drop(nic.counters().free(reference)),
+            2 => self.keep(nic.queues().alloc(source.below(9) as u32).ok().map(u64::from)),
+            3 if source.one_in(3) => drop(nic.queues().free(reference)),
+            4 => drop(nic.queues().alloc(source.nasty32())),
             5 => {
                 let wanted = if source.one_in(2) { None } else { Some(source.nasty32()) };
-                let _ = nic.portal_alloc(wanted, source.word() as u32, reference);
+                let _ = nic.portal_table().alloc(wanted, source.word() as u32, reference);
             }
-            6 if source.one_in(3) => drop(nic.portal_free(source.below(3) as u32)),
-            7 => drop(nic.portal_set(source.below(3) as u32, !source.one_in(4))),
+            6 if source.one_in(3) => drop(nic.portal_table().free(source.below(3) as u32)),
+            7 => drop(nic.portal_table().set(source.below(3) as u32, !source.one_in(4))),
             8 => {
                 let view = DescriptorView {
                     start: source.nasty(),
@@ -192,12 +192,12 @@ impl Program {
                     iov: NONE,
                     iov_count: 0,
                 };
-                self.keep(nic.bind(&view).ok().map(u64::from));
+                self.keep(nic.descriptors().bind(&view).ok().map(u64::from));
             }
-            9 => drop(nic.release(reference)),
-            10 => nic.count(reference, source.nasty(), source.nasty()),
-            11 => nic.count_set(reference, source.nasty(), source.nasty()),
-            12 => nic.post_waiting_disabled(reference),
+            9 => drop(nic.descriptors().release(reference)),
+            10 => nic.counters().increment(reference, source.nasty(), source.nasty()),
+            11 => nic.counters().set(reference, source.nasty(), source.nasty()),
+            12 => nic.queues().post_waiting_disabled(reference),
             _ => {
                 for _ in 0..source.below(8) {
                     let _ = nic.signals.take_event(reference);
@@ -256,13 +256,13 @@ impl Program {
         match source.below(7) {
             0 => nic.complete_send(&command, source.word() as u8),
             1 => nic.complete_response(&command, &delivery),
-            2 => self.keep(nic.add_pending(&command, source.below(3)).ok()),
-            3 => drop(nic.take_pending(source.nasty())),
+            2 => self.keep(nic.pending_mut().add(&command, source.below(3)).ok()),
+            3 => drop(nic.pending_mut().take(source.nasty())),
             4 => {
                 let token = u64::from(self.reference(source));
-                let _ = nic.take_pending(token);
+                let _ = nic.pending_mut().take(token);
             }
-            5 => drop(nic.find_pending(|target, responder| target == 1 && responder != 1)),
+            5 => drop(nic.pending().find(|target, responder| target == 1 && responder != 1)),
             _ => {
                 let dead = source.one_in(2);
                 if source.one_in(8) {

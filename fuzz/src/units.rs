@@ -56,11 +56,15 @@ impl Target {
         assert!(LIMITS.are_sane());
         let mut fresh = Home::new(&LIMITS);
         for vpid in 0..VPIDS as u16 {
-            fresh.nic().port_open(Some(vpid), 0).expect("it is free");
+            fresh.nic().ports().open(Some(vpid), 0).expect("it is free");
         }
         for page in 0..NLA_PAGES {
             let entry = AddressEntry::new(Rights::ReadWrite, page as u16 % 4, MEMORY_AT / PAGE, PageSize::Kib4);
-            fresh.nic().write_entry(NlaPage::new(page).expect("in range"), entry.expect("in range")).expect("in range");
+            fresh
+                .nic()
+                .atu()
+                .write_entry(NlaPage::new(page).expect("in range"), entry.expect("in range"))
+                .expect("in range");
         }
         Target { initiator: fresh.clone(), target: fresh.clone(), fresh }
     }
@@ -129,7 +133,7 @@ impl Scene<'_> {
         let vpid = self.vpid();
         let options = if self.source.one_in(2) { TE } else { self.source.nasty32() };
         let from = Requester { node: 1, vpid, options, prototype: early, target: 5, uid: 6 };
-        if let Ok(command) = self.initiator.nic().rma_request(&mut NoMemory, &from, &descriptor) {
+        if let Ok(command) = self.initiator.nic().rma().request(&mut NoMemory, &from, &descriptor) {
             self.carry_out(&command);
         }
     }
@@ -179,7 +183,7 @@ impl Scene<'_> {
         let Ok(header) = store.header(LIMITS.velo_bytes) else { return };
         let status = header.status(Endpoint { node: 3, vpid: store.page.source_vpid });
         let message = VeloMessage { vpid: header.destination.vpid, status, bytes };
-        let _ = self.target.nic().velo_receive(&mut self.bus, &message);
+        let _ = self.target.nic().velo().receive(&mut self.bus, &message);
     }
 
     fn message(&mut self) {
@@ -238,14 +242,14 @@ impl Scene<'_> {
         for home in [&mut *self.initiator, &mut *self.target] {
             let mut nic = home.nic();
             match answers % 4 {
-                0 => drop(nic.write_large_page(first, entry)),
-                1 | 2 => drop(nic.write_entry(first, entry)),
-                _ => drop(nic.clear_entries(first, (answers >> 8) as u32 % 2000)),
+                0 => drop(nic.atu().write_large_page(first, entry)),
+                1 | 2 => drop(nic.atu().write_entry(first, entry)),
+                _ => drop(nic.atu().clear_entries(first, (answers >> 8) as u32 % 2000)),
             }
-            if let Ok(mut flush) = nic.flush_entries(first, (answers >> 20) as u32 % 2000, mode) {
+            if let Ok(mut flush) = nic.atu().flush_entries(first, (answers >> 20) as u32 % 2000, mode) {
                 for unit in Unit::ALL.into_iter().cycle().take((answers >> 40) as usize % 8) {
                     let awaited = flush.awaits(unit);
-                    assert_eq!(nic.answer_flush(&mut flush, unit).is_ok(), awaited);
+                    assert_eq!(nic.atu().answer_flush(&mut flush, unit).is_ok(), awaited);
                 }
             }
         }
@@ -254,13 +258,13 @@ impl Scene<'_> {
     fn port(&mut self) {
         let (vpid, options) = (self.vpid(), self.source.nasty32());
         let mut nic = self.target.nic();
-        match nic.port_open(Some(vpid), options) {
-            Ok(id) if options & 1 != 0 => drop(nic.port_close(id)),
+        match nic.ports().open(Some(vpid), options) {
+            Ok(id) if options & 1 != 0 => drop(nic.ports().close(id)),
             _ => {
                 let generation = nic.tables.ports.get(usize::from(vpid)).map_or(0, |port| port.slot >> 8);
                 let id = selvedge_nic::velo::PortId { vpid, generation };
-                let _ = nic.port_set_options(id, options);
-                let _ = if options & 2 == 0 { Ok(()) } else { nic.port_close(id) };
+                let _ = nic.ports().set_options(id, options);
+                let _ = if options & 2 == 0 { Ok(()) } else { nic.ports().close(id) };
             }
         }
     }
@@ -276,16 +280,16 @@ impl Scene<'_> {
         let (token, process) = (self.source.below(4), self.source.below(3));
         let source = self.source.nasty32();
         let kept = LockWaiter { source, token, process, ..LockWaiter::default() };
-        let _ = nic.lock_or_keep(&mut NoMemory, &request, kept);
+        let _ = nic.locks().request_or_keep(&mut NoMemory, &request, kept);
         let is_alive = |process: u64| process != 1;
         let mut answered = 0;
-        while let Some(answer) = nic.next_answer(2, is_alive) {
-            nic.finish_answer(answer.index, answer.sequence);
+        while let Some(answer) = nic.locks().next_answer(2, is_alive) {
+            nic.locks().finish_answer(answer.index, answer.sequence);
             answered += 1;
             assert!(answered <= LIMITS.lock_waiters, "more were answered than can wait");
         }
         let ended = self.source.below(4);
-        nic.forget_waiters(|waiter| waiter.token == ended);
+        nic.locks().forget_waiters(|waiter| waiter.token == ended);
     }
 
     /// A program reads mailbox and queue, whatever lies there; and the tables are rebuilt.
@@ -335,7 +339,7 @@ impl Scene<'_> {
         let extent = Extent::whole(8).expect("a length");
         let status = Status { source: Endpoint { node: 9, vpid: 1 }, extent, mtt: 1, tag: 7, error: false };
         let message = VeloMessage { vpid: HONEST, status, bytes: 8 };
-        let received = nic.velo_receive(&mut self.bus, &message);
+        let received = nic.velo().receive(&mut self.bus, &message);
         assert!(matches!(received, Received::Written { .. }), "{received:?}");
         let mut seen = Vec::new();
         read(&nic, &mut mailbox, |status, bytes| seen.push((*status, bytes.to_vec())));

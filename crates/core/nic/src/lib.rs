@@ -47,6 +47,7 @@ pub mod layout;
 pub mod limits;
 mod nic;
 pub mod packet;
+pub mod pending;
 pub mod portals;
 pub mod registers;
 pub mod ring;

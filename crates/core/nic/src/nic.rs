@@ -1,14 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The type [`Nic`]. The files of transitions add methods to it. This file imports none of them.
+//! The type [`Nic`]: the two views of a NIC's memory, and its tap.
+//!
+//! The operations stand on views of its parts, which [`crate::units`] makes. Here is what every part needs: look-ups, and the
+//! way in which a transition is shown to the tap.
 
+use crate::handle::Encoding;
+use crate::portals::errors::PortalError;
 use crate::signals::Signals;
-use crate::tables::Tables;
-use crate::tap::Tapped;
+use crate::tables::{Command, PortalEntry, Tables, slot};
+use crate::tap::{Tapped, Transition, Within};
 
 /// A NIC, as the holder of its lock sees it.
 pub struct Nic<'a> {
     pub tables: Tables<'a>,
     pub signals: Signals<'a>,
-    /// Who is shown the transitions; of most NICs nobody.
+    /// The receiver of the transitions; most NICs have none.
     pub tap: Tapped<'a>,
+}
+
+impl Nic<'_> {
+    /// An allocated portal table entry.
+    #[inline(always)]
+    pub fn portal(&self, index: u32) -> Result<&PortalEntry, PortalError> {
+        self.tables.portals.get(index as usize).filter(|entry| entry.status != 0).ok_or(PortalError::Invalid)
+    }
+
+    /// The slot that a reference names, if the slot still has that entry.
+    pub fn entry_index(&self, reference: u32) -> Option<u32> {
+        let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
+        let record = self.tables.entries.get(index as usize)?;
+        let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
+        live.then_some(index)
+    }
+}
+
+/// The tap.
+impl Nic<'_> {
+    /// Runs a transition of a tapped NIC, and shows what `of` makes of its result.
+    #[cold]
+    pub(crate) fn tapped<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tapped_within(Within::Transition, run, of)
+    }
+
+    /// [`Nic::tapped`] for a transition whose counts are not shown.
+    #[cold]
+    pub(crate) fn tapped_quietly<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tapped_within(Within::Counter, run, of)
+    }
+
+    fn tapped_within<T>(
+        &mut self,
+        within: Within,
+        run: impl FnOnce(&mut Self) -> T,
+        of: impl FnOnce(&T) -> Option<Transition>,
+    ) -> T {
+        self.tap.within = within;
+        let result = run(self);
+        self.tap.within = Within::Nothing;
+        if let Some(transition) = of(&result) {
+            self.show(&transition);
+        }
+        result
+    }
+
+    /// Shows a transition, if there is a tap.
+    pub(crate) fn show(&self, transition: &Transition) {
+        if let Some(sink) = self.tap.sink {
+            sink.show(transition);
+        }
+    }
+
+    /// Shows a count. It is about to happen.
+    #[cold]
+    pub(crate) fn show_count(&self, counter: u32, success: u64, failure: u64) {
+        let is_caused = self.tap.within == Within::Transition;
+        // A counter of which there is none is no counter's count.
+        if (is_caused || self.tap.within == Within::Nothing) && self.signals.counter(counter).is_some() {
+            self.show(&Transition::Count { counter, success, failure, is_caused });
+        }
+    }
+
+    /// Shows that the program starts a command, which changes no table yet.
+    #[cold]
+    pub fn show_issue(&self, command: &Command) {
+        self.show(&Transition::Issue { command: *command });
+    }
 }

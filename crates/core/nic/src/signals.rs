@@ -9,7 +9,7 @@
 //! 3. An event's words are stored before its sequence number (release). A consumer loads that number first (acquire).
 //! 4. Each word that a process polls has a cache line of its own.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::handle::Encoding;
@@ -179,13 +179,43 @@ pub struct Signals<'a> {
     pub encodings: Encodings,
 }
 
-impl Signals<'_> {
+impl<'a> Signals<'a> {
     /// The current value of a register, including what senders and ports count themselves.
     pub fn register(&self, register: Register) -> u64 {
         let by_grant = self.grants.iter().map(|grant| grant.added_to(register));
         let by_port = self.port_pointers.iter().map(|port| port.added_to(register));
         by_grant.chain(by_port).fold(self.registers.get(register), u64::wrapping_add)
     }
+
+    /// The words of a VPID's mailbox; none: there is no such VPID.
+    #[inline]
+    pub(crate) fn mailbox_words(&self, vpid: u16) -> &'a [AtomicU64] {
+        of_port(self.mailboxes, SLOT_WORDS, self.port_pointers.len(), vpid)
+    }
+
+    /// Slots of a VPID's mailbox; 0: there is no such VPID.
+    pub fn mailbox_slots(&self, vpid: u16) -> u64 {
+        (self.mailbox_words(vpid).len() / SLOT_WORDS) as u64
+    }
+
+    /// Zeroes the mailbox, the notification queue and the pointers of a VPID.
+    pub(crate) fn empty_port(&self, vpid: u16) {
+        let Some(pointers) = self.port_pointers.get(usize::from(vpid)) else { return };
+        pointers.mailbox_taken.store(0, Relaxed);
+        pointers.mailbox_head.store(0, Relaxed);
+        pointers.notification_head.store(0, Relaxed);
+        let mailbox = self.mailbox_words(vpid).iter().step_by(SLOT_WORDS);
+        let notifications = of_port(self.notifications, NOTIFICATION_WORDS, self.port_pointers.len(), vpid).iter();
+        mailbox.chain(notifications).for_each(|word| word.store(0, Release));
+    }
+}
+
+/// The words of one VPID in an array that all VPIDs share evenly.
+#[inline]
+fn of_port(words: &[AtomicU64], record: usize, ports: usize, vpid: u16) -> &[AtomicU64] {
+    let length = (words.len() / record).checked_div(ports).unwrap_or(0) * record;
+    let start = length * usize::from(vpid);
+    words.get(start..start + length).unwrap_or_default()
 }
 
 impl PortPointers {

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. A transition that another one runs is not shown. The exceptions are counts of deliveries and responses: their counter is
-//!    shown before them, with `is_caused`. What triggered operations and [`Nic::count_set`] add is not shown, because a NIC that
+//!    shown before them, with `is_caused`. What triggered operations and [`Counters::set`](crate::portals::counters::Counters::set) add is not shown, because a NIC that
 //!    replays the trace adds it itself.
 //! 2. A transition that was refused is shown, with an empty result. A request that another process must handle is not: nothing
 //!    has happened.
@@ -16,16 +16,15 @@
 //! Cost without a tap: a transition tests one word of the view, which is in the process's cache, and takes the usual branch. On the ways
 //! of messages the transition proper is a function of its own (`deliver_now`), so that it is inlined as if there were no tap.
 
-use crate::nic::Nic;
+pub use crate::portals::action::Armable;
 use crate::portals::delivery::Delivery;
+use crate::portals::descriptor::DescriptorView;
 use crate::portals::entry::EntrySpec;
+use crate::portals::posted::{Posted, Receive};
 use crate::portals::put::Put;
-use crate::portals::receive::{Posted, Receive};
-use crate::portals::resources::DescriptorView;
-use crate::portals::triggered::{Action, Armed};
 use crate::tables::{Command, Request};
 
-/// Who is shown the transitions of a NIC.
+/// A receiver of the transitions of a NIC.
 pub trait Tap: Send + Sync {
     /// The transition has happened. The caller holds the NIC's lock.
     fn show(&self, transition: &Transition);
@@ -34,11 +33,11 @@ pub trait Tap: Send + Sync {
 /// A NIC's tap.
 #[derive(Clone, Copy, Default)]
 pub struct Tapped<'a> {
-    sink: Option<&'a dyn Tap>,
-    within: Within,
+    pub(crate) sink: Option<&'a dyn Tap>,
+    pub(crate) within: Within,
 }
 
-/// What a transition inside another one shows.
+/// What a tap is shown of a transition inside another one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Within {
     /// There is no other one.
@@ -65,34 +64,6 @@ impl<'a> Tapped<'a> {
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         self.sink.is_some() && self.within == Within::Nothing
-    }
-}
-
-/// What a triggered operation does: [`Action`] without its borrow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Armable {
-    Command { command: Command },
-    CounterSet { counter: u32, success: u64, failure: u64 },
-    CounterIncrement { counter: u32, success: u64, failure: u64 },
-    CounterSuccess { counter: u32, success: u64 },
-    Append { entry: u32, list: u8 },
-    Receive { entry: u32, queue: u32 },
-    Unlink { entry: u32 },
-}
-
-impl From<Action<'_>> for Armable {
-    fn from(action: Action<'_>) -> Armable {
-        match action {
-            Action::Command(command) => Armable::Command { command: *command },
-            Action::CounterSet { counter, success, failure } => Armable::CounterSet { counter, success, failure },
-            Action::CounterIncrement { counter, success, failure } => {
-                Armable::CounterIncrement { counter, success, failure }
-            }
-            Action::CounterSuccess { counter, success } => Armable::CounterSuccess { counter, success },
-            Action::Append { entry, list } => Armable::Append { entry, list },
-            Action::Receive { entry, queue } => Armable::Receive { entry, queue },
-            Action::Unlink { entry } => Armable::Unlink { entry },
-        }
     }
 }
 
@@ -242,70 +213,4 @@ pub enum Transition {
         command: Command,
         delivery: Delivery,
     },
-}
-
-impl Nic<'_> {
-    /// Runs a transition of a tapped NIC, and shows what `of` makes of its result.
-    #[cold]
-    pub(crate) fn tapped<T>(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> T,
-        of: impl FnOnce(&T) -> Option<Transition>,
-    ) -> T {
-        self.tapped_within(Within::Transition, run, of)
-    }
-
-    /// [`Nic::tapped`] for a transition whose counts are not shown.
-    #[cold]
-    pub(crate) fn tapped_quietly<T>(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> T,
-        of: impl FnOnce(&T) -> Option<Transition>,
-    ) -> T {
-        self.tapped_within(Within::Counter, run, of)
-    }
-
-    fn tapped_within<T>(
-        &mut self,
-        within: Within,
-        run: impl FnOnce(&mut Self) -> T,
-        of: impl FnOnce(&T) -> Option<Transition>,
-    ) -> T {
-        self.tap.within = within;
-        let result = run(self);
-        self.tap.within = Within::Nothing;
-        if let Some(transition) = of(&result) {
-            self.show(&transition);
-        }
-        result
-    }
-
-    /// Shows a transition, if there is a tap.
-    pub(crate) fn show(&self, transition: &Transition) {
-        if let Some(sink) = self.tap.sink {
-            sink.show(transition);
-        }
-    }
-
-    /// Shows a count. It is about to happen.
-    #[cold]
-    pub(crate) fn show_count(&self, counter: u32, success: u64, failure: u64) {
-        let is_caused = self.tap.within == Within::Transition;
-        // A counter of which there is none is no counter's count.
-        if (is_caused || self.tap.within == Within::Nothing) && self.signals.counter(counter).is_some() {
-            self.show(&Transition::Count { counter, success, failure, is_caused });
-        }
-    }
-
-    /// Shows that the program starts a command, which changes no table yet.
-    #[cold]
-    pub fn show_issue(&self, command: &Command) {
-        self.show(&Transition::Issue { command: *command });
-    }
-}
-
-impl Armed {
-    pub(crate) fn pair(self) -> (u32, u32) {
-        (self.index, self.generation)
-    }
 }

@@ -12,13 +12,25 @@
 //! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator.
 
 use crate::aggregation::Member;
+use crate::atu::Atu;
+use crate::buddy::Buddy;
 use crate::bus::Bus;
 use crate::handle::NONE;
+use crate::limits::Limits;
 use crate::nic::Nic;
+use crate::pending::{PendingRequests, PendingRequestsMut};
 use crate::portals::constants::{ack, options};
+use crate::portals::counters::Counters;
 use crate::portals::delivery::{Delivery, Verdict};
-use crate::tables::{Command, Request, kind};
+use crate::portals::descriptors::Descriptors;
+use crate::portals::event_queue::EventQueues;
+use crate::portals::heap::Heap;
+use crate::portals::matching::MatchQueue;
+use crate::portals::portal_table::PortalTable;
+use crate::rma::{Locks, Notifications, Rma};
+use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
 use crate::tap::Transition;
+use crate::velo::{Ports, Velo};
 
 impl Request {
     /// Whether the request is one of the Portals unit.
@@ -98,7 +110,121 @@ fn shown(request: &Request, verdict: &Verdict) -> Option<Transition> {
     }
 }
 
+/// The parts of a NIC, each with its own operations.
+impl<'a> Nic<'a> {
+    /// The VELO unit.
+    #[inline(always)]
+    pub fn velo(&mut self) -> Velo<'_, 'a> {
+        let Tables { ports, velo_bytes, .. } = &mut self.tables;
+        Velo { ports, message_bytes_max: *velo_bytes, signals: &self.signals }
+    }
+
+    /// The RMA unit.
+    #[inline(always)]
+    pub fn rma(&mut self) -> Rma<'_, 'a> {
+        Rma { tables: &mut self.tables, signals: &self.signals }
+    }
+
+    /// The locks of the RMA unit.
+    #[inline(always)]
+    pub fn locks(&mut self) -> Locks<'_, 'a> {
+        Locks::of(&mut self.tables, &self.signals)
+    }
+
+    /// The notification queues of the RMA unit.
+    #[inline(always)]
+    pub fn notifications(&mut self) -> Notifications<'_, 'a> {
+        Notifications { ports: self.tables.ports, signals: &self.signals }
+    }
+
+    /// The ports of the VELO and RMA units.
+    #[inline(always)]
+    pub fn ports(&mut self) -> Ports<'_, 'a> {
+        Ports { tables: &mut self.tables, signals: &self.signals }
+    }
+
+    /// The address translation unit.
+    #[inline(always)]
+    pub fn atu(&mut self) -> Atu<'_> {
+        Atu::of(&mut self.tables, &self.signals)
+    }
+
+    /// The match queue of the Portals unit.
+    #[inline(always)]
+    pub fn match_queue(&mut self) -> MatchQueue<'_, 'a> {
+        MatchQueue { tables: &mut self.tables, registers: self.signals.registers }
+    }
+
+    /// The portal table.
+    #[inline(always)]
+    pub fn portal_table(&mut self) -> PortalTable<'_, 'a> {
+        PortalTable { nic: self }
+    }
+
+    /// The event queues.
+    #[inline(always)]
+    pub fn queues(&mut self) -> EventQueues<'_, 'a> {
+        EventQueues { nic: self }
+    }
+
+    /// The counters.
+    #[inline(always)]
+    pub fn counters(&mut self) -> Counters<'_, 'a> {
+        Counters { nic: self }
+    }
+
+    /// The memory descriptors.
+    #[inline(always)]
+    pub fn descriptors(&mut self) -> Descriptors<'_, 'a> {
+        Descriptors { nic: self }
+    }
+
+    /// The heap.
+    #[inline(always)]
+    pub fn heap(&mut self) -> Heap<'_> {
+        Heap { map: self.tables.heap_map, words: self.signals.heap }
+    }
+
+    /// The commands that wait for a response.
+    #[inline(always)]
+    pub fn pending(&self) -> PendingRequests<'_> {
+        PendingRequests { records: self.tables.pending }
+    }
+
+    /// The commands that wait for a response, to add and to take.
+    #[inline(always)]
+    pub fn pending_mut(&mut self) -> PendingRequestsMut<'_> {
+        let Tables { control, pending, .. } = &mut self.tables;
+        PendingRequestsMut { records: pending, free: &mut control.free_pending }
+    }
+
+    /// The process's memberships in groups of aggregation.
+    pub fn member(&mut self) -> Member<'_> {
+        Member { memberships: self.tables.memberships, started: self.tables.started }
+    }
+}
+
 impl Nic<'_> {
+    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
+    #[inline(always)]
+    pub fn has_fired(&self) -> bool {
+        self.tables.control.has_fired()
+    }
+
+    /// Makes a NIC out of zeroed memory. Its free lists hold all records then, so it touches none of them.
+    pub fn format(&mut self, limits: &Limits) {
+        self.signals.registers.format();
+        let tables = &mut self.tables;
+        Buddy::init(tables.heap_map, limits.heap_blocks_max, limits.heap_blocks);
+        tables.entry_buckets.fill(Bucket::EMPTY);
+        tables.header_buckets.fill(Bucket::EMPTY);
+        for entry in tables.portals.iter_mut() {
+            *entry = PortalEntry::EMPTY;
+        }
+        let control = &mut *tables.control;
+        (control.fire_head, control.fire_tail) = (NONE, NONE);
+    }
+
     /// Handles a request in any process of the job.
     #[inline]
     pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
@@ -133,11 +259,6 @@ impl Nic<'_> {
         }
     }
 
-    /// The process's memberships in groups of aggregation.
-    pub fn member(&mut self) -> Member<'_> {
-        Member { memberships: self.tables.memberships, started: self.tables.started }
-    }
-
     /// Takes what an aggregation node sends.
     fn member_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         Verdict::Done(match self.member().receive(bus, request) {
@@ -149,8 +270,8 @@ impl Nic<'_> {
     #[inline(never)]
     fn deliver_to_unit<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.kind {
-            kind::VELO_SEND => self.velo_deliver(bus, request),
-            kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma_receive(bus, request),
+            kind::VELO_SEND => self.velo().deliver(bus, request),
+            kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma().receive(bus, request),
             kind::AGGREGATION_RESULT | kind::AGGREGATION_DOWN => self.member_receive(bus, request),
             _ => Verdict::Done(Delivery::failed(crate::portals::fail::DROPPED)),
         }
@@ -173,7 +294,7 @@ impl Nic<'_> {
         if command.is_portals() {
             self.portals_sent(command, fail);
         } else if command.is_rma() {
-            self.rma_sent(command, fail);
+            self.rma().complete_send(command, fail);
         }
     }
 
@@ -194,14 +315,14 @@ impl Nic<'_> {
         if command.is_portals() {
             self.portals_response(command, delivery);
         } else if command.is_rma() {
-            self.rma_response(command, delivery);
+            self.rma().complete_response(command, delivery);
         }
     }
 
     /// Whether the reply to a command may still be written to the initiator's memory. `bus` reaches that memory.
     #[inline]
     pub fn admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
-        !command.is_rma() || self.rma_admits_reply(bus, command)
+        !command.is_rma() || self.rma().admits_reply(bus, command)
     }
 
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
@@ -210,9 +331,9 @@ impl Nic<'_> {
         self.signals.registers.add(crate::Register::Recoveries, 1);
         // An entry of the TLB is two words, of which one may have been written.
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
-        self.recover_mailboxes();
-        self.recover_notifications();
+        self.velo().recover();
+        self.notifications().recover();
         self.portals_recover(bus, &mut alive);
-        self.recover_locks(bus, alive);
+        self.locks().recover(bus, alive);
     }
 }

@@ -19,8 +19,8 @@ use selvedge_nic::atu::{
     Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Pipeline, Rights, TranslationFault, Unit,
 };
 use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::operation::apply_swap;
-use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
 use selvedge_nic::rma::{self, Descriptor, LockRequest, Operation as RmaOperation};
@@ -215,23 +215,23 @@ impl Program {
         match call {
             Call::Bind => {
                 let view = DescriptorView { queue, counter, iov: NONE, ..DescriptorView::default() };
-                self.descriptor = transition(|| nic.bind(&view)).unwrap_or(self.descriptor);
+                self.descriptor = transition(|| nic.descriptors().bind(&view)).unwrap_or(self.descriptor);
                 transition(|| nic.signals.descriptor(self.descriptor));
             }
-            Call::Release => _ = transition(|| nic.release(self.descriptor)),
-            Call::Counter => self.counters.extend(transition(|| nic.counter_alloc()).ok()),
+            Call::Release => _ = transition(|| nic.descriptors().release(self.descriptor)),
+            Call::Counter => self.counters.extend(transition(|| nic.counters().alloc()).ok()),
             Call::FreeCounter => {
-                if transition(|| nic.counter_free(counter)).is_ok() {
+                if transition(|| nic.counters().free(counter)).is_ok() {
                     self.counters.pop();
                 }
             }
-            Call::Queue => self.queue = transition(|| nic.queue_alloc(3)).unwrap_or(queue),
-            Call::FreeQueue => _ = transition(|| nic.queue_free(queue)),
+            Call::Queue => self.queue = transition(|| nic.queues().alloc(3)).unwrap_or(queue),
+            Call::FreeQueue => _ = transition(|| nic.queues().free(queue)),
             Call::Portal(enabled) => {
-                _ = transition(|| nic.portal_alloc(Some(0), 0, NONE));
-                _ = transition(|| nic.portal_alloc(Some(1), 0, queue));
-                _ = transition(|| nic.portal_set(0, enabled));
-                _ = transition(|| nic.portal_free(1));
+                _ = transition(|| nic.portal_table().alloc(Some(0), 0, NONE));
+                _ = transition(|| nic.portal_table().alloc(Some(1), 0, queue));
+                _ = transition(|| nic.portal_table().set(0, enabled));
+                _ = transition(|| nic.portal_table().free(1));
             }
             Call::Arm(threshold, what) => {
                 let entry = transition(|| nic.reserve_entry(0, &persistent)).unwrap_or(NONE);
@@ -250,8 +250,8 @@ impl Program {
             }
             Call::Cancel => _ = transition(|| nic.cancel_triggered(counter)),
             Call::Count(by) => {
-                transition(|| nic.count(counter, by, 1));
-                transition(|| nic.count_set(counter, by, 0));
+                transition(|| nic.counters().increment(counter, by, 1));
+                transition(|| nic.counters().set(counter, by, 0));
             }
             Call::Run => {
                 if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
@@ -298,9 +298,9 @@ impl Program {
                 transition(|| nic.signals.take_event(queue));
             }
             Call::Pend => {
-                if let Ok(token) = transition(|| nic.add_pending(&commands[1], 7)) {
-                    transition(|| nic.find_pending(|_, responder| responder == 7));
-                    transition(|| nic.take_pending(token));
+                if let Ok(token) = transition(|| nic.pending_mut().add(&commands[1], 7)) {
+                    transition(|| nic.pending().find(|_, responder| responder == 7));
+                    transition(|| nic.pending_mut().take(token));
                 }
             }
             Call::Grant(holder) => {
@@ -320,7 +320,7 @@ impl Program {
                     transition(|| nic.finish_revoking(&revoking));
                 }
             }
-            Call::Lane => _ = transition(|| nic.lane(counter, 5)),
+            Call::Lane => _ = transition(|| nic.counters().lane(counter, 5)),
             Call::Clear => {
                 transition(|| nic.clear_unexpected(0));
                 _ = transition(|| nic.clear_priority(0));
@@ -360,21 +360,21 @@ fn translations() {
     for round in 0..4u64 {
         for number in 0..8 {
             let entry = AddressEntry::new(Rights::ReadWrite, 1, number * (1 + round), PageSize::Kib4).unwrap();
-            transition(|| nic.write_entry(page(number), entry)).unwrap();
+            transition(|| nic.atu().write_entry(page(number), entry)).unwrap();
         }
         let large = AddressEntry::new(Rights::ReadOnly, 1, 32, PageSize::Kib64).unwrap();
-        transition(|| nic.write_large_page(page(16), large)).unwrap();
+        transition(|| nic.atu().write_large_page(page(16), large)).unwrap();
         for (number, bytes) in [(0, 1), (1, 20_000), (5, 4096), (16, 1 << 16), (20, 1 << 20)] {
-            _ = transition(|| nic.translate(&mut NoMemory, 1, number << 12, bytes, Access::Read));
+            _ = transition(|| nic.atu().translate(&mut NoMemory, 1, number << 12, bytes, Access::Read));
             let visit = |_: &mut NoMemory, _, _, _| Ok::<(), TranslationFault>(());
-            _ = transition(|| nic.translate_all(&mut NoMemory, 1, number << 12, bytes, Access::Write, visit));
+            _ = transition(|| nic.atu().translate_all(&mut NoMemory, 1, number << 12, bytes, Access::Write, visit));
         }
-        transition(|| nic.clear_entries(page(2), 3)).unwrap();
-        let mut flush = transition(|| nic.flush_entries(page(2), 3, FlushMode::Both)).unwrap();
+        transition(|| nic.atu().clear_entries(page(2), 3)).unwrap();
+        let mut flush = transition(|| nic.atu().flush_entries(page(2), 3, FlushMode::Both)).unwrap();
         for unit in Unit::ALL {
-            transition(|| nic.answer_flush(&mut flush, unit)).unwrap();
+            transition(|| nic.atu().answer_flush(&mut flush, unit)).unwrap();
         }
-        _ = transition(|| nic.flush_vpid(1, FlushMode::Tlb));
+        _ = transition(|| nic.atu().flush_vpid(1, FlushMode::Tlb));
     }
     let mut pipeline = transition(Pipeline::<8, 4, 2>::new);
     for tag in 0..200u16 {
@@ -392,10 +392,10 @@ fn translations() {
             _ = transition(|| pipeline.submit(AtuRequest::Fence { tag }));
         }
         loop {
-            match transition(|| pipeline.step(nic, &mut NoMemory)) {
+            match transition(|| pipeline.step(&mut nic.atu(), &mut NoMemory)) {
                 Progress::Idle => break,
                 Progress::Sent(Output::TableRead { tag, page }) => {
-                    let word = nic.tables.table_entry(page).bits();
+                    let word = nic.atu().table_entry(page).bits();
                     transition(|| pipeline.table_read_done(tag, word)).unwrap();
                 }
                 Progress::Sent(Output::Response(response)) => {
@@ -404,7 +404,7 @@ fn translations() {
                 }
                 Progress::Sent(Output::Flush { unit, request }) => {
                     let answer = FlushResponse { unit, tag: request.tag };
-                    transition(|| pipeline.flush_answered(nic, answer)).unwrap();
+                    transition(|| pipeline.flush_answered(&mut nic.atu(), answer)).unwrap();
                 }
                 _ => {}
             }
@@ -429,18 +429,18 @@ fn the_velo_unit_allocates_nothing() {
     for round in 0..20 {
         transition(|| {
             let flags = if round % 2 == 0 { velo::options::REFUSE } else { 0 };
-            let id = nic.port_open(None, flags).expect("room");
+            let id = nic.ports().open(None, flags).expect("room");
             let mut reader = Mailbox::new(&nic.signals, id.vpid, round).expect("it exists");
             for status in &statuses {
                 let message = VeloMessage { vpid: id.vpid, status: *status, bytes: status.extent.bytes() };
-                let _ = nic.velo_receive(&mut bus, &message);
+                let _ = nic.velo().receive(&mut bus, &message);
                 let mut bytes = [0; 120];
                 while let Ok(Some((status, length))) = reader.take(&nic.signals, &mut bytes) {
                     let _ = reassembler.add(&status, &bytes[..length]);
                 }
             }
-            nic.recover_mailboxes();
-            nic.port_close(id).expect("it is open");
+            nic.velo().recover();
+            nic.ports().close(id).expect("it is open");
         });
     }
 }
@@ -467,7 +467,7 @@ fn the_rma_unit_allocates_nothing() {
         (rma::code::LOCK, RmaOperation::Lock { number: 1024, compare: 0, add: 1 }),
     ];
     let mut head = 0;
-    let port = transition(|| nic.port_open(Some(1), 0)).expect("it is free");
+    let port = transition(|| nic.ports().open(Some(1), 0)).expect("it is free");
     for round in 0..4u8 {
         for (code, operation) in operations {
             let spec = if round == 0 { 0 } else { rma::spec::ALL };
@@ -476,7 +476,7 @@ fn the_rma_unit_allocates_nothing() {
             transition(|| {
                 let words = descriptor.encode();
                 let descriptor = Descriptor::decode(&words).expect("it was encoded");
-                let Ok(command) = nic.rma_request(&mut bus, &from, &descriptor) else { return };
+                let Ok(command) = nic.rma().request(&mut bus, &from, &descriptor) else { return };
                 let Verdict::Done(delivery) = nic.deliver(&mut bus, &command.request) else { return };
                 let _ = nic.admits_reply(&mut bus, &command);
                 nic.complete_send(&command, fail::OK);
@@ -489,16 +489,16 @@ fn the_rma_unit_allocates_nothing() {
             for token in 0..4 {
                 let request = LockRequest { vpid: 1, number: 2, compare: -1 - token as i32, add: -1 };
                 let kept = LockWaiter { token, ..LockWaiter::default() };
-                let _ = nic.lock_or_keep(&mut bus, &request, kept);
+                let _ = nic.locks().request_or_keep(&mut bus, &request, kept);
             }
-            let _ = nic.lock_now(&mut bus, &LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
-            while let Some(answer) = nic.next_answer(1, |_| true) {
-                nic.finish_answer(answer.index, answer.sequence);
+            let _ = nic.locks().request(&mut bus, &LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
+            while let Some(answer) = nic.locks().next_answer(1, |_| true) {
+                nic.locks().finish_answer(answer.index, answer.sequence);
             }
-            nic.forget_waiters(|waiter| waiter.token % 2 == 0);
-            nic.recover_notifications();
+            nic.locks().forget_waiters(|waiter| waiter.token % 2 == 0);
+            nic.notifications().recover();
         });
     }
     assert!(head > 8);
-    transition(|| nic.port_close(port)).expect("it is open");
+    transition(|| nic.ports().close(port)).expect("it is open");
 }

@@ -145,7 +145,7 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
 /// Copies an I/O vector into the NIC's heap. The heap grows if it is full and can grow.
 pub fn store_vectors(ni: &Ni, vectors: &[(u64, u64)]) -> Outcome<u32> {
     loop {
-        match ni.interface().lock().store_iov(vectors.iter().copied()) {
+        match ni.interface().lock().heap().store_iov(vectors.iter().copied()) {
             Ok(iov) => return Ok(iov),
             Err(_) if ni.interface().grow_heap(vectors.len() as u32 / 8 + 1) => {}
             Err(full) => return Err(full.into()),
@@ -165,7 +165,7 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
     match guard.with_revocation(|nic| nic.append(&mut ListBus, pt_index, list, &spec)) {
         Ok(reference) => *handle = ni.handle(kind, reference),
         Err(error) => {
-            guard.free_iov(spec.iov);
+            guard.heap().free_iov(spec.iov);
             return Err(error.into());
         }
     }

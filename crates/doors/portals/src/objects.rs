@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::descriptor::DescriptorView;
 use selvedge_process::nic::portals::event_queue::Taken;
-use selvedge_process::nic::portals::resources::DescriptorView;
 use selvedge_process::nic::portals::{self, options};
 use selvedge_process::nic::signals::Counter;
 use selvedge_process::{Subject, WaitEnd};
@@ -53,10 +53,10 @@ pub extern "C" fn PtlMDBind(ni_handle: u32, md: *const Md, md_handle: *mut u32) 
             view.length = within_addresses(view.start, view.length);
         }
         let mut guard = ni.interface().lock();
-        match guard.bind(&view) {
+        match guard.descriptors().bind(&view) {
             Ok(reference) => *handle = ni.handle(Kind::Md, reference),
             Err(full) => {
-                guard.free_iov(view.iov);
+                guard.heap().free_iov(view.iov);
                 return Err(full.into());
             }
         }
@@ -69,7 +69,7 @@ pub extern "C" fn PtlMDRelease(md_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(md_handle, Kind::Md)?;
         ni.interface().progress();
-        ni.interface().lock().release(reference).ok_or(Code::ArgInvalid)
+        ni.interface().lock().descriptors().release(reference).ok_or(Code::ArgInvalid)
     })())
 }
 
@@ -80,7 +80,7 @@ pub extern "C" fn PtlCTAlloc(ni_handle: u32, ct_handle: *mut u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         let handle = out(ct_handle)?;
-        *handle = ni.handle(Kind::Ct, ni.interface().lock().counter_alloc()?);
+        *handle = ni.handle(Kind::Ct, ni.interface().lock().counters().alloc()?);
         Ok(())
     })())
 }
@@ -89,7 +89,7 @@ pub extern "C" fn PtlCTAlloc(ni_handle: u32, ct_handle: *mut u32) -> i32 {
 pub extern "C" fn PtlCTFree(ct_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
-        ni.interface().lock().with_revocation(|nic| nic.counter_free(reference))?;
+        ni.interface().lock().with_revocation(|nic| nic.counters().free(reference))?;
         ni.interface().end_waits(Subject::Counter(reference));
         Ok(())
     })())
@@ -235,7 +235,7 @@ pub extern "C" fn PtlCTPoll(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlCTSet(ct_handle: u32, new_ct: CtEvent) -> i32 {
-    code(change(ct_handle, |guard, reference| guard.count_set(reference, new_ct.success, new_ct.failure)))
+    code(change(ct_handle, |guard, reference| guard.counters().set(reference, new_ct.success, new_ct.failure)))
 }
 
 #[unsafe(no_mangle)]
@@ -243,7 +243,9 @@ pub extern "C" fn PtlCTInc(ct_handle: u32, increment: CtEvent) -> i32 {
     if increment.success != 0 && increment.failure != 0 {
         return code(crate::state::initialised().and(Err(Code::ArgInvalid)));
     }
-    code(change(ct_handle, |guard, reference| guard.count(reference, increment.success, increment.failure)))
+    code(change(ct_handle, |guard, reference| {
+        guard.counters().increment(reference, increment.success, increment.failure)
+    }))
 }
 
 /// Changes a counter, and runs the triggered operations that reach their threshold.
@@ -272,12 +274,12 @@ pub extern "C" fn PtlEQAlloc(ni_handle: u32, count: u64, eq_handle: *mut u32) ->
         let capacity = u32::try_from(count).map_err(|_| Code::NoSpace)?;
         loop {
             let mut guard = ni.interface().lock();
-            match guard.queue_alloc(capacity) {
+            match guard.queues().alloc(capacity) {
                 Ok(reference) => {
                     *handle = ni.handle(Kind::Eq, reference);
                     return Ok(());
                 }
-                Err(full) if !guard.queue_available() => return Err(full.into()),
+                Err(full) if !guard.queues().has_free_record() => return Err(full.into()),
                 Err(full) => {
                     drop(guard);
                     if !ni.interface().grow_heap(capacity) {
@@ -293,7 +295,7 @@ pub extern "C" fn PtlEQAlloc(ni_handle: u32, count: u64, eq_handle: *mut u32) ->
 pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
-        ni.interface().lock().queue_free(reference).ok_or(Code::ArgInvalid)?;
+        ni.interface().lock().queues().free(reference).ok_or(Code::ArgInvalid)?;
         ni.interface().end_waits(Subject::Queue(reference));
         Ok(())
     })())
@@ -332,7 +334,7 @@ fn take(ni: &Ni, reference: u32, into: &mut Event, gone: Code) -> Option<Outcome
         Taken::Event(event, lost) => {
             *into = c_event(ni, &event);
             if signals.disabled_event_waits(reference) {
-                ni.interface().lock().post_waiting_disabled(reference);
+                ni.interface().lock().queues().post_waiting_disabled(reference);
             }
             Some(if lost { Err(Code::EqDropped) } else { Ok(()) })
         }

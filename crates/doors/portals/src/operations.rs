@@ -18,8 +18,8 @@ use std::ffi::c_void;
 use selvedge_host::plain_put::{count_put, put_plain};
 use selvedge_process::nic::arithmetic::{Datatype, Operation};
 use selvedge_process::nic::handle::NONE;
+use selvedge_process::nic::portals::descriptor::DescriptorView;
 use selvedge_process::nic::portals::operation::{Family, allowed};
-use selvedge_process::nic::portals::resources::DescriptorView;
 use selvedge_process::nic::portals::triggered::Action;
 use selvedge_process::nic::portals::{Put, ack, options};
 use selvedge_process::nic::tables::{Command, Request, Side, kind};
@@ -684,7 +684,7 @@ pub extern "C" fn PtlTriggeredMEAppend(
                 arm_action(ni, trig_ct_handle, threshold, Action::Append { entry, list })
             }
             Err(error) => {
-                ni.interface().lock().free_iov(spec.iov);
+                ni.interface().lock().heap().free_iov(spec.iov);
                 Err(error)
             }
         }

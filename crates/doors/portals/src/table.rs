@@ -24,7 +24,7 @@ pub extern "C" fn PtlPTAlloc(ni_handle: u32, flags: u32, eq_handle: u32, pt_inde
             return Err(Code::PtEqNeeded);
         }
         let wanted = (pt_index_req != PT_ANY).then_some(pt_index_req);
-        *index = ni.interface().lock().portal_alloc(wanted, flags, queue)?;
+        *index = ni.interface().lock().portal_table().alloc(wanted, flags, queue)?;
         Ok(())
     })())
 }
@@ -34,7 +34,7 @@ pub extern "C" fn PtlPTFree(ni_handle: u32, pt_index: u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         ni.interface().progress();
-        Ok(ni.interface().lock().portal_free(pt_index)?)
+        Ok(ni.interface().lock().portal_table().free(pt_index)?)
     })())
 }
 
@@ -43,7 +43,7 @@ pub extern "C" fn PtlPTDisable(ni_handle: u32, pt_index: u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         ni.interface().progress();
-        Ok(ni.interface().lock().with_revocation(|nic| nic.portal_set(pt_index, false))?)
+        Ok(ni.interface().lock().with_revocation(|nic| nic.portal_table().set(pt_index, false))?)
     })())
 }
 
@@ -52,6 +52,6 @@ pub extern "C" fn PtlPTEnable(ni_handle: u32, pt_index: u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         ni.interface().progress();
-        Ok(ni.interface().lock().portal_set(pt_index, true)?)
+        Ok(ni.interface().lock().portal_table().set(pt_index, true)?)
     })())
 }

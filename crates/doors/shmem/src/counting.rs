@@ -83,7 +83,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
         return;
     };
     let record = counters.record(index);
-    let reference = world.interface.lock().counter_alloc();
+    let reference = world.interface.lock().counters().alloc();
     let made = reference.is_ok_and(|reference| {
         let entries = match world.memory_mapped() {
             true => Some([0, 0]),
@@ -140,7 +140,7 @@ fn drop_record(world: &World, record: &Record) {
             let _ = guard.with_revocation(|nic| nic.unlink(entry));
         }
     }
-    let _ = guard.with_revocation(|nic| nic.counter_free(record.reference()));
+    let _ = guard.with_revocation(|nic| nic.counters().free(record.reference()));
 }
 
 #[inline]

@@ -73,11 +73,11 @@ impl Transport {
     }
 
     pub fn set_count(&self, reference: u32, success: u64, failure: u64) {
-        self.change(|nic| nic.count_set(reference, success, failure));
+        self.change(|nic| nic.counters().set(reference, success, failure));
     }
 
     pub fn count(&self, reference: u32, success: u64, failure: u64) {
-        self.change(|nic| nic.count(reference, success, failure));
+        self.change(|nic| nic.counters().increment(reference, success, failure));
     }
 
     /// Changes a counter, and runs the triggered operations that this starts.
@@ -100,7 +100,7 @@ impl Transport {
         if counter != NONE {
             let mut nic = self.interface.lock();
             let (success, failure) = self.counted(counter);
-            nic.count_set(counter, success.wrapping_sub(1), failure);
+            nic.counters().set(counter, success.wrapping_sub(1), failure);
         }
     }
 }

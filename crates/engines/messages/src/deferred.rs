@@ -37,7 +37,7 @@ use std::ffi::c_int;
 
 use libc::iovec;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, options};
 use selvedge_nic::tables::Side as Memory;
@@ -70,7 +70,7 @@ impl Transport {
             return Err(EAGAIN);
         }
         let hidden = match hides {
-            true => self.interface.lock().counter_alloc().map_err(|_| EAGAIN)?,
+            true => self.interface.lock().counters().alloc().map_err(|_| EAGAIN)?,
             false => NONE,
         };
         self.works.awaited += events;
@@ -152,8 +152,8 @@ impl Transport {
         let view =
             DescriptorView { start: 0, length: u64::MAX, options: 0, queue: NONE, counter: NONE, iov, iov_count };
         let mut nic = self.interface.lock();
-        let Ok(descriptor) = nic.bind(&view) else {
-            nic.free_iov(iov);
+        let Ok(descriptor) = nic.descriptors().bind(&view) else {
+            nic.heap().free_iov(iov);
             return None;
         };
         if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
@@ -174,7 +174,7 @@ impl Transport {
     fn store_vector(&self, pieces: &[iovec]) -> Option<u32> {
         loop {
             let vectors = pieces.iter().map(|piece| (piece.iov_base as u64, piece.iov_len as u64));
-            match self.interface.lock().store_iov(vectors) {
+            match self.interface.lock().heap().store_iov(vectors) {
                 Ok(iov) => return Some(iov),
                 Err(_) if self.interface.grow_heap(1) => {}
                 Err(_) => return None,
@@ -246,10 +246,10 @@ impl Transport {
         self.unlink(work.entry);
         let mut nic = self.interface.lock();
         for &descriptor in &work.descriptors {
-            nic.release(descriptor);
+            nic.descriptors().release(descriptor);
         }
         if work.hidden != NONE {
-            let _ = nic.with_revocation(|nic| nic.counter_free(work.hidden));
+            let _ = nic.with_revocation(|nic| nic.counters().free(work.hidden));
         }
         drop(nic);
         Some(work)

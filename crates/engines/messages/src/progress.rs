@@ -549,7 +549,7 @@ impl Transport {
         }
         if self.interface.signals().disabled_event_waits(self.queue) {
             // The NIC refused senders and had no room for the event that reports it. There is room again.
-            self.interface.lock().post_waiting_disabled(self.queue);
+            self.interface.lock().queues().post_waiting_disabled(self.queue);
             return self.take_events();
         }
         for (watch, queue) in self.watches.iter_mut().zip([self.queue, self.own_queue]) {
@@ -584,7 +584,7 @@ impl Transport {
             event_kind::PT_DISABLED => {
                 // The NIC refused senders because the queue was full. This read made room, so the portal table entry
                 // opens again.
-                let _ = self.interface.lock().portal_set(event.portal, true);
+                let _ = self.interface.lock().portal_table().set(event.portal, true);
             }
             _ => {}
         }

@@ -211,10 +211,10 @@ impl Transport {
         let interface = Interface::open(home, config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
-            let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
-            let own_queue = nic.queue_alloc(2 * OUTSTANDING + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
+            let queue = nic.queues().alloc(EVENTS).map_err(|_| OpenError::Tables)?;
+            let own_queue = nic.queues().alloc(2 * OUTSTANDING + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
-                nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
+                nic.portal_table().alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
             (queue, own_queue)
         };
@@ -341,7 +341,7 @@ impl Transport {
     fn make_portals(&mut self, index: u16) -> Option<()> {
         let mut nic = self.interface.lock();
         for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
-            nic.portal_alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
+            nic.portal_table().alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
         }
         nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         Some(())
@@ -376,7 +376,7 @@ impl Transport {
             self.interface.retry_while_fetching(|| {
                 let mut nic = self.interface.lock();
                 let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
-                nic.portal_free(portal) != Err(PortalError::InUse)
+                nic.portal_table().free(portal) != Err(PortalError::InUse)
             });
         }
         // Reads the events of these operations before their numbers are used again.

@@ -45,7 +45,7 @@ impl DeferredReplies {
         let share = u64::from(self.checks.fetch_add(1, Relaxed)) % CHECK_ONE_IN;
         let is_dead =
             |waiter: &LockWaiter| waiter.sequence % CHECK_ONE_IN == share && !Identity::word_is_alive(waiter.process);
-        own.segment.lock(word).forget_waiters(is_dead);
+        own.segment.lock(word).locks().forget_waiters(is_dead);
     }
 }
 
@@ -54,7 +54,7 @@ impl DeferredReplies {
 #[inline]
 pub(crate) fn pend_lock(word: u64, from: &Endpoint, target: &Endpoint, command: &Command) -> Option<u64> {
     let may_be_kept = command.kind == kind::RMA_LOCK && from.own && target.segment.limits().lock_waiters != 0;
-    if may_be_kept { from.segment.lock(word).add_pending(command, target.owner()).ok() } else { None }
+    if may_be_kept { from.segment.lock(word).pending_mut().add(command, target.owner()).ok() } else { None }
 }
 
 /// The name of a pending request's initiator in the target's tables.
@@ -89,7 +89,7 @@ pub(crate) fn send(interface: &Interface, nic: &Endpoint, answer: &LateAnswer) -
 /// Records that the packet of an answer has left the outbox.
 pub(crate) fn sent(interface: &Interface, answered: &Answered) {
     if let Some(nic) = interface.endpoint(answered.nic) {
-        nic.segment.lock(interface.word).finish_answer(answered.index, answered.sequence);
+        nic.segment.lock(interface.word).locks().finish_answer(answered.index, answered.sequence);
     }
 }
 

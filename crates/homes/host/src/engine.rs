@@ -248,7 +248,7 @@ impl Interface {
     /// A request that was pending is not kept. False: its target was found dead meanwhile, and it has failed.
     #[cold]
     fn take_back(&self, from: Origin<'_>, token: u64) -> bool {
-        from.segment.lock(self.word).take_pending(token).is_some()
+        from.segment.lock(self.word).pending_mut().take(token).is_some()
     }
 
     /// Posts SEND, and ACK or REPLY, at an initiator.
@@ -368,16 +368,16 @@ impl Interface {
                         break;
                     }
                     WhenFull::Refuse => {
-                        from.segment.lock(self.word).take_pending(token);
+                        from.segment.lock(self.word).pending_mut().take(token);
                         return Err(StartError::NoSpace);
                     }
                 },
                 Err(PostError::NoSpace) => {
-                    from.segment.lock(self.word).take_pending(token);
+                    from.segment.lock(self.word).pending_mut().take(token);
                     return Err(StartError::NoSpace);
                 }
                 Err(PostError::Gone) => {
-                    let is_ended = token != 0 && from.segment.lock(self.word).take_pending(token).is_none();
+                    let is_ended = token != 0 && from.segment.lock(self.word).pending_mut().take(token).is_none();
                     if is_ended {
                         break;
                     }
@@ -396,7 +396,7 @@ impl Interface {
             return Ok(0);
         }
         loop {
-            if let Ok(token) = from.segment.lock(self.word).add_pending(command, responder) {
+            if let Ok(token) = from.segment.lock(self.word).pending_mut().add(command, responder) {
                 return Ok(token);
             }
             if full != WhenFull::Wait {
@@ -434,7 +434,7 @@ impl Interface {
                 let drainer = guard.tables.control.drainer;
                 match finished.take() {
                     Some(Finished::Run(index)) => guard.finish_run(index, self.word),
-                    Some(Finished::Answer(answered)) => guard.finish_answer(answered.index, answered.sequence),
+                    Some(Finished::Answer(answered)) => guard.locks().finish_answer(answered.index, answered.sequence),
                     Some(Finished::SetAside) => {}
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
                     None if drainer != 0 => guard.fail_orphans(&mut NoMemory, Identity::word_is_alive),
@@ -450,7 +450,7 @@ impl Interface {
                     }
                     fired => fired,
                 };
-                let answer = || guard.next_answer(self.word, Identity::word_is_alive).map(Work::Answer);
+                let answer = || guard.locks().next_answer(self.word, Identity::word_is_alive).map(Work::Answer);
                 let work = fired.map(Work::Run).or_else(answer);
                 if work.is_none() {
                     guard.tables.control.drainer = 0;

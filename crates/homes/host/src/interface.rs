@@ -301,7 +301,7 @@ impl Interface {
 
     /// Grows the heap so that `blocks` more may fit. False: there is no room.
     pub fn grow_heap(&self, blocks: u32) -> bool {
-        let (now, ..) = self.lock().heap_blocks();
+        let (now, ..) = self.lock().heap().blocks();
         let most = self.limits().heap_blocks_max;
         let wanted = now
             .saturating_add(blocks.checked_next_power_of_two().unwrap_or(u32::MAX))
@@ -311,7 +311,7 @@ impl Interface {
             return false;
         }
         match self.own.segment.grow_heap(wanted) {
-            Ok(()) => self.lock().heap_grow(wanted).is_ok(),
+            Ok(()) => self.lock().heap().grow(wanted).is_ok(),
             Err(error) => {
                 log::error!("the NIC's heap cannot grow: {error}");
                 false
@@ -407,7 +407,7 @@ impl Interface {
         let waits = || {
             let guard = self.own.segment.lock(self.word);
             let mut waits = false;
-            guard.find_pending(|target, responder| {
+            guard.pending().find(|target, responder| {
                 waits |= responder == REMOTE && self.peers.is_remote(target);
                 false
             });

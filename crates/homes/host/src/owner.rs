@@ -150,7 +150,7 @@ impl Interface {
     ) -> Handled {
         if packet.kind == RESPONSE {
             let token = packet.token & TOKEN_MASK;
-            let command = if self.is_own_token(packet) { guard.take_pending(token) } else { None };
+            let command = if self.is_own_token(packet) { guard.pending_mut().take(token) } else { None };
             if let Some(command) = &command {
                 self.respond(own, &mut guard, command, packet, bytes, length);
             }
@@ -337,7 +337,7 @@ impl Interface {
         // Whether a process of another host answers is asked without the NIC's lock: the answer may take the links' lock, which its
         // holder keeps while libfabric works, or a question to the launcher.
         let mut targets = Vec::new();
-        self.own.segment.lock(self.word).find_pending(|target, responder| {
+        self.own.segment.lock(self.word).pending().find(|target, responder| {
             if targets.last() != Some(&(target, responder)) {
                 targets.push((target, responder));
             }
@@ -349,7 +349,7 @@ impl Interface {
         while !targets.is_empty() {
             let mut due = Due::new();
             let mut last = (0, 0);
-            let lost = self.own.segment.lock(self.word).find_pending(|target, responder| {
+            let lost = self.own.segment.lock(self.word).pending().find(|target, responder| {
                 last = (target, responder);
                 targets.binary_search(&last).is_ok()
             });
@@ -360,7 +360,7 @@ impl Interface {
                 self.bell().packets.swap(1, SeqCst);
                 return;
             }
-            let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
+            let Some(command) = self.own.segment.lock(self.word).pending_mut().take(token) else { continue };
             let fired = {
                 let mut guard = self.own.segment.lock(self.word);
                 guard.signals.registers.add(Register::Undeliverable, 1);

@@ -171,16 +171,16 @@ mod tests {
         let mut peer = Segment::open(&nic).expect("a segment");
         peer.set_tap(tap(open_existing(&trace).expect("it is there")));
 
-        let counter = own.lock(who.to_word()).counter_alloc().expect("room");
-        peer.lock(who.to_word()).count(counter, 1, 0);
-        own.lock(who.to_word()).count(counter, 2, 0);
-        peer.lock(who.to_word()).count(counter, 3, 0);
+        let counter = own.lock(who.to_word()).counters().alloc().expect("room");
+        peer.lock(who.to_word()).counters().increment(counter, 1, 0);
+        own.lock(who.to_word()).counters().increment(counter, 2, 0);
+        peer.lock(who.to_word()).counters().increment(counter, 3, 0);
         drop(own);
 
         // Its process opens it again.
         let mut own = Segment::create(&nic, &SMALL, &owner(&who)).expect("a segment");
         own.set_tap(tap(create(&trace, own.header(), 3).expect("a file")));
-        own.lock(who.to_word()).counter_alloc().expect("room");
+        own.lock(who.to_word()).counters().alloc().expect("room");
 
         let records: Vec<Record> =
             Reader::open(&trace).expect("a trace").map(|record| record.expect("whole")).collect();

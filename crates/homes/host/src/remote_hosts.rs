@@ -147,7 +147,9 @@ impl Arrival<'_> {
                 // It is dropped when it is handed in.
                 return Placement::Whole;
             }
-            let Some(command) = guard.pending(packet.token & TOKEN_MASK).copied() else { return Placement::Whole };
+            let Some(command) = guard.pending().get(packet.token & TOKEN_MASK).copied() else {
+                return Placement::Whole;
+            };
             let bytes = packet.delivery(command.length).mlength;
             let is_placed = packet.fail == fail::OK
                 && (1..=packet.payload_bytes).contains(&bytes)
@@ -188,7 +190,7 @@ impl Arrival<'_> {
         let delivery = if packet.kind == RESPONSE {
             // A request that has failed meanwhile is no longer pending.
             let asked = self.asked(interface, &guard).filter(|&(target, _)| (self.is_sender)(target));
-            if let Some(command) = asked.and_then(|_| guard.take_pending(packet.token & TOKEN_MASK)) {
+            if let Some(command) = asked.and_then(|_| guard.pending_mut().take(packet.token & TOKEN_MASK)) {
                 let delivery = match why {
                     fail::OK => packet.delivery(command.length),
                     why => Delivery::failed(why),
@@ -230,7 +232,7 @@ impl Arrival<'_> {
 
 /// The request that a response says that it answers: its target, and the bytes that it wants. None: it is not pending.
 fn asked(interface: &Interface, response: &Packet, guard: &Guard<'_>) -> Option<(u64, u64)> {
-    let command = guard.pending(response.token & TOKEN_MASK).filter(|_| interface.is_own_token(response))?;
+    let command = guard.pending().get(response.token & TOKEN_MASK).filter(|_| interface.is_own_token(response))?;
     Some((command.target, if command.has_reply() { command.length } else { 0 }))
 }
 
@@ -297,7 +299,7 @@ pub fn may_send(interface: &Interface, target: u64, (from, to): (u16, u16), unan
                 && Header::from_word(it.match_bits).is_ok_and(|header| header.destination.vpid == to)
         };
         let guard = interface.own.segment.lock(interface.word);
-        *unanswered = guard.pending_commands().filter(goes_there).count() as u32;
+        *unanswered = guard.pending().commands().filter(goes_there).count() as u32;
     }
     *unanswered < UNANSWERED_MAX
 }

@@ -51,7 +51,7 @@ impl<'a> Window<'a> {
 
     /// The lane through which this process, as the given sender number, adds to a counter of the owner without the lock.
     pub fn lane(&self, interface: &Interface, counter: u32, sender: u32) -> Option<Lane> {
-        self.endpoint.segment.lock(interface.word).lane(counter, sender)
+        self.endpoint.segment.lock(interface.word).counters().lane(counter, sender)
     }
 
     /// Where the owner's memory begins in this process.

@@ -44,7 +44,7 @@ impl Queue {
         Queue { head: AtomicU64::new(0), lost_below: AtomicU64::new(0), reported: AtomicU64::new(0), blocks }
     }
 
-    /// `Nic::post`.
+    /// `EventQueues::post`.
     fn post(&self, book: &mut Book) {
         let tail = book.tail;
         if tail.wrapping_sub(book.head_seen) >= CAPACITY {
@@ -326,7 +326,7 @@ fn a_packet_that_waits_has_rung() {
     });
 }
 
-// ---- descriptors: selvedge_nic::portals::resources ----
+// ---- descriptors: selvedge_nic::portals::descriptors ----
 
 /// `Descriptor`: its slot, and two fields that belong together.
 struct Descriptor {
@@ -345,7 +345,7 @@ impl Descriptor {
         (self.slot.load(Relaxed) == word).then_some(view)
     }
 
-    /// `Nic::bind`.
+    /// `Descriptors::bind`.
     fn bind(&self, word: u32, value: u64) {
         fence(Release);
         for field in &self.fields {
@@ -354,7 +354,7 @@ impl Descriptor {
         self.slot.store(word, Release);
     }
 
-    /// `Nic::release`.
+    /// `Descriptors::release`.
     fn release(&self, word_free: u32) {
         self.slot.store(word_free, Release);
     }
@@ -492,14 +492,14 @@ impl Granted {
         success.wrapping_add(self.lane.load(Acquire))
     }
 
-    /// `Nic::count_set`, by the holder of the lock.
+    /// `Counters::set`, by the holder of the lock.
     fn set(&self, to: u64) {
         let in_lanes = self.lane.load(Acquire);
         self.booked.store(to.wrapping_sub(in_lanes), Relaxed);
         self.success.store(to.wrapping_sub(in_lanes), Release);
     }
 
-    /// `Nic::count`, by the holder of the lock.
+    /// `Counters::increment`, by the holder of the lock.
     fn count(&self) {
         let booked = self.booked.load(Relaxed).wrapping_add(1);
         self.booked.store(booked, Relaxed);

@@ -3,7 +3,7 @@
 //! number of its kind. New kinds get new numbers, so that a reader knows which it does not know.
 
 use selvedge_nic::Limits;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Receive};
 use selvedge_nic::tables::{Command, Request, Side};
 use selvedge_nic::tap::{Armable, Transition};

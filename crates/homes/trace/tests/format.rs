@@ -53,7 +53,7 @@ fn transitions(number: u64) -> Vec<Transition> {
     let delivery = Delivery { fail: 2, mlength: number, remote_offset: 3, ack_disabled: true, list: 1 };
     let put = Put { portal: n, uid: 1, initiator: 2, match_bits: number, remote_offset: 4, header_data: 5, length: 6 };
     let receive = Receive { start: number, length: 1, user_ptr: 2, uses_up: true };
-    let view = selvedge_nic::portals::resources::DescriptorView {
+    let view = selvedge_nic::portals::descriptor::DescriptorView {
         start: number,
         length: 1,
         options: 2,

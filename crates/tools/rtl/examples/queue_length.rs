@@ -40,7 +40,7 @@ fn software_ns(queue: u64) -> f64 {
         Limits { entries: SIZE.0 + 1, headers: SIZE.1, portals: 1, list: SIZE.0 + 1, short_list: 8, ..Limits::NONE };
     let mut home = Home::new(&limits);
     let mut nic = home.nic();
-    nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
+    nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let bus = &mut NoMemory;
     for tag in 0..queue {
         nic.append(bus, 0, list::PRIORITY, &receive(tag, 1)).expect("there is room");

@@ -186,7 +186,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         let read = inputs.read.map(|(tag, word)| self.pipeline.table_read_done(tag, word).is_err());
         same("a word read is refused", left.refused[1], read.unwrap_or(false))?;
         let answered = inputs.answer.map(|word| match flush_response(word) {
-            Some(response) => self.pipeline.flush_answered(&mut self.home.nic(), response).is_err(),
+            Some(response) => self.pipeline.flush_answered(&mut self.home.nic().atu(), response).is_err(),
             None => true,
         });
         same("an answer is refused", left.refused[2], answered.unwrap_or(false))?;
@@ -197,7 +197,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
             self.step_requester()?;
         }
         if responded {
-            let sent = self.pipeline.step_responder(&mut self.home.nic());
+            let sent = self.pipeline.step_responder(&mut self.home.nic().atu());
             self.take(sent, "responder")?;
         }
         for write in &writes.writes {
@@ -228,7 +228,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
 
     fn step_requester(&mut self) -> Result<(), String> {
         let before = self.home.registers().get(Register::TlbFlushes);
-        let sent = self.pipeline.step_requester(&mut self.home.nic(), &mut NoMemory);
+        let sent = self.pipeline.step_requester(&mut self.home.nic().atu(), &mut NoMemory);
         self.take(sent, "requester")?;
         // A flush of the TLB has removed as many entries as the RTL has cleared before.
         let removed = self.home.registers().get(Register::TlbFlushes) - before;

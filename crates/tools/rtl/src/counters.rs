@@ -175,7 +175,7 @@ impl Pair {
         let lives = |home: &mut Home, counter| home.nic().signals.counter(counter).is_some();
         let of = |is_done: bool| if is_done { Status::Ok } else { Status::Invalid };
         let expected = match *command {
-            Command::Alloc => match self.home.nic().counter_alloc() {
+            Command::Alloc => match self.home.nic().counters().alloc() {
                 Ok(counter) => {
                     new.0 = counter;
                     same("the reference", answer::COUNTER.get(words), counter.into())?;
@@ -183,15 +183,15 @@ impl Pair {
                 }
                 Err(_) => Status::Full,
             },
-            Command::Free(counter) => of(self.home.nic().counter_free(counter).is_ok()),
+            Command::Free(counter) => of(self.home.nic().counters().free(counter).is_ok()),
             Command::Set { counter, success, failure } => {
                 let is_live = lives(&mut self.home, counter);
-                self.home.nic().count_set(counter, success, failure);
+                self.home.nic().counters().set(counter, success, failure);
                 of(is_live)
             }
             Command::Increment { counter, success, failure } => {
                 let is_live = lives(&mut self.home, counter);
-                self.home.nic().count(counter, success, failure);
+                self.home.nic().counters().increment(counter, success, failure);
                 of(is_live)
             }
             Command::Get(counter) => {

@@ -12,7 +12,7 @@ use crate::records::{Output, Status, free_next, link, reference, same};
 use crate::shadow::{Shadow, WriteLayout};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::resources::{DESCRIPTOR_LIVE, DescriptorView};
+use selvedge_nic::portals::descriptor::{DESCRIPTOR_LIVE, DescriptorView};
 use selvedge_nic::tables::slot;
 
 crate::layout! {
@@ -148,7 +148,7 @@ impl Pair {
         let mut descriptor = 0;
         let expected = match command {
             command if command.is_too_wide() => Status::TooWide,
-            Command::Bind(view) => match self.home.nic().bind(view) {
+            Command::Bind(view) => match self.home.nic().descriptors().bind(view) {
                 Ok(reference) => {
                     descriptor = reference;
                     same("the reference", answer::DESCRIPTOR.get(words), reference.into())?;
@@ -156,7 +156,7 @@ impl Pair {
                 }
                 Err(_) => Status::Full,
             },
-            &Command::Release(reference) => match self.home.nic().release(reference) {
+            &Command::Release(reference) => match self.home.nic().descriptors().release(reference) {
                 Some(()) => Status::Ok,
                 None => Status::Invalid,
             },

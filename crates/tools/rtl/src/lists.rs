@@ -94,9 +94,9 @@ impl Lockstep {
             ..Limits::NONE
         };
         let mut home = Home::new(&limits);
-        let queue = home.nic().queue_alloc(EVENTS).expect("there is room");
+        let queue = home.nic().queues().alloc(EVENTS).expect("there is room");
         for portal in 0..portals {
-            home.nic().portal_alloc(Some(portal), 0, queue).expect("it is free");
+            home.nic().portal_table().alloc(Some(portal), 0, queue).expect("it is free");
         }
         let pool = (entries + headers) as usize;
         let shadow = Shadow::new(&[(pool, 256), (pool, 256), (pool, 256), (buckets, 32), (buckets, 32), (PORTALS, 32)]);

@@ -10,9 +10,9 @@
 //! 2. [`Register::AtuFlushes`] counts a flush when its last answer is in. A flush of the TLB alone asks no unit and is
 //!    not counted there.
 
+use super::lookup::Atu;
 use super::nla::NlaPage;
 use super::tlb;
-use crate::nic::Nic;
 use crate::registers::Register;
 
 /// A functional unit that translates addresses: the parts of the RMA unit.
@@ -110,16 +110,15 @@ impl Flush {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAwaited;
 
-impl Nic<'_> {
+impl Atu<'_> {
     /// Starts a flush. Entries leave the TLB at once. Cost: as [`tlb::remove`] and [`tlb::remove_vpid`].
     pub fn flush(&mut self, target: FlushTarget, mode: FlushMode) -> Flush {
         if mode != FlushMode::Units {
-            let tables = &mut self.tables;
             let removed = match target {
-                FlushTarget::Pages { first, count } => tlb::remove(tables.tlb, tables.tlb_ways, first, count),
-                FlushTarget::Vpid(vpid) => tlb::remove_vpid(tables.tlb, vpid),
+                FlushTarget::Pages { first, count } => tlb::remove(self.tlb, self.tlb_ways, first, count),
+                FlushTarget::Vpid(vpid) => tlb::remove_vpid(self.tlb, vpid),
             };
-            self.signals.registers.add(Register::TlbFlushes, removed);
+            self.registers.add(Register::TlbFlushes, removed);
         }
         Flush { awaited: if mode == FlushMode::Tlb { Units::NONE } else { Units::ALL } }
     }
@@ -131,7 +130,7 @@ impl Nic<'_> {
         }
         flush.awaited.0 &= !(1 << unit as u8);
         if flush.is_complete() {
-            self.signals.registers.add(Register::AtuFlushes, 1);
+            self.registers.add(Register::AtuFlushes, 1);
         }
         Ok(flush.is_complete())
     }

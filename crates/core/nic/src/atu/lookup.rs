@@ -2,15 +2,32 @@
 //! Where the entry of a page is found: in the TLB, or else in its global address table (seed 002, figure 5-9, steps 8
 //! to 10).
 //!
-//! Invariant: [`Tables::cache`] keeps no entry that translates for nobody. So the entry of a page that is not
+//! Invariant: [`Atu::cache`] keeps no entry that translates for nobody. So the entry of a page that is not
 //! registered is read from its table each time.
 
 use super::entry::AddressEntry;
 use super::nla::NlaPage;
 use super::tlb;
-use crate::tables::Tables;
+use crate::registers::{Register, Registers};
+use crate::signals::Signals;
+use crate::tables::{Tables, TlbEntry};
 
-impl Tables<'_> {
+/// The unit: its TLB, and the global address tables in memory.
+pub struct Atu<'n> {
+    pub(super) tlb: &'n mut [TlbEntry],
+    /// Entries of the TLB that an address may be in.
+    pub(super) tlb_ways: u32,
+    pub(super) address_tables: &'n mut [u64],
+    pub(super) registers: &'n Registers,
+}
+
+impl<'n> Atu<'n> {
+    #[inline(always)]
+    pub(crate) fn of(tables: &'n mut Tables<'_>, signals: &Signals<'n>) -> Atu<'n> {
+        let Tables { tlb, tlb_ways, address_tables, .. } = tables;
+        Atu { tlb, tlb_ways: *tlb_ways, address_tables, registers: signals.registers }
+    }
+
     /// Whether the NIC has the table of this page.
     #[inline(always)]
     pub fn has_page(&self, page: NlaPage) -> bool {
@@ -35,5 +52,10 @@ impl Tables<'_> {
         if entry.is_valid() {
             tlb::insert(self.tlb, self.tlb_ways, page, entry);
         }
+    }
+
+    /// Counts a page that no unit may use.
+    pub(super) fn count_fault(&mut self) {
+        self.registers.add(Register::TranslationFaults, 1);
     }
 }

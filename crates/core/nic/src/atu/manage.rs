@@ -12,13 +12,13 @@
 
 use super::entry::AddressEntry;
 use super::flush::{Flush, FlushMode, FlushTarget};
+use super::lookup::Atu;
 use super::nla::{NlaPage, OutOfRange};
-use crate::nic::Nic;
 
-impl Nic<'_> {
+impl Atu<'_> {
     /// The entry of a page, as its table has it.
     pub fn read_entry(&self, page: NlaPage) -> Result<AddressEntry, OutOfRange> {
-        self.tables.address_tables.get(page.index()).map(|&word| AddressEntry::from_bits(word)).ok_or(OutOfRange)
+        self.address_tables.get(page.index()).map(|&word| AddressEntry::from_bits(word)).ok_or(OutOfRange)
     }
 
     /// Registers a page of 4 KiB.
@@ -57,6 +57,6 @@ impl Nic<'_> {
 
     fn entries(&mut self, first: NlaPage, count: u32) -> Result<&mut [u64], OutOfRange> {
         let end = first.index().checked_add(count as usize).ok_or(OutOfRange)?;
-        self.tables.address_tables.get_mut(first.index()..end).ok_or(OutOfRange)
+        self.address_tables.get_mut(first.index()..end).ok_or(OutOfRange)
     }
 }

@@ -9,8 +9,7 @@
 //!
 //! # Contract
 //!
-//! * [`Nic::translate`](crate::Nic::translate) gives one contiguous run;
-//!   [`Nic::translate_all`](crate::Nic::translate_all) a whole range, or nothing of it.
+//! * [`Atu::translate`] gives one contiguous run; [`Atu::translate_all`] a whole range, or nothing of it.
 //! * The driver writes and clears entries ([`manage`]). It needs no flush after it has written an entry where there was
 //!   none. It must flush after it has cleared or changed an entry. Until then the TLB may use the old entry.
 //! * A flush is complete when every functional unit has answered ([`flush`]). Then no unit uses the old entry.
@@ -47,6 +46,7 @@ pub mod translate;
 
 pub use entry::{Access, AddressEntry, PageSize, Rights, TranslationFault, Unencodable};
 pub use flush::{Flush, FlushMode, FlushTarget, NotAwaited, Unit};
+pub use lookup::Atu;
 pub use nla::{Nla, NlaPage, OutOfRange, PAGE_BYTES};
 pub use pipeline::Pipeline;
 pub use translate::Translated;

@@ -35,11 +35,11 @@
 use super::ats::{FlushRequest, FlushResponse, TranslationRequest, TranslationResponse};
 use super::entry::{AddressEntry, TranslationFault};
 use super::flush::{Flush, FlushMode, NotAwaited, Unit, Units};
+use super::lookup::Atu;
 use super::nla::NlaPage;
 use super::queue::Queue;
 use crate::bus::{Bus, Step};
 use crate::errors::Full;
-use crate::nic::Nic;
 use crate::registers::Register;
 
 /// What the ATU is asked to do.
@@ -136,27 +136,27 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
     }
 
     /// Moves the first block that can move.
-    pub fn step<B: Bus>(&mut self, nic: &mut Nic<'_>, bus: &mut B) -> Progress {
-        match self.step_responder(nic) {
+    pub fn step<B: Bus>(&mut self, atu: &mut Atu<'_>, bus: &mut B) -> Progress {
+        match self.step_responder(atu) {
             Progress::Idle => {}
             progress => return progress,
         }
         match self.step_completion() {
-            Progress::Idle => self.step_requester(nic, bus),
+            Progress::Idle => self.step_requester(atu, bus),
             progress => progress,
         }
     }
 
     /// The requester takes the request at the head of the FIFO, if the reorder buffer has room.
-    pub fn step_requester<B: Bus>(&mut self, nic: &mut Nic<'_>, bus: &mut B) -> Progress {
+    pub fn step_requester<B: Bus>(&mut self, atu: &mut Atu<'_>, bus: &mut B) -> Progress {
         if self.reorder.is_full() {
             return Progress::Idle;
         }
         let Some(request) = self.requests.pop() else { return Progress::Idle };
         let slot = match request {
-            Request::Translation(request) => self.look_up(nic, bus, request),
+            Request::Translation(request) => self.look_up(atu, bus, request),
             Request::Flush { request, mode } => {
-                let flush = nic.flush(request.target, mode);
+                let flush = atu.flush(request.target, mode);
                 if mode != FlushMode::Units {
                     self.keep_out_of_tlb(&request);
                 }
@@ -180,16 +180,16 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
     }
 
     /// The responder sends what is at the head of the reorder buffer.
-    pub fn step_responder(&mut self, nic: &mut Nic<'_>) -> Progress {
+    pub fn step_responder(&mut self, atu: &mut Atu<'_>) -> Progress {
         let sent = match self.reorder.front() {
             None | Some(Slot::Reading { .. }) => return Progress::Idle,
             Some(&Slot::Answered(response)) => Progress::Sent(Output::Response(response)),
             Some(&Slot::Read { request, word, cache }) => {
                 let entry = AddressEntry::from_bits(word);
                 if cache {
-                    nic.tables.cache(request.page, entry);
+                    atu.cache(request.page, entry);
                 }
-                Progress::Sent(Output::Response(respond(nic, &request, entry)))
+                Progress::Sent(Output::Response(respond(atu, &request, entry)))
             }
             Some(Slot::Flush { request, flush }) => {
                 let pending = self.pending.iter_mut().find(|pending| !pending.passed);
@@ -215,14 +215,14 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
     }
 
     /// A unit has answered a flush request. The answer is refused if the unit was not asked.
-    pub fn flush_answered(&mut self, nic: &mut Nic<'_>, response: FlushResponse) -> Result<(), NotAwaited> {
+    pub fn flush_answered(&mut self, atu: &mut Atu<'_>, response: FlushResponse) -> Result<(), NotAwaited> {
         let asked = |pending: &&mut Pending| {
             let awaits = pending.flush.as_ref().is_some_and(|flush| flush.awaits(response.unit));
             awaits && pending.tag == response.tag && pending.asked.has(response.unit)
         };
         let pending = self.pending.iter_mut().find(asked).ok_or(NotAwaited)?;
         let flush = pending.flush.as_mut().ok_or(NotAwaited)?;
-        nic.answer_flush(flush, response.unit).map(|_| ())
+        atu.answer_flush(flush, response.unit).map(|_| ())
     }
 
     /// Reports the oldest flush or fence, if it is complete.
@@ -246,18 +246,18 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         self.occupancy() == [0; 3]
     }
 
-    fn look_up<B: Bus>(&self, nic: &mut Nic<'_>, bus: &mut B, request: TranslationRequest) -> Slot {
-        if !nic.tables.has_page(request.page) {
-            return Slot::Answered(respond(nic, &request, AddressEntry::INVALID));
+    fn look_up<B: Bus>(&self, atu: &mut Atu<'_>, bus: &mut B, request: TranslationRequest) -> Slot {
+        if !atu.has_page(request.page) {
+            return Slot::Answered(respond(atu, &request, AddressEntry::INVALID));
         }
-        match nic.tables.tlb_entry(request.page) {
+        match atu.tlb_entry(request.page) {
             Some(entry) => {
-                nic.signals.registers.add(Register::TlbHits, 1);
+                atu.registers.add(Register::TlbHits, 1);
                 bus.charge(Step::TlbHit);
-                Slot::Answered(respond(nic, &request, entry))
+                Slot::Answered(respond(atu, &request, entry))
             }
             None => {
-                nic.signals.registers.add(Register::TlbMisses, 1);
+                atu.registers.add(Register::TlbMisses, 1);
                 bus.charge(Step::AddressTableRead);
                 Slot::Reading { request, cache: true }
             }
@@ -287,10 +287,10 @@ impl Pending {
 
 const _: () = assert!(size_of::<Pipeline>() < 4096);
 
-fn respond(nic: &mut Nic<'_>, request: &TranslationRequest, entry: AddressEntry) -> TranslationResponse {
+fn respond(atu: &mut Atu<'_>, request: &TranslationRequest, entry: AddressEntry) -> TranslationResponse {
     let result: Result<u64, TranslationFault> = entry.check(request.page, request.vpid, request.access);
     if result.is_err() {
-        nic.count_fault();
+        atu.count_fault();
     }
     TranslationResponse { unit: request.unit, tag: request.tag, result }
 }

@@ -4,18 +4,17 @@
 //! Invariants
 //! 1. A call looks all its pages up in the TLB as it finds it. Afterwards the entries that it read from tables are put
 //!    into the TLB, in the order of their pages. So the outcome for a page does not depend on the other pages.
-//! 2. [`Nic::translate_all`] checks every page before it visits the first.
+//! 2. [`Atu::translate_all`] checks every page before it visits the first.
 //! 3. Each look-up of a page is counted once, as a hit or a miss, and priced. A page beyond the tables is neither.
 //!
-//! Cost: O(pages of the range), each O(ways of the TLB). [`Nic::translate_all`] looks a range that is not contiguous up
+//! Cost: O(pages of the range), each O(ways of the TLB). [`Atu::translate_all`] looks a range that is not contiguous up
 //! twice.
 
 use super::entry::{Access, TranslationFault};
+use super::lookup::Atu;
 use super::nla::{Nla, NlaPage, PAGE_BITS, PAGE_BYTES};
 use crate::bus::{Bus, Step};
-use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::Tables;
 
 /// A run of the target's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl Looked {
     }
 }
 
-impl Nic<'_> {
+impl Atu<'_> {
     /// Translates the start of a range. The run goes on over the following pages as long as they may be used and their
     /// memory is contiguous; a page that may not be used ends the run without a fault. A range of 0 bytes gives the
     /// address of its first page, if it may be used.
@@ -63,7 +62,7 @@ impl Nic<'_> {
         self.translate_counting(bus, vpid, (nla, bytes), access).map(|(run, _)| run)
     }
 
-    /// As [`Nic::translate`]; says also what was looked up.
+    /// As [`Atu::translate`]; says also what was looked up.
     #[inline]
     pub(crate) fn translate_counting<B: Bus>(
         &mut self,
@@ -74,7 +73,7 @@ impl Nic<'_> {
     ) -> Result<(Translated, Looked), TranslationFault> {
         let nla = self.address(nla)?;
         let mut looked = Looked::default();
-        let run = self.tables.run(Ask { vpid, access }, nla, bytes, &mut looked);
+        let run = self.run(Ask { vpid, access }, nla, bytes, &mut looked);
         self.account(bus, nla.page(), looked);
         match run {
             Ok(run) => Ok((run, looked)),
@@ -103,10 +102,10 @@ impl Nic<'_> {
         let ask = Ask { vpid, access };
         let nla = self.address(nla)?;
         let mut looked = Looked::default();
-        let result = match self.tables.check_all(ask, nla, bytes, &mut looked) {
-            Ok(first) => self
-                .tables
-                .visit_all(ask, nla, bytes, first, |address, offset, bytes| visit(bus, address, offset, bytes)),
+        let result = match self.check_all(ask, nla, bytes, &mut looked) {
+            Ok(first) => {
+                self.visit_all(ask, nla, bytes, first, |address, offset, bytes| visit(bus, address, offset, bytes))
+            }
             Err(fault) => {
                 self.count_fault();
                 Err(fault.into())
@@ -123,24 +122,20 @@ impl Nic<'_> {
         })
     }
 
-    pub(super) fn count_fault(&mut self) {
-        self.signals.registers.add(Register::TranslationFaults, 1);
-    }
-
     /// Counts, prices and caches the look-ups of the pages from `first` on.
     #[inline]
     fn account<B: Bus>(&mut self, bus: &mut B, first: NlaPage, looked: Looked) {
-        self.signals.registers.add(Register::TlbHits, looked.hits);
-        self.signals.registers.add(Register::TlbMisses, looked.misses);
+        self.registers.add(Register::TlbHits, looked.hits);
+        self.registers.add(Register::TlbMisses, looked.misses);
         (0..looked.hits).for_each(|_| bus.charge(Step::TlbHit));
         (0..looked.misses).for_each(|_| bus.charge(Step::AddressTableRead));
-        if looked.misses != 0 && !self.tables.tlb.is_empty() {
-            self.tables.cache_pages(first, looked.hits + looked.misses);
+        if looked.misses != 0 && !self.tlb.is_empty() {
+            self.cache_pages(first, looked.hits + looked.misses);
         }
     }
 }
 
-impl Tables<'_> {
+impl Atu<'_> {
     /// The target's page of a page.
     #[inline(always)]
     fn target_page(&self, ask: Ask, page: NlaPage, looked: &mut Looked) -> Result<u64, TranslationFault> {

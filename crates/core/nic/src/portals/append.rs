@@ -71,11 +71,12 @@ impl Nic<'_> {
     /// the returned reference then names an entry that is gone.
     fn match_unexpected<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
         let view = &EntryView::from(spec);
-        let found = self.find_header(bus, portal, view)?;
+        let found = self.match_queue().find_header(bus, portal, view)?;
         self.overflow_event(found.index, view, queue, None);
         self.drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
-            self.post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
+            self.queues()
+                .post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
         }
         let encoding = Encoding::new(self.tables.entries.len());
         let index = self.tables.control.free_entry;
@@ -115,7 +116,7 @@ impl Nic<'_> {
         let Ok(queue) = self.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
         if which == list::PRIORITY && self.take_headers(bus, &mut record, queue) {
             if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
+                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
             }
             return self.free_entry(index);
         }
@@ -132,7 +133,7 @@ impl Nic<'_> {
         let event = entry_event(record, event_kind::LINK, which);
         let quiet = record.options & options::EVENT_LINK_DISABLE != 0;
         if let Some(queue) = self.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
-            self.post(queue, &event);
+            self.queues().post(queue, &event);
         }
     }
 
@@ -143,7 +144,7 @@ impl Nic<'_> {
         let record = &mut self.tables.entries[index as usize];
         record.sequence = sequence;
         record.slot = slot::word(slot::generation(record.slot), status);
-        self.chain_entry(index);
+        self.match_queue().chain_entry(index);
     }
 
     /// Gives an entry the unexpected headers that match it. True: the entry is used up and must not be linked.
@@ -152,7 +153,7 @@ impl Nic<'_> {
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
         for _ in 0..=self.tables.headers.len() {
             let view = &EntryView::from(&*record);
-            let Some(found) = self.find_header(bus, portal, view) else { return false };
+            let Some(found) = self.match_queue().find_header(bus, portal, view) else { return false };
             let rlength = self.tables.headers[found.index as usize].rlength;
             self.overflow_event(found.index, view, queue, None);
             self.drop_found(found);
@@ -191,7 +192,7 @@ impl Nic<'_> {
         if !delete && !once {
             matches = self.search_all(portal, view, queue);
         } else {
-            while let Some(found) = self.find_header(bus, portal, view) {
+            while let Some(found) = self.match_queue().find_header(bus, portal, view) {
                 matches += 1;
                 self.overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
                 if delete {
@@ -204,10 +205,10 @@ impl Nic<'_> {
         }
         if matches == 0 && spec.options & options::EVENT_COMM_DISABLE == 0 {
             let about = entry_event(&search_entry(portal, spec), event_kind::SEARCH, list::OVERFLOW);
-            self.post(queue, &Event { fail: fail::NO_MATCH, ..about });
+            self.queues().post(queue, &Event { fail: fail::NO_MATCH, ..about });
         }
         if spec.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
-            self.count(spec.counter, 0, 1);
+            self.counters().increment(spec.counter, 0, 1);
         }
         Ok(())
     }
@@ -237,11 +238,11 @@ impl Nic<'_> {
         if view.options & quiet == 0 {
             let kind = kind.unwrap_or_else(|| overflow_kind(header.kind));
             let event = Event { kind, list: list::OVERFLOW, ..header_event(header, view.user_ptr) };
-            self.post_here(queue, &event);
+            self.queues().post_here(queue, &event);
         }
         if view.options & options::EVENT_CT_OVERFLOW != 0 {
             let in_bytes = view.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(view.counter, true, in_bytes, mlength);
+            self.counters().count_outcome(view.counter, true, in_bytes, mlength);
         }
     }
 
@@ -253,7 +254,7 @@ impl Nic<'_> {
     /// [`Nic::drop_header`] for a header that a search found.
     #[inline(always)]
     pub(crate) fn drop_found(&mut self, found: FoundHeader) {
-        self.unchain_header(found);
+        self.match_queue().unchain_header(found);
         self.free_header(found.index);
     }
 
@@ -279,7 +280,7 @@ impl Nic<'_> {
         if record.options & options::EVENT_UNLINK_DISABLE == 0 {
             if let Ok(portal) = self.portal(u32::from(record.portal)) {
                 let queue = portal.queue;
-                self.post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
+                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
             }
         }
         self.free_entry(index);
@@ -300,21 +301,13 @@ impl Nic<'_> {
                 if slot::status(record.slot) == entry::PRIORITY {
                     self.revoke_at_portal(u32::from(record.portal))?;
                 }
-                self.unchain_entry(index);
+                self.match_queue().unchain_entry(index);
                 self.free_entry(index);
                 Ok(())
             }
             entry::DRAINING | entry::RESERVED | entry::OVERFLOW | entry::PRIORITY => Err(UnlinkError::InUse),
             _ => Err(UnlinkError::Invalid),
         }
-    }
-
-    /// The slot that a reference names, if the slot still has that entry.
-    pub fn entry_index(&self, reference: u32) -> Option<u32> {
-        let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
-        let record = self.tables.entries.get(index as usize)?;
-        let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
-        live.then_some(index)
     }
 
     /// Frees an entry's slot. The entry is in no list.
@@ -326,7 +319,7 @@ impl Nic<'_> {
         record.slot = slot::word(generation, slot::FREE);
         record.next = slot::link(index, self.tables.control.free_entry);
         self.tables.control.free_entry = index;
-        self.free_iov(iov);
+        self.heap().free_iov(iov);
     }
 
     pub(crate) fn next_sequence(&mut self) -> u64 {

@@ -17,6 +17,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::errors::Full;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
@@ -123,14 +124,49 @@ impl CounterBook {
     }
 }
 
-impl Nic<'_> {
+/// The counters, with the operations that wait for them, for the holder of the lock.
+pub struct Counters<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl<'n> Counters<'n, '_> {
+    /// Allocates a counter, at zero.
+    pub fn alloc(&mut self) -> Result<u32, Full> {
+        if self.nic.tap.is_open() {
+            return self
+                .nic
+                .tapped(|nic| nic.counters().alloc(), |made| Some(Transition::CounterAlloc { counter: made.ok() }));
+        }
+        let index = self.nic.tables.control.free_counter;
+        let book = self.nic.tables.counters.get_mut(index as usize).ok_or(Full)?;
+        let counter = self.nic.signals.counters.get(index as usize).ok_or(Full)?;
+        self.nic.tables.control.free_counter = slot::next(index, book.next_free);
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, counter::LIVE);
+        *book = CounterBook {
+            slot: live,
+            next_free: NONE,
+            threshold_next: u64::MAX,
+            armed_head: NONE,
+            armed_tail: NONE,
+            ..CounterBook::default()
+        };
+        counter.success.store(0, Relaxed);
+        counter.failure.store(0, Relaxed);
+        counter.given().iter().for_each(|lane| lane.store(0, Relaxed));
+        counter.lanes_given.store(0, Relaxed);
+        counter.common.store(0, Relaxed);
+        counter.slot.store(live, Release);
+        Ok(self.nic.signals.encodings.counters.encode(index, generation))
+    }
+
     /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
-        let counter = self.signals.counter(reference)?;
-        if self.tap.is_set() {
+        let counter = self.nic.signals.counter(reference)?;
+        if self.nic.tap.is_set() {
             return Some(Lane::Locked);
         }
-        let (_, book) = self.counter_book(reference)?;
+        let (_, book) = self.nic.counters().book(reference)?;
         if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & GRANTED != 0) {
             return Some(Lane::Locked);
         }
@@ -145,23 +181,23 @@ impl Nic<'_> {
 
     /// The index and the writers' record of a live counter.
     #[inline(always)]
-    pub(crate) fn counter_book(&mut self, reference: u32) -> Option<(usize, &mut CounterBook)> {
-        let (index, generation) = self.signals.encodings.counters.decode(reference);
-        let book = self.tables.counters.get_mut(index as usize)?;
+    pub(crate) fn book(self, reference: u32) -> Option<(usize, &'n mut CounterBook)> {
+        let (index, generation) = self.nic.signals.encodings.counters.decode(reference);
+        let book = self.nic.tables.counters.get_mut(index as usize)?;
         (book.slot == slot::word(generation, counter::LIVE)).then_some((index as usize, book))
     }
 
     /// Adds to a counter. Does nothing if there is no such counter.
     #[inline(always)]
-    pub fn count(&mut self, reference: u32, success: u64, failure: u64) {
-        if self.tap.is_set() {
-            self.show_count(reference, success, failure);
+    pub fn increment(&mut self, reference: u32, success: u64, failure: u64) {
+        if self.nic.tap.is_set() {
+            self.nic.show_count(reference, success, failure);
         }
-        let Some((index, book)) = self.counter_book(reference) else { return };
+        let Some((index, book)) = self.nic.counters().book(reference) else { return };
         book.success = book.success.wrapping_add(success);
         book.failure = book.failure.wrapping_add(failure);
         let (successes, failures, due) = (book.success, book.failure, book.reached() >= book.threshold_next);
-        let Some(counter) = self.signals.counters.get(index) else { return };
+        let Some(counter) = self.nic.signals.counters.get(index) else { return };
         if failure != 0 {
             counter.failure.store(failures, Release);
         }
@@ -173,23 +209,23 @@ impl Nic<'_> {
 
     /// Sets a counter. The lanes keep their values and the record holds the difference, so a count that arrives in a
     /// lane meanwhile is not lost.
-    pub fn count_set(&mut self, reference: u32, success: u64, failure: u64) {
-        if self.tap.is_open() {
-            return self.tapped_quietly(
-                |nic| nic.count_set(reference, success, failure),
+    pub fn set(&mut self, reference: u32, success: u64, failure: u64) {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped_quietly(
+                |nic| nic.counters().set(reference, success, failure),
                 |()| Some(Transition::CountSet { counter: reference, success, failure }),
             );
         }
-        let in_lanes = self.signals.counter(reference).map_or(0, Counter::in_lanes);
-        self.count_set_booked(reference, success.wrapping_sub(in_lanes), failure);
+        let in_lanes = self.nic.signals.counter(reference).map_or(0, Counter::in_lanes);
+        self.set_booked(reference, success.wrapping_sub(in_lanes), failure);
     }
 
     /// Sets the part of a counter that its record holds.
-    pub(crate) fn count_set_booked(&mut self, reference: u32, success: u64, failure: u64) {
-        let Some((_, book)) = self.counter_book(reference) else { return };
+    pub(crate) fn set_booked(&mut self, reference: u32, success: u64, failure: u64) {
+        let Some((_, book)) = self.nic.counters().book(reference) else { return };
         (book.success, book.failure) = (success, failure);
-        self.count(reference, 0, 0);
-        if let Some(counter) = self.signals.counter(reference) {
+        self.increment(reference, 0, 0);
+        if let Some(counter) = self.nic.signals.counter(reference) {
             counter.failure.store(failure, Release);
         }
     }
@@ -198,9 +234,15 @@ impl Nic<'_> {
     #[inline(always)]
     pub(crate) fn count_outcome(&mut self, reference: u32, ok: bool, in_bytes: bool, bytes: u64) {
         match (ok, in_bytes) {
-            (true, false) => self.count(reference, 1, 0),
-            (true, true) => self.count(reference, bytes, 0),
-            (false, _) => self.count(reference, 0, 1),
+            (true, false) => self.increment(reference, 1, 0),
+            (true, true) => self.increment(reference, bytes, 0),
+            (false, _) => self.increment(reference, 0, 1),
         }
+    }
+
+    /// Successes plus failures of a counter.
+    #[inline]
+    pub(crate) fn total(&mut self, counter: u32) -> u64 {
+        self.nic.counters().book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
     }
 }

@@ -67,9 +67,9 @@ impl Nic<'_> {
         if flow_controlled && request.epoch() != 0 && request.epoch() != portal_record.epoch() {
             return self.refused(request);
         }
-        let found = match self.find_entry(bus, request.portal, 0, &key) {
+        let found = match self.match_queue().find_entry(bus, request.portal, 0, &key) {
             Some(found) => Some((found, list::PRIORITY)),
-            None => self.find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
+            None => self.match_queue().find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
         };
         let Some((found, which)) = found else {
             return self.exhausted(request, flow_controlled, false);
@@ -103,9 +103,9 @@ impl Nic<'_> {
             return self.exhausted(request, flow_controlled, quiet);
         }
         if flow_controlled && self.tap.is_set() {
-            self.show_taken(queue);
+            self.queues().show_taken(queue);
         }
-        if flow_controlled && self.queue_room(queue) < plan.events {
+        if flow_controlled && self.queues().room(queue) < plan.events {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
             return self.exhausted(request, true, quiet);
         }
@@ -121,7 +121,7 @@ impl Nic<'_> {
             bus.charge(Step::TableAccess);
         }
         if !OWNER {
-            let counted = self.count_total(record.counter);
+            let counted = self.counters().total(record.counter);
             let intent = Intent {
                 list: plan.list,
                 offset: plan.offset,
@@ -130,7 +130,7 @@ impl Nic<'_> {
                 datatype: request.datatype,
                 ..Put::from(request).intent(index, plan.mlength)
             };
-            let tail = self.queue_tail(queue);
+            let tail = self.queues().tail(queue);
             self.record_intent(1, tail, counted, intent);
         }
         let fail = match self.transfer(bus, region, &plan, request) {
@@ -225,16 +225,16 @@ impl Nic<'_> {
                 && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);
             if wanted {
                 bus.charge(Step::EventPosted);
-                self.post(queue, event);
+                self.queues().post(queue, event);
             }
             if unlinks && record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.post(queue, &entry_event(record, event_kind::AUTO_UNLINK, event.list));
+                self.queues().post(queue, &entry_event(record, event_kind::AUTO_UNLINK, event.list));
             }
         }
         if record.options & options::EVENT_CT_COMM != 0 {
             bus.charge(Step::CounterUpdated);
             let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(record.counter, event.fail == fail::OK, in_bytes, event.mlength);
+            self.counters().count_outcome(record.counter, event.fail == fail::OK, in_bytes, event.mlength);
         }
     }
 
@@ -344,7 +344,7 @@ impl Nic<'_> {
         if !flow_controlled {
             return self.dropped();
         }
-        self.flow_control(request.portal, quiet);
+        self.queues().disable_portal(request.portal, quiet);
         self.refused(request)
     }
 
@@ -366,15 +366,9 @@ impl Nic<'_> {
         compiler_fence(SeqCst);
     }
 
-    /// Successes plus failures of a counter.
-    #[inline]
-    pub(crate) fn count_total(&mut self, counter: u32) -> u64 {
-        self.counter_book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
-    }
-
     fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
         if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
-            self.chain_header(header);
+            self.match_queue().chain_header(header);
             self.signals.registers.add(Register::Unexpected, 1);
         }
     }
@@ -421,7 +415,7 @@ impl Nic<'_> {
 
     /// Takes a used-up entry off its list. The record stays until its events are written.
     pub(crate) fn auto_unlink(&mut self, index: u32) {
-        self.unchain_entry(index);
+        self.match_queue().unchain_entry(index);
         let record = &mut self.tables.entries[index as usize];
         record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
     }

@@ -33,7 +33,7 @@ pub enum Verdict {
     Done(Delivery),
     /// This process cannot access the entry's memory; the owner must handle the request. Nothing has changed.
     Unreachable,
-    /// A unit keeps the request, and answers later ([`Nic::next_answer`](crate::Nic::next_answer)).
+    /// A unit keeps the request, and answers later ([`Locks::next_answer`](crate::rma::Locks::next_answer)).
     Kept,
     /// The target has no room for the request. Nothing has changed, and the initiator may try again.
     Full,

@@ -14,7 +14,7 @@
 //!    that takes a later event reports the loss, once. A consumer that takes an event while the writer stores that
 //!    number may leave the report to the next consumer.
 //! 4. With flow control no event is lost: the NIC refuses a message whose events do not fit before it changes anything
-//!    ([`Nic::queue_room`]).
+//!    ([`EventQueues::room`]).
 //! 5. `PTL_EVENT_PT_DISABLED` may have to wait for room. A writer counts it in `disabled_events`, then reads `head`. A
 //!    consumer advances `head`, then reads `disabled_events`. All four accesses are sequentially consistent, so one of
 //!    the two sees the other, and posts the event.
@@ -27,6 +27,9 @@ use core::sync::atomic::{AtomicU64, compiler_fence, fence};
 use super::constants::{event_kind, fail};
 use super::event::{Event, EventTemplate, WORDS, WORDS_LONG, first_word, form};
 use super::put::Put;
+use super::scatter::BLOCK_WORDS;
+use crate::errors::Full;
+use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
@@ -75,7 +78,7 @@ impl<'a> Signals<'a> {
     }
 
     /// Whether a `PTL_EVENT_PT_DISABLED` waits for room in the queue. A consumer asks after each event that it takes, and
-    /// then calls [`Nic::post_waiting_disabled`].
+    /// then calls [`EventQueues::post_waiting_disabled`].
     #[inline(always)]
     pub fn disabled_event_waits(&self, reference: u32) -> bool {
         self.queue(reference).is_some_and(|queue| queue.disabled_events.load(SeqCst) != 0)
@@ -108,45 +111,112 @@ impl<'a> Signals<'a> {
     }
 }
 
-impl Nic<'_> {
+/// The event queues, for the holder of the lock.
+pub struct EventQueues<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl<'n> EventQueues<'n, '_> {
+    /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
+    /// [`EventQueues::has_free_record`] says which.
+    pub fn alloc(&mut self, capacity: u32) -> Result<u32, Full> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.queues().alloc(capacity),
+                |made| Some(Transition::QueueAlloc { capacity, queue: made.ok() }),
+            );
+        }
+        if !self.has_free_record() {
+            return Err(Full);
+        }
+        let ring = self.nic.heap().alloc(capacity)?;
+        let first = ring as usize * BLOCK_WORDS;
+        for block in 0..capacity as usize {
+            if let Some(word) = self.nic.signals.heap.get(first + block * BLOCK_WORDS) {
+                word.store(0, Relaxed);
+            }
+        }
+        let index = self.nic.tables.control.free_queue;
+        let book = self.nic.tables.queues.get_mut(index as usize).ok_or(Full)?;
+        let queue = self.nic.signals.queues.get(index as usize).ok_or(Full)?;
+        self.nic.tables.control.free_queue = slot::next(index, book.next_free);
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, queue::LIVE);
+        queue.ring.store(ring, Relaxed);
+        queue.capacity.store(capacity, Relaxed);
+        queue.head.store(0, Relaxed);
+        queue.lost_below.store(0, Relaxed);
+        queue.reported.store(0, Relaxed);
+        queue.disabled_events.store(0, Relaxed);
+        *book = QueueBook { slot: live, next_free: NONE, ring, capacity, ..QueueBook::default() };
+        queue.slot.store(live, Release);
+        Ok(self.nic.signals.encodings.queues.encode(index, generation))
+    }
+
+    /// Whether the table of event queues has a free slot.
+    pub fn has_free_record(&self) -> bool {
+        self.nic.tables.queues.get(self.nic.tables.control.free_queue as usize).is_some()
+    }
+
+    /// Frees an event queue and its ring.
+    pub fn free(&mut self, reference: u32) -> Option<()> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.queues().free(reference),
+                |done| Some(Transition::QueueFree { queue: reference, is_done: done.is_some() }),
+            );
+        }
+        let queue = self.nic.signals.queue(reference)?;
+        let encoding = self.nic.signals.encodings.queues;
+        let (index, generation) = encoding.decode(reference);
+        let book = self.nic.tables.queues.get_mut(index as usize)?;
+        let ring = book.ring;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = slot::link(index, self.nic.tables.control.free_queue);
+        queue.slot.store(slot::FREE, Release);
+        self.nic.tables.control.free_queue = index;
+        self.nic.heap().free(ring);
+        Some(())
+    }
+
     /// The index of the queue that a reference names, if the queue is live.
     #[inline(always)]
-    pub(super) fn queue_index(&self, reference: u32) -> Option<usize> {
-        let (index, generation) = self.signals.encodings.queues.decode(reference);
-        let book = self.tables.queues.get(index as usize)?;
+    pub(super) fn index(&self, reference: u32) -> Option<usize> {
+        let (index, generation) = self.nic.signals.encodings.queues.decode(reference);
+        let book = self.nic.tables.queues.get(index as usize)?;
         (book.slot == slot::word(generation, queue::LIVE)).then_some(index as usize)
     }
 
     /// The index and the writers' record of a live queue.
     #[inline(always)]
-    fn queue_book(&mut self, reference: u32) -> Option<(usize, &mut QueueBook)> {
-        let index = self.queue_index(reference)?;
-        Some((index, self.tables.queues.get_mut(index)?))
+    fn book(self, reference: u32) -> Option<(usize, &'n mut QueueBook)> {
+        let index = self.index(reference)?;
+        Some((index, self.nic.tables.queues.get_mut(index)?))
     }
 
     /// Events written to a queue so far; 0 if there is no queue.
     #[inline]
-    pub(crate) fn queue_tail(&mut self, reference: u32) -> u64 {
-        self.queue_book(reference).map_or(0, |(_, book)| book.tail)
+    pub(crate) fn tail(&mut self, reference: u32) -> u64 {
+        self.nic.queues().book(reference).map_or(0, |(_, book)| book.tail)
     }
 
     /// Events that still fit into a queue; `u64::MAX` if there is no queue.
-    pub fn queue_room(&mut self, reference: u32) -> u64 {
-        let signals = self.signals;
-        let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
+    pub fn room(&mut self, reference: u32) -> u64 {
+        let signals = self.nic.signals;
+        let Some((index, book)) = self.nic.queues().book(reference) else { return u64::MAX };
         book.head_seen = signals.queues[index].head.load(SeqCst);
         u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen)).saturating_sub(book.held)
     }
 
     /// Keeps room for so many events, until as many are given back.
     pub(super) fn hold_room(&mut self, reference: u32, events: u64) {
-        if let Some((_, book)) = self.queue_book(reference) {
+        if let Some((_, book)) = self.nic.queues().book(reference) {
             book.held = book.held.saturating_add(events);
         }
     }
 
     pub(super) fn give_room_back(&mut self, reference: u32, events: u64) {
-        if let Some((_, book)) = self.queue_book(reference) {
+        if let Some((_, book)) = self.nic.queues().book(reference) {
             book.held = book.held.saturating_sub(events);
         }
     }
@@ -154,25 +224,25 @@ impl Nic<'_> {
     /// Shows a tap how many events of a queue the program has taken.
     #[cold]
     pub(super) fn show_taken(&mut self, reference: u32) {
-        let signals = self.signals;
-        let Some((index, book)) = self.queue_book(reference) else { return };
+        let signals = self.nic.signals;
+        let Some((index, book)) = self.nic.queues().book(reference) else { return };
         let (taken, posted) = (signals.queues[index].head.load(SeqCst), book.tail);
-        self.show(&Transition::QueueTaken { queue: reference, taken, posted });
+        self.nic.show(&Transition::QueueTaken { queue: reference, taken, posted });
     }
 
     /// Writes an event. Overwrites the oldest event if the queue is full. Does nothing if there is no queue.
     #[inline(never)]
-    pub(crate) fn post(&mut self, reference: u32, event: &Event) {
+    pub(crate) fn post(mut self, reference: u32, event: &Event) {
         self.post_here(reference, event);
     }
 
-    /// [`Nic::post`], inlined, for callers in which part of the event is constant.
+    /// [`EventQueues::post`], inlined, for callers in which part of the event is constant.
     #[inline(always)]
     pub(super) fn post_here(&mut self, reference: u32, event: &Event) {
-        self.post_at(self.queue_index(reference), event);
+        self.post_at(self.index(reference), event);
     }
 
-    /// [`Nic::post_here`] for a queue whose index is known. Returns the first word of the block that it wrote.
+    /// [`EventQueues::post_here`] for a queue whose index is known. Returns the first word of the block that it wrote.
     #[inline(always)]
     pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) -> Option<usize> {
         let form = event.form();
@@ -180,16 +250,16 @@ impl Nic<'_> {
         self.post_words(queue, event.to_words(form), long)
     }
 
-    /// [`Nic::post`] for an event of a put: the template and the put supply all fields but `start`.
+    /// [`EventQueues::post`] for an event of a put: the template and the put supply all fields but `start`.
     #[inline(always)]
     pub(super) fn post_from_template(&mut self, reference: u32, template: &EventTemplate, put: &Put, start: u64) {
         match template.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
             Some(kinds) => {
                 let lengths = put.remote_offset << 32 | put.length;
                 let words = [start, template.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
-                self.post_words(self.queue_index(reference), words, None);
+                self.post_words(self.index(reference), words, None);
             }
-            None => self.post(reference, &put.event(start, template.user_ptr, put.length)),
+            None => self.nic.queues().post(reference, &put.event(start, template.user_ptr, put.length)),
         }
     }
 
@@ -200,9 +270,9 @@ impl Nic<'_> {
         words: [u64; WORDS],
         long: Option<[u64; WORDS_LONG]>,
     ) -> Option<usize> {
-        let signals = self.signals;
+        let signals = self.nic.signals;
         let index = queue?;
-        let book = self.tables.queues.get_mut(index)?;
+        let book = self.nic.tables.queues.get_mut(index)?;
         let (tail, capacity) = (book.tail, u64::from(book.capacity));
         if tail.wrapping_sub(book.head_seen) >= capacity {
             let (head, overwritten) = make_room(&signals.queues[index], tail, capacity);
@@ -227,28 +297,28 @@ impl Nic<'_> {
 
     /// The first word of the block for the next event of a queue.
     #[inline(always)]
-    pub(super) fn next_block(&mut self, reference: u32) -> Option<&AtomicU64> {
-        let signals = self.signals;
-        let (_, book) = self.queue_book(reference)?;
+    pub(super) fn next_block(self, reference: u32) -> Option<&'n AtomicU64> {
+        let signals = self.nic.signals;
+        let (_, book) = self.nic.queues().book(reference)?;
         signals.heap.get(first_word(book.ring, book.capacity, book.tail)?)
     }
 
     /// Posts the `PTL_EVENT_PT_DISABLED` events that are due in this queue, as far as there is room.
     pub fn post_waiting_disabled(&mut self, reference: u32) {
-        let Some(queue) = self.signals.queue(reference) else { return };
-        if self.tap.is_set() {
+        let Some(queue) = self.nic.signals.queue(reference) else { return };
+        if self.nic.tap.is_set() {
             self.show_taken(reference);
         }
-        for index in 0..self.tables.portals.len() {
-            if queue.disabled_events.load(Relaxed) == 0 || self.queue_room(reference) == 0 {
+        for index in 0..self.nic.tables.portals.len() {
+            if queue.disabled_events.load(Relaxed) == 0 || self.room(reference) == 0 {
                 return;
             }
-            let entry = &self.tables.portals[index];
+            let entry = &self.nic.tables.portals[index];
             if entry.status != 0 && entry.queue == reference && entry.disabled_event != 0 {
-                self.post(reference, &disabled_event(index as u32));
+                self.nic.queues().post(reference, &disabled_event(index as u32));
                 // After a death in between, the event is posted once more. The other order would lose it.
                 compiler_fence(SeqCst);
-                self.tables.portals[index].disabled_event = 0;
+                self.nic.tables.portals[index].disabled_event = 0;
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
             }
         }
@@ -257,32 +327,32 @@ impl Nic<'_> {
 
     /// Recounts the events that are due in each queue, after a death.
     pub(super) fn rebuild_disabled_events(&mut self) {
-        let signals = self.signals;
+        let signals = self.nic.signals;
         for queue in signals.queues {
             queue.disabled_events.store(0, Relaxed);
         }
-        for entry in self.tables.portals.iter().filter(|entry| entry.status != 0 && entry.disabled_event != 0) {
+        for entry in self.nic.tables.portals.iter().filter(|entry| entry.status != 0 && entry.disabled_event != 0) {
             if let Some(queue) = signals.queue(entry.queue) {
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed) + 1, Relaxed);
             }
         }
-        for index in 0..self.tables.portals.len() {
-            self.post_waiting_disabled(self.tables.portals[index].queue);
+        for index in 0..self.nic.tables.portals.len() {
+            self.post_waiting_disabled(self.nic.tables.portals[index].queue);
         }
     }
 
     /// Disables a portal table entry for lack of resources. With `quiet` it posts no event. An entry with flow control
     /// has no grants, so there are none to revoke ([`super::grants`], invariant 8).
-    pub(crate) fn flow_control(&mut self, portal_index: u32, quiet: bool) {
-        let entry = &mut self.tables.portals[portal_index as usize];
+    pub(crate) fn disable_portal(&mut self, portal_index: u32, quiet: bool) {
+        let entry = &mut self.nic.tables.portals[portal_index as usize];
         // The event is due before the entry is disabled, so a death in between does not lose it.
         let due = !quiet && entry.disabled_event == 0;
         entry.disabled_event |= u32::from(due);
         compiler_fence(SeqCst);
         entry.disable();
         let reference = entry.queue;
-        self.signals.registers.add(Register::FlowControl, 1);
-        if let Some(queue) = self.signals.queue(reference).filter(|_| due) {
+        self.nic.signals.registers.add(Register::FlowControl, 1);
+        if let Some(queue) = self.nic.signals.queue(reference).filter(|_| due) {
             queue.disabled_events.store(queue.disabled_events.load(Relaxed).wrapping_add(1), SeqCst);
             self.post_waiting_disabled(reference);
         }

@@ -153,7 +153,7 @@ impl Nic<'_> {
         }
         let index = match counter {
             Some(counter) => {
-                let (index, book) = self.counter_book(counter).ok_or(GrantError::Unavailable)?;
+                let (index, book) = self.counters().book(counter).ok_or(GrantError::Unavailable)?;
                 if book.armed_head != NONE {
                     return Err(GrantError::Unavailable);
                 }
@@ -248,8 +248,8 @@ impl Nic<'_> {
     /// the first word of the block for the next event.
     #[inline(always)]
     pub fn post_granted(&mut self, queue: u32, template: &EventTemplate, put: &Put, start: u64) -> Option<&AtomicU64> {
-        self.post_from_template(queue, template, put, start);
-        self.next_block(queue)
+        self.queues().post_from_template(queue, template, put, start);
+        self.queues().next_block(queue)
     }
 }
 

@@ -33,14 +33,13 @@
 use super::search::{Found, Key, accepts};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
-use crate::nic::Nic;
-use crate::registers::Register;
-use crate::tables::{Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, entry, slot};
+use crate::registers::{Register, Registers};
+use crate::tables::{Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, slot};
 
 mod headers;
 
 /// Most entries of a short list, and most unexpected headers, that a search compares one by one before it uses the index
-/// ([`Nic::in_order`]).
+/// ([`MatchQueue::in_order`]).
 const IN_ORDER: u32 = 8;
 
 /// The list of an entry, 0 (priority) or 1 (overflow).
@@ -73,10 +72,22 @@ enum End {
     Back,
 }
 
-impl Nic<'_> {
+/// The lists of entries and of unexpected headers, with their index.
+pub struct MatchQueue<'n, 'a> {
+    pub(crate) tables: &'n mut Tables<'a>,
+    pub(crate) registers: &'n Registers,
+}
+
+impl<'a> MatchQueue<'_, 'a> {
+    /// The same view, for a function that is not inlined: it gets two registers, and no address of a view in memory.
+    #[inline(always)]
+    fn reborrow(&mut self) -> MatchQueue<'_, 'a> {
+        MatchQueue { tables: self.tables, registers: self.registers }
+    }
+
     /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. No
     /// list changes, but a search may index the short list.
-    pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
+    pub fn peek<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
         self.find_entry(bus, request.portal, usize::from(which & 1), &request.into()).map(|found| found.entry)
     }
 
@@ -103,16 +114,16 @@ impl Nic<'_> {
         let place = self.tables.portals.get(portal as usize)?.short_head;
         let entry = self.short_entry(portal, place)?;
         bus.charge(Step::EntrySearched);
-        self.signals.registers.add(Register::ListSteps, 1);
+        self.registers.add(Register::ListSteps, 1);
         if accepts(&self.tables.entries.get(entry as usize)?.into(), key) {
             return Some(Found { entry, place });
         }
-        self.find_later_in_short_list(bus, portal, key)
+        self.reborrow().find_later_in_short_list(bus, portal, key)
     }
 
     /// The first match of the short list after its first entry.
     #[inline(never)]
-    fn find_later_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
+    fn find_later_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
         let record = self.tables.portals.get(portal as usize)?;
         let (head, length) = (record.short_head, record.short_length());
         let has_more = length > self.in_order() || record.active[0] != 0;
@@ -124,7 +135,7 @@ impl Nic<'_> {
             bus.charge(Step::EntrySearched);
             accepts(&self.tables.entries.get(entry as usize)?.into(), key).then_some(Found { entry, place })
         });
-        self.signals.registers.add(Register::ListSteps, steps);
+        self.registers.add(Register::ListSteps, steps);
         if found.is_none() && has_more {
             self.index_short_list(portal);
         }
@@ -221,7 +232,7 @@ impl Nic<'_> {
             }
             at = record.next;
         }
-        self.signals.registers.add(Register::ListSteps, steps as u64);
+        self.registers.add(Register::ListSteps, steps as u64);
         found
     }
 
@@ -270,12 +281,12 @@ impl Nic<'_> {
         if number == record.short_head {
             record.short_head = number.wrapping_add(1);
         } else {
-            self.close_gap(portal, number);
+            self.reborrow().close_gap(portal, number);
         }
     }
 
     #[inline(never)]
-    fn close_gap(&mut self, portal: u32, number: u32) {
+    fn close_gap(self, portal: u32, number: u32) {
         let Some(&PortalEntry { short_head, short_tail, .. }) = self.tables.portals.get(portal as usize) else {
             return;
         };
@@ -412,7 +423,7 @@ impl Nic<'_> {
             return CLASS_OTHER;
         };
         if entry.searched >> number & 1 != 0 {
-            self.each_header(entry.header_head, |nic, index| nic.unchain_header_class(index, number as u8));
+            self.each_header(entry.header_head, |queue, index| queue.unchain_header_class(index, number as u8));
         }
         let entry = &mut self.tables.portals[portal as usize];
         entry.searched &= !(1 << number);

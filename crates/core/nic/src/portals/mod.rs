@@ -24,25 +24,31 @@
 //! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
 //! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 
+pub mod action;
 pub mod append;
+mod armed;
 pub mod constants;
 pub mod counters;
 pub mod deliver;
 pub mod delivery;
+pub mod descriptor;
+pub mod descriptors;
 pub mod entry;
 pub mod errors;
 pub mod event;
 pub mod event_queue;
 pub mod grants;
+pub mod heap;
 pub mod matching;
 pub mod operation;
 pub mod placement;
 pub mod plain_put;
 mod plan;
+pub mod portal_table;
+pub mod posted;
 pub mod put;
 pub mod receive;
 pub mod recover;
-pub mod resources;
 pub mod respond;
 pub mod scatter;
 pub mod search;
@@ -54,5 +60,5 @@ pub use delivery::{Delivery, Verdict};
 pub use entry::EntrySpec;
 pub use event::Event;
 pub use placement::{Placed, Placement};
+pub use posted::{Posted, Receive};
 pub use put::Put;
-pub use receive::{Posted, Receive};

@@ -69,12 +69,13 @@ impl Nic<'_> {
             return Placement::Nothing;
         }
         let key = Key::from(request);
-        let Some(found) = self.find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
+        let Some(found) = self.match_queue().find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
             if may_wait {
                 return Placement::NotYet;
             }
             // A header that waits for its payload to be fetched by the program has none.
-            let is_dropped = self.find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
+            let is_dropped =
+                self.match_queue().find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
             return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };
         };
         let record = self.tables.entries[found.entry as usize];
@@ -83,7 +84,7 @@ impl Nic<'_> {
             return Placement::Nothing;
         }
         let plan = Plan::new(&record, list::PRIORITY, request);
-        if plan.mlength == 0 || flow_controlled && self.queue_room(queue) < plan.events {
+        if plan.mlength == 0 || flow_controlled && self.queues().room(queue) < plan.events {
             return Placement::Nothing;
         }
         let start = record.start.wrapping_add(plan.offset);
@@ -95,7 +96,7 @@ impl Nic<'_> {
             return Placement::Whole;
         };
         if flow_controlled {
-            self.hold_room(queue, plan.events);
+            self.queues().hold_room(queue, plan.events);
         }
         if plan.unlinks {
             bus.charge(Step::TableAccess);
@@ -120,7 +121,7 @@ impl Nic<'_> {
         let portal = self.portal(header.portal.into()).ok().copied();
         let queue = portal.map_or(NONE, |portal| portal.queue);
         if portal.is_some_and(|portal| portal.options & options::PT_FLOWCTRL != 0) {
-            self.give_room_back(queue, Plan::events(record.options, unlinks));
+            self.queues().give_room_back(queue, Plan::events(record.options, unlinks));
         }
         let event = Event { mlength, fail, ..header_event(&header, record.user_ptr) };
         bus.charge(Step::Transfer(mlength));

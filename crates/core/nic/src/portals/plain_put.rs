@@ -32,7 +32,7 @@ impl Nic<'_> {
             return false;
         }
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
-        let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
+        let Some(found) = self.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.plain_put_to(bus, found, queue, put).is_some()
     }
 
@@ -45,11 +45,11 @@ impl Nic<'_> {
 
     /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
     #[inline(always)]
-    pub(super) fn only_entry_for(&self, put: &Put) -> Option<(u32, u32)> {
-        let record = self.plain_portal(put.portal)?;
-        let only = self.only_entry(put.portal)?;
+    pub(super) fn only_entry_for(&mut self, put: &Put) -> Option<(u32, u32)> {
+        let queue = self.plain_portal(put.portal)?.queue;
+        let only = self.match_queue().only_entry(put.portal)?;
         let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
-        accepted.then_some((only, record.queue))
+        accepted.then_some((only, queue))
     }
 
     /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
@@ -71,10 +71,10 @@ impl Nic<'_> {
             return None;
         }
         let Moved { start, mlength } = move_payload(bus, (record.start, record.length), put.remote_offset, put)?;
-        let queue = self.queue_index(queue);
+        let queue = self.queues().index(queue);
         if uses_up {
             bus.charge(Step::TableAccess);
-            let counted = if counts { self.count_total(counter) } else { 0 };
+            let counted = if counts { self.counters().total(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.record_intent(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
@@ -86,7 +86,7 @@ impl Nic<'_> {
         }
         if posts {
             bus.charge(Step::EventPosted);
-            if let Some(block) = self.post_at(queue, &put.event(start, user_ptr, mlength)) {
+            if let Some(block) = self.queues().post_at(queue, &put.event(start, user_ptr, mlength)) {
                 if let Some(word) = self.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
                     bus.prefetch_write(word);
                 }
@@ -94,7 +94,7 @@ impl Nic<'_> {
         }
         if counts {
             bus.charge(Step::CounterUpdated);
-            self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
+            self.counters().increment(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
             self.use_up(found);
@@ -114,7 +114,7 @@ impl Nic<'_> {
     /// Frees an entry of the priority list that a message used up.
     #[inline(always)]
     pub(super) fn use_up(&mut self, found: Found) {
-        self.unchain_found(found, usize::from(list::PRIORITY));
+        self.match_queue().unchain_found(found, usize::from(list::PRIORITY));
         self.free_entry(found.entry);
     }
 }

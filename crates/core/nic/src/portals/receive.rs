@@ -21,6 +21,7 @@
 use super::constants::{list, options};
 use super::entry::{EntrySpec, fill};
 use super::errors::{AppendError, Revoking};
+use super::posted::{Posted, Receive};
 use super::put::{Put, move_payload};
 use super::search::Key;
 use crate::bus::Bus;
@@ -30,53 +31,6 @@ use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
 use crate::tap::Transition;
-
-/// The result of posting a receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
-    /// The receive is in the priority list: the entry's reference.
-    Linked(u32),
-    /// The receive matches this unexpected header, the oldest that matches. No entry was linked.
-    Matched(u32),
-}
-
-/// The memory for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receive {
-    pub start: u64,
-    pub length: u64,
-    pub user_ptr: u64,
-    /// The message was the last one for its entry.
-    pub uses_up: bool,
-}
-
-impl Receive {
-    /// The receive that an entry is. None: the entry is not plain (use-once, for puts of any user), and is left to
-    /// `deliver`.
-    #[inline(always)]
-    fn of(record: &Entry) -> Option<Receive> {
-        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN | options::MANAGE_LOCAL)
-            == options::USE_ONCE | options::OP_PUT
-            && record.uid == u32::MAX;
-        let Entry { start, length, user_ptr, .. } = *record;
-        is_plain.then_some(Receive { start, length, user_ptr, uses_up: true })
-    }
-
-    /// The same for an entry that may be locally managed: the rest of its memory, for a message of this length.
-    #[inline(always)]
-    fn or_rest_of(record: &Entry, message: u64) -> Option<Receive> {
-        let is_local = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN | options::MANAGE_LOCAL)
-            == options::MANAGE_LOCAL | options::OP_PUT
-            && record.uid == u32::MAX;
-        if !is_local {
-            return Receive::of(record);
-        }
-        let length = record.length.saturating_sub(record.local_offset);
-        let uses_up = record.min_free != 0 && length.saturating_sub(message) < record.min_free;
-        let start = record.start.wrapping_add(record.local_offset);
-        Some(Receive { start, length, user_ptr: record.user_ptr, uses_up })
-    }
-}
 
 /// The head of a priority list that is in the short list.
 pub struct Head<'a> {
@@ -125,9 +79,6 @@ impl Head<'_> {
         Some(receive)
     }
 }
-
-/// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
-const NOT_PLAIN: u32 = options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
 
 impl Nic<'_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
@@ -239,7 +190,7 @@ impl Nic<'_> {
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
         }
-        let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
+        let found = self.match_queue().find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
         let receive = Receive::or_rest_of(record, put.length)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { 0 } else { put.remote_offset };
@@ -265,7 +216,7 @@ impl Nic<'_> {
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
     pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
-        self.find_header(bus, index, &spec.into()).map(|found| found.index)
+        self.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
     /// An unexpected message, by what [`Posted::Matched`] or [`Nic::find_unexpected`] said.
@@ -288,7 +239,7 @@ impl Nic<'_> {
                 |()| Some(Transition::ClaimUnexpected { header, portal, source, match_bits }),
             );
         }
-        self.unchain_header(found.into());
+        self.match_queue().unchain_header(found.into());
         let record = &mut self.tables.headers[found as usize];
         record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
     }
@@ -315,7 +266,7 @@ impl Nic<'_> {
     /// Drops all unexpected messages of a portal table entry.
     pub fn clear_unexpected(&mut self, index: u32) {
         for _ in 0..self.tables.headers.len() {
-            let Some(found) = self.first_header(index) else { return };
+            let Some(found) = self.match_queue().first_header(index) else { return };
             self.drop_unexpected(found);
         }
     }
@@ -333,7 +284,7 @@ impl Nic<'_> {
         let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
         if let Some(at) = first {
             self.show_unlink(at);
-            self.unchain_entry(at as u32);
+            self.match_queue().unchain_entry(at as u32);
             self.free_entry(at as u32);
         }
         first.is_some()
@@ -351,7 +302,7 @@ impl Nic<'_> {
             let is_its = slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index;
             if is_its && record.headers == 0 {
                 self.show_unlink(at);
-                self.unchain_entry(at as u32);
+                self.match_queue().unchain_entry(at as u32);
                 self.free_entry(at as u32);
             }
         }
@@ -370,7 +321,7 @@ impl Nic<'_> {
     /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the
     /// priority list matches, or the entry's memory is in several pieces.
     pub fn find_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
-        let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let found = self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key)?;
         let record = self.tables.entries.get(found.entry as usize)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
         let (start, length) = (record.start.wrapping_add(offset), record.length.saturating_sub(offset));
@@ -385,6 +336,6 @@ impl Nic<'_> {
 
     /// Whether a put with this key would find an entry of the priority list.
     pub fn has_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> bool {
-        self.find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
+        self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
     }
 }

@@ -34,7 +34,7 @@ impl Nic<'_> {
             self.tables.control.drainer = 0;
         }
         self.finish_intent();
-        self.rebuild_disabled_events();
+        self.queues().rebuild_disabled_events();
         self.fail_orphans(bus, alive);
     }
 
@@ -108,7 +108,7 @@ impl Nic<'_> {
         let mut at = self.sorted_entries();
         while let Some(record) = self.tables.entries.get(at as usize) {
             let next = record.next;
-            self.chain_entry(at);
+            self.match_queue().chain_entry(at);
             at = next;
         }
         for record in self.tables.entries.iter_mut() {
@@ -117,7 +117,7 @@ impl Nic<'_> {
         let mut at = self.sorted_headers();
         while let Some(record) = self.tables.headers.get(at as usize) {
             let (next, owner) = (record.links[0][0], record.entry);
-            self.chain_header(at);
+            self.match_queue().chain_header(at);
             if let Some(owner) = self.tables.entries.get_mut(owner as usize) {
                 owner.headers += 1;
             }
@@ -200,9 +200,9 @@ impl Nic<'_> {
         while let Some(record) = self.tables.triggered.get(at as usize) {
             let next = record.next;
             if slot::status(record.slot) == triggered::ARMED {
-                self.chain_armed(at);
+                self.counters().chain_armed(at);
             } else {
-                self.queue_fired(at);
+                self.counters().queue_fired(at);
             }
             at = next;
         }
@@ -210,7 +210,7 @@ impl Nic<'_> {
             let word = self.tables.counters[index].slot;
             if slot::status(word) == counter::LIVE {
                 let encoding = self.signals.encodings.counters;
-                self.threshold_reached(encoding.encode(index as u32, slot::generation(word)));
+                self.counters().threshold_reached(encoding.encode(index as u32, slot::generation(word)));
             }
         }
     }
@@ -308,7 +308,7 @@ impl Nic<'_> {
             datatype: intent.datatype,
         };
         // Some of the due events may exist; they are the first ones.
-        let mut written = self.queue_tail(queue).wrapping_sub(intent.queue_tail);
+        let mut written = self.queues().tail(queue).wrapping_sub(intent.queue_tail);
         let quiet = flags & options::EVENT_COMM_DISABLE != 0
             || (fail == fail::OK && flags & options::EVENT_SUCCESS_DISABLE != 0);
         let due = [
@@ -318,13 +318,13 @@ impl Nic<'_> {
         ];
         for event in due.into_iter().flatten() {
             match written {
-                0 => self.post(queue, &event),
+                0 => self.queues().post(queue, &event),
                 _ => written -= 1,
             }
         }
-        if flags & options::EVENT_CT_COMM != 0 && self.count_total(record.counter) == intent.counted {
+        if flags & options::EVENT_CT_COMM != 0 && self.counters().total(record.counter) == intent.counted {
             let in_bytes = flags & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
+            self.counters().count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
         }
         let record = self.tables.entries[intent.entry as usize];
         if unlinks && slot::status(record.slot) == entry::DRAINING {

@@ -12,10 +12,9 @@
 use super::constants::{ack, event_kind, fail, options};
 use super::delivery::Delivery;
 use super::event::Event;
-use crate::errors::Full;
-use crate::handle::{Encoding, NONE};
+use crate::handle::NONE;
 use crate::nic::Nic;
-use crate::tables::{Command, Pending, Side, pending, slot};
+use crate::tables::{Command, Side};
 
 impl Nic<'_> {
     /// SEND: the payload has been read, or, with a failure, will never be read.
@@ -31,7 +30,7 @@ impl Nic<'_> {
         }
         if side.options & options::MD_EVENT_CT_SEND != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-            self.count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
+            self.counters().count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
         }
     }
 
@@ -42,58 +41,6 @@ impl Nic<'_> {
             true => self.complete_reply(command, delivery),
             false => self.complete_ack(command, delivery),
         }
-    }
-
-    /// Stores a command until process `responder` sends the response. Returns the token that the response will carry,
-    /// never 0.
-    pub fn add_pending(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
-        let index = self.tables.control.free_pending;
-        let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_pending = slot::next(index, record.next);
-        let generation = slot::generation(record.slot);
-        *record = Pending { slot: record.slot, next: NONE, command: *command, responder, reserved: 0 };
-        record.slot = slot::word(generation, pending::WAITING);
-        Ok(u64::from(Encoding::new(self.tables.pending.len()).encode(index, generation)) + 1)
-    }
-
-    /// The command that a response's token names. It is no longer pending.
-    pub fn take_pending(&mut self, token: u64) -> Option<Command> {
-        let encoding = Encoding::new(self.tables.pending.len());
-        let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);
-        let record = self.tables.pending.get_mut(index as usize)?;
-        if record.slot != slot::word(generation, pending::WAITING) {
-            return None;
-        }
-        record.slot = slot::word(encoding.next_generation(generation), slot::FREE);
-        record.next = slot::link(index, self.tables.control.free_pending);
-        self.tables.control.free_pending = index;
-        Some(record.command)
-    }
-
-    /// The pending command that a response's token names.
-    pub fn pending(&self, token: u64) -> Option<&Command> {
-        let encoding = Encoding::new(self.tables.pending.len());
-        let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);
-        let record = self.tables.pending.get(index as usize)?;
-        (record.slot == slot::word(generation, pending::WAITING)).then_some(&record.command)
-    }
-
-    /// The commands whose responses have not come.
-    pub fn pending_commands(&self) -> impl Iterator<Item = &Command> {
-        let waits = |record: &&Pending| slot::status(record.slot) == pending::WAITING;
-        self.tables.pending.iter().filter(waits).map(|record| &record.command)
-    }
-
-    /// The token of a pending command for which `lost` returns true, given its target and its responder.
-    pub fn find_pending(&self, mut lost: impl FnMut(u64, u64) -> bool) -> Option<u64> {
-        let encoding = Encoding::new(self.tables.pending.len());
-        let waits = |record: &Pending| slot::status(record.slot) == pending::WAITING;
-        let index = self
-            .tables
-            .pending
-            .iter()
-            .position(|record| waits(record) && lost(record.command.target, record.responder))?;
-        Some(u64::from(encoding.encode(index as u32, slot::generation(self.tables.pending[index].slot))) + 1)
     }
 
     fn complete_ack(&mut self, command: &Command, delivery: &Delivery) {
@@ -138,13 +85,13 @@ impl Nic<'_> {
 
     fn count_side(&mut self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
         if ok || side.options & options::MD_FAILURES_UNCOUNTED == 0 {
-            self.count_outcome(side.counter, ok, in_bytes, bytes);
+            self.counters().count_outcome(side.counter, ok, in_bytes, bytes);
         }
     }
 
     fn post_unless_quiet(&mut self, side: &Side, event: &Event) {
         if side.queue != NONE && (event.fail != fail::OK || side.options & options::MD_EVENT_SUCCESS_DISABLE == 0) {
-            self.post(side.queue, event);
+            self.queues().post(side.queue, event);
         }
     }
 }

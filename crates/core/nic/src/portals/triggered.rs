@@ -18,7 +18,8 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 
 use super::constants::{event_kind, list};
-use super::errors::{ArmError, Revoking};
+use super::counters::Counters;
+use super::errors::{ArmError, CounterError, Revoking};
 use super::event::{Event, entry_event, header_event};
 use super::scatter::Region;
 use crate::bus::{Bus, Fault};
@@ -30,57 +31,14 @@ use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
 use crate::tap::Transition;
 
+pub use super::action::{Action, Armed};
+
 /// An operation that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Fired {
     /// Its slot, for [`Nic::finish_fired`].
     pub index: u32,
     pub command: Command,
-}
-
-/// An armed operation, for [`Nic::cancel_armed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Armed {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// What a triggered operation does, beyond moving data.
-#[derive(Clone, Copy, Debug)]
-pub enum Action<'c> {
-    Command(&'c Command),
-    CounterSet {
-        counter: u32,
-        success: u64,
-        failure: u64,
-    },
-    CounterIncrement {
-        counter: u32,
-        success: u64,
-        failure: u64,
-    },
-    /// Sets the successes of a counter; its failures keep their value.
-    CounterSuccess {
-        counter: u32,
-        success: u64,
-    },
-    /// Links a reserved entry.
-    Append {
-        entry: u32,
-        list: u8,
-    },
-    /// Handles a reserved entry as a posted receive. If no unexpected message matches, the entry is linked to the
-    /// priority list. If one matches, its payload is moved to the entry's memory, with the event and the count of a
-    /// delivery, and the entry is freed. If the payload cannot be moved from this process, or stayed with its sender,
-    /// the entry is freed and the message stays in the unexpected list; a SEARCH event reports this. The events go to
-    /// `queue`.
-    Receive {
-        entry: u32,
-        queue: u32,
-    },
-    Unlink {
-        entry: u32,
-    },
 }
 
 /// Value of `list`: the append is a receive.
@@ -98,6 +56,30 @@ fn report_queue(command: &Command, response: bool) -> u32 {
     match command.kind {
         kind::GET | kind::FETCH_ATOMIC | kind::SWAP if response => command.sink.queue,
         _ => command.source.queue,
+    }
+}
+
+impl Counters<'_, '_> {
+    /// Frees a counter; operations that wait for it are cancelled.
+    pub fn free(&mut self, reference: u32) -> Result<(), CounterError> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.counters().free(reference),
+                |done| Some(Transition::CounterFree { counter: reference, is_done: done.is_ok() }),
+            );
+        }
+        self.nic.counters().book(reference).ok_or(CounterError::Invalid)?;
+        self.nic.revoke_at_counter(reference)?;
+        self.nic.cancel_triggered(reference).ok_or(CounterError::Invalid)?;
+        let encoding = self.nic.signals.encodings.counters;
+        let (index, generation) = encoding.decode(reference);
+        let free = self.nic.tables.control.free_counter;
+        let (_, book) = self.nic.counters().book(reference).ok_or(CounterError::Invalid)?;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = slot::link(index, free);
+        self.nic.signals.counters.get(index as usize).ok_or(CounterError::Invalid)?.slot.store(slot::FREE, Release);
+        self.nic.tables.control.free_counter = index;
+        Ok(())
     }
 }
 
@@ -136,7 +118,7 @@ impl Nic<'_> {
         }
         self.revoke_at_counter(counter)?;
         let in_lanes = self.signals.counter(counter).ok_or(Full)?.in_lanes();
-        match self.counter_book(counter) {
+        match self.counters().book(counter) {
             Some((_, book)) if book.lane_owners == [0; LANES] => book.lanes_when_armed = in_lanes,
             _ => return Err(ArmError::Full),
         }
@@ -182,99 +164,11 @@ impl Nic<'_> {
         }
         *record = fresh;
         record.slot = slot::word(generation, triggered::ARMED);
-        self.chain_armed(index);
-        if self.counter_book(counter).is_some_and(|(_, book)| book.reached() >= threshold) {
-            self.threshold_reached(counter);
+        self.counters().chain_armed(index);
+        if self.counters().book(counter).is_some_and(|(_, book)| book.reached() >= threshold) {
+            self.counters().threshold_reached(counter);
         }
         Ok(Armed { index, generation })
-    }
-
-    /// Inserts an armed operation into its counter's list, after all operations whose threshold is not higher.
-    pub(crate) fn chain_armed(&mut self, index: u32) {
-        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
-        let Some((_, book)) = self.counter_book(record.counter) else { return };
-        let (head, tail) = (book.armed_head, book.armed_tail);
-        let mut after = tail;
-        for _ in 0..self.tables.triggered.len() {
-            match self.tables.triggered.get(after as usize) {
-                Some(before) if before.threshold > record.threshold => after = before.prev,
-                _ => break,
-            }
-        }
-        let next = match self.tables.triggered.get_mut(after as usize) {
-            Some(before) => core::mem::replace(&mut before.next, index),
-            None => {
-                after = NONE;
-                if let Some((_, book)) = self.counter_book(record.counter) {
-                    (book.threshold_next, book.armed_head) = (record.threshold, index);
-                }
-                head
-            }
-        };
-        match self.tables.triggered.get_mut(next as usize) {
-            Some(behind) => behind.prev = index,
-            None => {
-                if let Some((_, book)) = self.counter_book(record.counter) {
-                    book.armed_tail = index;
-                }
-            }
-        }
-        let record = &mut self.tables.triggered[index as usize];
-        (record.next, record.prev) = (next, after);
-    }
-
-    /// Moves the operations that are due from a counter's list to the fire queue.
-    #[cold]
-    pub(crate) fn threshold_reached(&mut self, reference: u32) {
-        for _ in 0..=self.tables.triggered.len() {
-            let Some((_, book)) = self.counter_book(reference) else { return };
-            let (head, reached) = (book.armed_head, book.reached());
-            let Some(record) = self.tables.triggered.get_mut(head as usize) else { break };
-            if record.threshold > reached || slot::status(record.slot) != triggered::ARMED {
-                break;
-            }
-            let next = record.next;
-            record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
-            self.unlink_armed_head(reference, next);
-            self.queue_fired(head);
-        }
-    }
-
-    fn unlink_armed_head(&mut self, reference: u32, next: u32) {
-        let threshold = match self.tables.triggered.get_mut(next as usize) {
-            Some(head) => {
-                head.prev = NONE;
-                Some(head.threshold)
-            }
-            None => None,
-        };
-        let Some((_, book)) = self.counter_book(reference) else { return };
-        book.armed_head = next;
-        book.threshold_next = threshold.unwrap_or(u64::MAX);
-        if threshold.is_none() {
-            (book.armed_head, book.armed_tail) = (NONE, NONE);
-        }
-    }
-
-    /// Appends an operation to the fire queue.
-    pub(crate) fn queue_fired(&mut self, index: u32) {
-        let control = &mut *self.tables.control;
-        let tail = core::mem::replace(&mut control.fire_tail, index);
-        if tail == NONE {
-            control.fire_head = index;
-        } else if let Some(last) = self.tables.triggered.get_mut(tail as usize) {
-            last.next = index;
-        }
-        let record = &mut self.tables.triggered[index as usize];
-        (record.next, record.prev) = (NONE, tail);
-        let fired = &self.signals.doorbell.fired;
-        fired.store(fired.load(Relaxed).wrapping_add(1), Release);
-    }
-
-    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
-    #[inline(always)]
-    pub fn has_fired(&self) -> bool {
-        self.tables.control.has_fired()
     }
 
     /// Runs the due operations up to the first one that moves data, and returns that one. `executor` names the process
@@ -353,10 +247,10 @@ impl Nic<'_> {
     fn run_on_counter(&mut self, index: u32, record: &Triggered) {
         let object = record.object;
         if record.list == BOOKED {
-            return self.count_set_booked(object, record.command.source.start, record.command.sink.start);
+            return self.counters().set_booked(object, record.command.source.start, record.command.sink.start);
         }
         let in_lanes = self.signals.counter(object).map_or(0, Counter::in_lanes);
-        let Some((_, book)) = self.counter_book(object) else { return };
+        let Some((_, book)) = self.counters().book(object) else { return };
         let (success, failure) = match record.command.kind {
             kind::COUNTER_INCREMENT => {
                 (book.success.wrapping_add(record.success), book.failure.wrapping_add(record.failure))
@@ -369,7 +263,7 @@ impl Nic<'_> {
         compiler_fence(SeqCst);
         record.list = BOOKED;
         compiler_fence(SeqCst);
-        self.count_set_booked(object, success, failure);
+        self.counters().set_booked(object, success, failure);
     }
 
     /// [`Action::Receive`].
@@ -379,18 +273,18 @@ impl Nic<'_> {
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
-        let Some(found) = self.find_header(bus, u32::from(record.portal), &(&record).into()) else {
+        let Some(found) = self.match_queue().find_header(bus, u32::from(record.portal), &(&record).into()) else {
             return self.link_reserved(bus, reference, list::PRIORITY);
         };
         let header = self.tables.headers[found.index as usize];
         let mlength = header.mlength.min(record.length);
         if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
-            self.post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
+            self.queues().post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
             return self.free_entry(index);
         }
         let event = Event { start: record.start, mlength, ..header_event(&header, record.user_ptr) };
-        self.post(queue, &event);
-        self.count_outcome(record.counter, true, false, mlength);
+        self.queues().post(queue, &event);
+        self.counters().count_outcome(record.counter, true, false, mlength);
         self.drop_found(found);
         self.free_entry(index);
     }
@@ -444,7 +338,7 @@ impl Nic<'_> {
 
     #[cold]
     fn note_report(&mut self, index: u32, command: &Command, response: bool) {
-        let tail = self.queue_tail(report_queue(command, response)) + 1;
+        let tail = self.queues().tail(report_queue(command, response)) + 1;
         let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
         compiler_fence(SeqCst);
         // Operations that move data do not use these two fields otherwise.
@@ -457,7 +351,7 @@ impl Nic<'_> {
 
     /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
     pub(crate) fn reported(&mut self, record: &Triggered) -> (bool, bool) {
-        let since = |nic: &mut Self, response| nic.queue_tail(report_queue(&record.command, response)) + 1;
+        let since = |nic: &mut Self, response| nic.queues().tail(report_queue(&record.command, response)) + 1;
         let responded = record.failure != 0 && since(self, true) != record.failure;
         (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), responded)
     }
@@ -494,11 +388,11 @@ impl Nic<'_> {
                 |done| Some(Transition::CancelTriggered { counter: reference, is_done: done.is_some() }),
             );
         }
-        self.counter_book(reference)?;
+        self.counters().book(reference)?;
         for _ in 0..=self.tables.triggered.len() {
-            let head = self.counter_book(reference)?.1.armed_head;
+            let head = self.counters().book(reference)?.1.armed_head;
             let Some(&record) = self.tables.triggered.get(head as usize) else { break };
-            self.unlink_armed_head(reference, record.next);
+            self.counters().unlink_armed_head(reference, record.next);
             self.drop_unlinked(head);
         }
         Some(())
@@ -517,13 +411,13 @@ impl Nic<'_> {
             return false;
         }
         match self.tables.triggered.get_mut(record.prev as usize) {
-            None => self.unlink_armed_head(record.counter, record.next),
+            None => self.counters().unlink_armed_head(record.counter, record.next),
             Some(before) => {
                 before.next = record.next;
                 match self.tables.triggered.get_mut(record.next as usize) {
                     Some(behind) => behind.prev = record.prev,
                     None => {
-                        if let Some((_, book)) = self.counter_book(record.counter) {
+                        if let Some((_, book)) = self.counters().book(record.counter) {
                             book.armed_tail = record.prev;
                         }
                     }

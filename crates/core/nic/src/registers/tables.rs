@@ -10,7 +10,7 @@
 //! 2. Writing is a transition for the holder of the lock. An error leaves the state as it was.
 //! 3. A NIC without VPIDs has none of these registers.
 //!
-//! Costs: O(1); a word of bits: 64 records. A flush: as [`Nic::flush`].
+//! Costs: O(1); a word of bits: 64 records. A flush: as [`Atu::flush`](crate::atu::Atu::flush).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -164,10 +164,10 @@ impl Nic<'_> {
         if value >> 44 != 0 || field(37, 3) != 0 {
             return Err(WriteError::Value);
         }
-        let mut flush = self.flush(target, mode);
+        let mut flush = self.atu().flush(target, mode);
         for unit in Unit::ALL {
             // A flush of the TLB alone awaits no answer.
-            let _ = self.answer_flush(&mut flush, unit);
+            let _ = self.atu().answer_flush(&mut flush, unit);
         }
         Ok(())
     }

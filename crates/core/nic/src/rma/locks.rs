@@ -28,12 +28,13 @@ use core::sync::atomic::compiler_fence;
 
 use super::command::{code, options, spec};
 use super::notification::{Notification, lock_word};
+use super::queue::Notifications;
 use crate::bus::{Asker, Bus, Step};
-use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::Delivery;
 use crate::registers::Register;
-use crate::tables::{LOCKS, LockWaiter, Request, lock_waiter};
+use crate::signals::Signals;
+use crate::tables::{LOCKS, LockWaiter, Request, Tables, lock_waiter};
 
 /// The result of a lock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,38 +76,58 @@ pub struct NoLock;
 /// The answer of a kept request, which the home sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateAnswer {
-    /// Its record, for [`Nic::finish_answer`].
+    /// Its record, for [`Locks::finish_answer`].
     pub index: u32,
     pub sequence: u64,
     pub asker: Asker,
     pub delivery: Delivery,
 }
 
-impl Nic<'_> {
+/// The lock space of all VPIDs, with the requests that are kept.
+pub struct Locks<'n, 'a> {
+    locks: &'n mut [u32],
+    waiters: &'n mut [LockWaiter],
+    /// Kept requests whose answer is due.
+    answers: &'n mut u32,
+    notifications: Notifications<'n, 'a>,
+}
+
+impl<'n, 'a> Locks<'n, 'a> {
+    #[inline(always)]
+    pub(crate) fn of(tables: &'n mut Tables<'a>, signals: &'n Signals<'a>) -> Locks<'n, 'a> {
+        let Tables { control, ports, locks, lock_waiters, .. } = tables;
+        Locks {
+            locks,
+            waiters: lock_waiters,
+            answers: &mut control.answers,
+            notifications: Notifications { ports, signals },
+        }
+    }
+
     /// Carries out a request, and answers it at once. Kept requests that succeed then are due.
-    pub fn lock_now<B: Bus>(&mut self, bus: &mut B, request: &LockRequest) -> Result<LockResult, NoLock> {
+    pub fn request<B: Bus>(&mut self, bus: &mut B, request: &LockRequest) -> Result<LockResult, NoLock> {
         let index = self.lock_index(request)?;
-        let result = attempt(&mut self.tables.locks[index], request.compare, request.add);
+        let result = attempt(&mut self.locks[index], request.compare, request.add);
         if result.success {
             self.release_waiters(bus, index as u32, &mut |bus, process| bus.is_alive(process));
         }
         Ok(result)
     }
 
-    /// Carries out a request as [`Nic::lock_now`] does. If it fails, the NIC keeps it while there is room. `kept` names its initiator.
-    pub fn lock_or_keep<B: Bus>(
+    /// Carries out a request as [`Locks::request`] does. If it fails, the NIC keeps it while there is room. `kept` names its initiator.
+    pub fn request_or_keep<B: Bus>(
         &mut self,
         bus: &mut B,
         request: &LockRequest,
         kept: LockWaiter,
     ) -> Result<LockVerdict, NoLock> {
-        let result = self.lock_now(bus, request)?;
+        let result = self.request(bus, request)?;
         if result.success {
             return Ok(LockVerdict::Answered(result));
         }
         let lock = self.lock_index(request)? as u32;
-        let newest = self.tables.lock_waiters.iter().map(|waiter| waiter.sequence).max().unwrap_or(0);
-        let free = self.tables.lock_waiters.iter_mut().find(|waiter| waiter.sequence == 0);
+        let newest = self.waiters.iter().map(|waiter| waiter.sequence).max().unwrap_or(0);
+        let free = self.waiters.iter_mut().find(|waiter| waiter.sequence == 0);
         // No request has the last number, unless a hostile process wrote it.
         let (Some(free), Some(sequence)) = (free, newest.checked_add(1)) else {
             return Ok(LockVerdict::Answered(result));
@@ -120,31 +141,31 @@ impl Nic<'_> {
     }
 
     /// The lock request of a command at its target.
-    pub(super) fn lock_of_command<B: Bus>(
+    pub(super) fn request_of_command<B: Bus>(
         &mut self,
         bus: &mut B,
         request: &Request,
         lock: &LockRequest,
     ) -> Result<LockVerdict, NoLock> {
-        let keeps = self.tables.ports[usize::from(lock.vpid)].options & options::KEEP_LOCKS != 0;
+        let keeps = self.notifications.ports[usize::from(lock.vpid)].options & options::KEEP_LOCKS != 0;
         let Some(Asker { origin, process, token }) = (if keeps { bus.asker() } else { None }) else {
-            return self.lock_now(bus, lock).map(LockVerdict::Answered);
+            return self.request(bus, lock).map(LockVerdict::Answered);
         };
         let (source, operation, mode) = (request.asking_port(), request.operation, request.mode());
         let kept = LockWaiter { source, origin, process, token, operation, mode, ..LockWaiter::default() };
-        self.lock_or_keep(bus, lock, kept)
+        self.request_or_keep(bus, lock, kept)
     }
 
     /// Carries out the kept requests of a lock that succeed now, oldest first.
     fn release_waiters<B: Bus>(&mut self, bus: &mut B, lock: u32, alive: &mut impl FnMut(&mut B, u64) -> bool) {
         while let Some(at) = self.oldest_ready(bus, lock) {
-            let waiter = &mut self.tables.lock_waiters[at];
+            let waiter = &mut self.waiters[at];
             if waiter.process != 0 && !alive(bus, waiter.process) {
                 *waiter = LockWaiter::default();
                 continue;
             }
-            let Some(word) = self.tables.locks.get_mut(lock as usize) else { return };
-            // If this process dies between two of these stores, recovery makes the others ([`Nic::recover_locks`]).
+            let Some(word) = self.locks.get_mut(lock as usize) else { return };
+            // If this process dies between two of these stores, recovery makes the others ([`Locks::recover`]).
             waiter.value = (*word as i32).wrapping_add(waiter.add);
             compiler_fence(SeqCst);
             waiter.state = lock_waiter::CHANGES;
@@ -158,9 +179,9 @@ impl Nic<'_> {
 
     /// The oldest kept request of a lock that succeeds now.
     fn oldest_ready<B: Bus>(&self, bus: &mut B, lock: u32) -> Option<usize> {
-        let value = *self.tables.locks.get(lock as usize)? as i32;
+        let value = *self.locks.get(lock as usize)? as i32;
         let mut oldest: Option<(u64, usize)> = None;
-        for (at, waiter) in self.tables.lock_waiters.iter().enumerate().filter(|(_, waiter)| waiter.waits()) {
+        for (at, waiter) in self.waiters.iter().enumerate().filter(|(_, waiter)| waiter.waits()) {
             bus.charge(Step::TableAccess);
             let is_older = oldest.is_none_or(|(sequence, _)| waiter.sequence < sequence);
             if waiter.lock == lock && value <= waiter.compare && is_older {
@@ -172,8 +193,8 @@ impl Nic<'_> {
 
     /// Writes the notification at the target of a kept request that has succeeded.
     fn inform_of<B: Bus>(&mut self, bus: &mut B, at: usize) {
-        let waiter = self.tables.lock_waiters[at];
-        self.signals.registers.add(Register::ResponderLocks, 1);
+        let waiter = self.waiters[at];
+        self.notifications.signals.registers.add(Register::ResponderLocks, 1);
         if waiter.operation & spec::RESPONDER == 0 {
             return;
         }
@@ -187,24 +208,24 @@ impl Nic<'_> {
             mode: waiter.mode,
             ..Notification::default()
         };
-        self.notify(bus, vpid as u16, &notification);
+        self.notifications.write(bus, vpid as u16, &notification);
     }
 
     /// The answer of a kept request is due.
     fn answer_waiter(&mut self, at: usize, fail: u8) {
-        let waiter = &mut self.tables.lock_waiters[at];
+        let waiter = &mut self.waiters[at];
         waiter.fail = fail;
         compiler_fence(SeqCst);
         waiter.state = lock_waiter::DUE;
-        self.tables.control.answers = self.tables.control.answers.wrapping_add(1);
-        let fired = &self.signals.doorbell.fired;
+        *self.answers = self.answers.wrapping_add(1);
+        let fired = &self.notifications.signals.doorbell.fired;
         fired.store(fired.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// Ends the wait of the kept requests that `ends` picks: they fail, and their answers are due.
     fn refuse_waiters(&mut self, mut ends: impl FnMut(&LockWaiter) -> bool) {
-        for at in 0..self.tables.lock_waiters.len() {
-            if self.tables.lock_waiters[at].waits() && ends(&self.tables.lock_waiters[at]) {
+        for at in 0..self.waiters.len() {
+            if self.waiters[at].waits() && ends(&self.waiters[at]) {
                 self.answer_waiter(at, fail::UNDELIVERABLE);
             }
         }
@@ -215,7 +236,7 @@ impl Nic<'_> {
         self.refuse_waiters(|waiter| waiter.lock / LOCKS as u32 == u32::from(vpid));
     }
 
-    /// The port that has made this request waits for none of these locks any more ([`Nic::rma_withdrawal`]).
+    /// The port that has made this request waits for none of these locks any more ([`Rma::withdrawal`](super::Rma::withdrawal)).
     pub(super) fn withdraw(&mut self, request: &Request) {
         let (vpid, source) = (u32::from(request.destination_vpid()), request.asking_port());
         self.refuse_waiters(|waiter| waiter.source == source && waiter.lock / LOCKS as u32 == vpid);
@@ -223,14 +244,14 @@ impl Nic<'_> {
 
     /// Forgets kept requests that still wait, for example those of a process that has ended.
     pub fn forget_waiters(&mut self, mut ended: impl FnMut(&LockWaiter) -> bool) {
-        let waiters = self.tables.lock_waiters.iter_mut();
+        let waiters = self.waiters.iter_mut();
         waiters.filter(|waiter| waiter.waits() && ended(waiter)).for_each(|waiter| *waiter = LockWaiter::default());
     }
 
     /// The oldest answer that is due, or whose sender has died. `executor` names the process that sends it and then calls
-    /// [`Nic::finish_answer`].
+    /// [`Locks::finish_answer`].
     pub fn next_answer(&mut self, executor: u64, mut alive: impl FnMut(u64) -> bool) -> Option<LateAnswer> {
-        if self.tables.control.answers == 0 && self.signals.doorbell.fired.load(Relaxed) == 0 {
+        if *self.answers == 0 && self.notifications.signals.doorbell.fired.load(Relaxed) == 0 {
             return None;
         }
         let mut is_due = |waiter: &LockWaiter| match waiter.state {
@@ -238,16 +259,16 @@ impl Nic<'_> {
             lock_waiter::SENDING => !alive(waiter.executor),
             _ => false,
         };
-        let answered = self.tables.lock_waiters.iter().enumerate();
+        let answered = self.waiters.iter().enumerate();
         let answered = answered.filter(|(_, waiter)| waiter.sequence != 0 && is_due(waiter));
         let oldest = answered.min_by_key(|(_, waiter)| waiter.sequence).map(|(at, _)| at);
         let Some(at) = oldest else {
-            self.tables.control.answers = 0;
+            *self.answers = 0;
             return None;
         };
-        let waiter = &mut self.tables.lock_waiters[at];
+        let waiter = &mut self.waiters[at];
         if waiter.state == lock_waiter::DUE {
-            self.tables.control.answers = self.tables.control.answers.saturating_sub(1);
+            *self.answers = self.answers.saturating_sub(1);
         }
         waiter.executor = executor;
         compiler_fence(SeqCst);
@@ -262,32 +283,32 @@ impl Nic<'_> {
 
     /// An answer has been sent, or its initiator is gone.
     pub fn finish_answer(&mut self, index: u32, sequence: u64) {
-        let Some(waiter) = self.tables.lock_waiters.get_mut(index as usize) else { return };
+        let Some(waiter) = self.waiters.get_mut(index as usize) else { return };
         if waiter.sequence != sequence || waiter.state != lock_waiter::SENDING {
             return;
         }
         *waiter = LockWaiter::default();
-        let fired = &self.signals.doorbell.fired;
+        let fired = &self.notifications.signals.doorbell.fired;
         fired.store(fired.load(Relaxed).saturating_sub(1), Release);
     }
 
     /// Recovers the kept requests after a holder of the NIC's lock has died: what had succeeded succeeds, what may succeed is tried, and
     /// the answers are due. The Portals unit has been recovered.
-    pub(crate) fn recover_locks<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        self.tables.control.answers = 0;
-        for at in 0..self.tables.lock_waiters.len() {
-            let waiter = &mut self.tables.lock_waiters[at];
+    pub(crate) fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
+        *self.answers = 0;
+        for at in 0..self.waiters.len() {
+            let waiter = &mut self.waiters[at];
             match waiter.state {
                 _ if waiter.sequence == 0 => {}
                 lock_waiter::WAITS => {}
                 lock_waiter::SENDING => {
-                    let fired = &self.signals.doorbell.fired;
+                    let fired = &self.notifications.signals.doorbell.fired;
                     fired.store(fired.load(Relaxed).wrapping_add(1), Release);
                 }
                 state => {
                     let value = waiter.value as u32;
                     let fail = if state == lock_waiter::DUE { waiter.fail } else { fail::OK };
-                    if let Some(word) = self.tables.locks.get_mut(waiter.lock as usize) {
+                    if let Some(word) = self.locks.get_mut(waiter.lock as usize) {
                         if state != lock_waiter::DUE {
                             *word = value;
                         }
@@ -296,12 +317,12 @@ impl Nic<'_> {
                 }
             }
         }
-        for at in 0..self.tables.lock_waiters.len() {
-            let waiter = self.tables.lock_waiters[at];
+        for at in 0..self.waiters.len() {
+            let waiter = self.waiters[at];
             if !waiter.waits() {
                 continue;
             }
-            if self.is_open((waiter.lock / LOCKS as u32) as u16) {
+            if self.notifications.is_open((waiter.lock / LOCKS as u32) as u16) {
                 self.release_waiters(bus, waiter.lock, &mut |_, process| alive(process));
             } else {
                 self.answer_waiter(at, fail::UNDELIVERABLE);
@@ -310,9 +331,9 @@ impl Nic<'_> {
     }
 
     fn lock_index(&self, request: &LockRequest) -> Result<usize, NoLock> {
-        let known = (request.number as usize) < LOCKS && self.is_open(request.vpid);
+        let known = (request.number as usize) < LOCKS && self.notifications.is_open(request.vpid);
         let index = usize::from(request.vpid) * LOCKS + request.number as usize;
-        if known && index < self.tables.locks.len() { Ok(index) } else { Err(NoLock) }
+        if known && index < self.locks.len() { Ok(index) } else { Err(NoLock) }
     }
 }
 

@@ -32,6 +32,7 @@ pub mod target;
 
 pub use command::{code, error, mode, modifier, options, spec};
 pub use descriptor::{Descriptor, DescriptorError, Operation};
-pub use locks::{LateAnswer, LockRequest, LockResult, NoLock};
+pub use locks::{LateAnswer, LockRequest, LockResult, Locks, NoLock};
 pub use notification::Notification;
-pub use requester::{RequestError, Requester};
+pub use queue::Notifications;
+pub use requester::{RequestError, Requester, Rma};

@@ -4,24 +4,24 @@
 
 use super::command::{error, mode, spec};
 use super::notification::{Notification, lock_word};
+use super::requester::Rma;
 use crate::atu::Access;
 use crate::bus::{Bus, NoMemory};
-use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::Delivery;
 use crate::registers::Register;
 use crate::tables::{Command, kind, port, slot};
 
-impl Nic<'_> {
+impl Rma<'_, '_> {
     /// The payload of a put has been read. With a failure the error is reported with the response.
-    pub(crate) fn rma_sent(&mut self, command: &Command, fail: u8) {
+    pub(crate) fn complete_send(&mut self, command: &Command, fail: u8) {
         if command.has_payload() && fail == fail::OK && self.is_of_open_port(command) {
             self.notify_requester(&mut NoMemory, command);
         }
     }
 
     /// The target has handled the command, or never will.
-    pub(crate) fn rma_response(&mut self, command: &Command, delivery: &Delivery) {
+    pub(crate) fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
         if !self.is_of_open_port(command) {
             return;
         }
@@ -49,7 +49,7 @@ impl Nic<'_> {
                 _ => return,
             }
         };
-        self.notify(&mut NoMemory, command.source_vpid(), &notification);
+        self.notifications().write(&mut NoMemory, command.source_vpid(), &notification);
     }
 
     /// Whether the port that posted the command is open, and was not closed meanwhile.
@@ -59,14 +59,14 @@ impl Nic<'_> {
     }
 
     /// Whether the reply of a get may still be written: the local memory is registered as it was when the get started.
-    pub(crate) fn rma_admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
+    pub(crate) fn admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
         if !self.is_of_open_port(command) {
             return false;
         }
         if command.mode() & mode::TE == 0 {
             return true;
         }
-        match self.translate(bus, command.source_vpid(), command.header_data, command.length, Access::Write) {
+        match self.atu().translate(bus, command.source_vpid(), command.header_data, command.length, Access::Write) {
             Ok(run) => run.address == command.sink.start && run.bytes >= command.length,
             Err(_) => false,
         }

@@ -9,7 +9,7 @@
 //!    Before it stores 0, the program stores its read pointer ([`Signals::take_notification`]).
 //! 3. A full queue loses the notification, and counts it (section 6.5: software must leave room).
 //! 4. Only the holder of the lock writes. Bit 31 of word 1, which the layout leaves free, is the parity of the ring's lap. So
-//!    the tail can be told from the entries after a death ([`Nic::recover_notifications`]), or, if the program has read the
+//!    the tail can be told from the entries after a death ([`Notifications::recover`]), or, if the program has read the
 //!    entry meanwhile, from the read pointer.
 //!
 //! Cost: one line of the queue and the port's record. The program also stores to the line of its read pointer, which no
@@ -20,24 +20,29 @@ use core::sync::atomic::compiler_fence;
 
 use super::notification::Notification;
 use crate::bus::{Bus, Step};
-use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{NOTIFICATION_WORDS, Signals};
 use crate::tables::Port;
 
-impl Nic<'_> {
+/// The notification queues, for the holder of the lock.
+pub struct Notifications<'n, 'a> {
+    pub(crate) ports: &'n mut [Port],
+    pub(crate) signals: &'n Signals<'a>,
+}
+
+impl Notifications<'_, '_> {
     /// Whether a program has this VPID open.
     #[inline]
     pub(crate) fn is_open(&self, vpid: u16) -> bool {
-        self.tables.ports.get(usize::from(vpid)).is_some_and(Port::is_open)
+        self.ports.get(usize::from(vpid)).is_some_and(Port::is_open)
     }
 
     /// Writes a notification to the queue of a VPID. False: the VPID is not open, or the queue is full.
-    pub(crate) fn notify<B: Bus>(&mut self, bus: &mut B, vpid: u16, notification: &Notification) -> bool {
+    pub(super) fn write<B: Bus>(&mut self, bus: &mut B, vpid: u16, notification: &Notification) -> bool {
         if !self.is_open(vpid) {
             return false;
         }
-        let Some(record) = self.tables.ports.get_mut(usize::from(vpid)) else { return false };
+        let Some(record) = self.ports.get_mut(usize::from(vpid)) else { return false };
         let [word0, word1] = notification.encode();
         bus.charge(Step::Notification);
         match self.signals.notification(vpid, record.notification_tail) {
@@ -59,8 +64,8 @@ impl Nic<'_> {
 
     /// Derives the tails of all queues from their entries, after a process died during a change. The programs may read
     /// meanwhile.
-    pub fn recover_notifications(&mut self) {
-        for (vpid, record) in (0u16..).zip(self.tables.ports.iter_mut()) {
+    pub fn recover(&mut self) {
+        for (vpid, record) in (0u16..).zip(self.ports.iter_mut()) {
             let tail = record.notification_tail;
             let next = tail.wrapping_add(1);
             let Some([_, second]) = self.signals.notification(vpid, tail) else { continue };

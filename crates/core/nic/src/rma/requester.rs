@@ -24,11 +24,12 @@
 use super::command::{code, effective_spec, error, mode, mode_of, modifier, options, spec};
 use super::descriptor::{Descriptor, Operation};
 use super::notification::{Notification, lock_word};
-use crate::atu::{Access, TranslationFault};
+use super::queue::Notifications;
+use crate::atu::{Access, Atu, TranslationFault};
 use crate::bus::Bus;
-use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Command, Port, Request, Side, kind, slot};
+use crate::signals::Signals;
+use crate::tables::{Command, Port, Request, Side, Tables, kind, slot};
 
 /// The side of a command that the descriptor does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +60,33 @@ pub enum RequestError {
     Refused,
 }
 
-impl Nic<'_> {
+/// The unit: requester, completer and responder. It stands on the lock space, the notification queues and the ATU.
+pub struct Rma<'n, 'a> {
+    pub(crate) tables: &'n mut Tables<'a>,
+    pub(crate) signals: &'n Signals<'a>,
+}
+
+impl<'a> Rma<'_, 'a> {
+    #[inline(always)]
+    pub(super) fn notifications(&mut self) -> Notifications<'_, 'a> {
+        Notifications { ports: self.tables.ports, signals: self.signals }
+    }
+
+    #[inline(always)]
+    pub(super) fn atu(&mut self) -> Atu<'_> {
+        Atu::of(self.tables, self.signals)
+    }
+}
+
+impl Rma<'_, '_> {
     /// Makes a command of a descriptor. `bus` reaches this node's memory.
-    pub fn rma_request<B: Bus>(
+    pub fn request<B: Bus>(
         &mut self,
         bus: &mut B,
         from: &Requester,
         descriptor: &Descriptor,
     ) -> Result<Command, RequestError> {
-        if !self.is_open(from.vpid) {
+        if !self.notifications().is_open(from.vpid) {
             return Err(RequestError::Closed);
         }
         let Port { options: permitted, slot, .. } = self.tables.ports[usize::from(from.vpid)];
@@ -138,7 +157,7 @@ impl Nic<'_> {
     }
 
     /// A command that takes back what a port has asked of a destination's locks and has no answer to. It writes no notification.
-    pub fn rma_withdrawal<B: Bus>(
+    pub fn withdrawal<B: Bus>(
         &mut self,
         bus: &mut B,
         from: &Requester,
@@ -146,7 +165,7 @@ impl Nic<'_> {
     ) -> Result<Command, RequestError> {
         let operation = Operation::Lock { number: 0, compare: 0, add: 0 };
         let descriptor = Descriptor { code: code::LOCK, node, vpid, spec: 0, modifiers: 0, operation };
-        let mut command = self.rma_request(bus, from, &descriptor)?;
+        let mut command = self.request(bus, from, &descriptor)?;
         (command.request.operation, command.request.operand[1]) = (0, WITHDRAWS);
         Ok(command)
     }
@@ -163,14 +182,14 @@ impl Nic<'_> {
         if command.mode() & mode::TE == 0 {
             return Ok((Side { start: address, ..Side::NOWHERE }, 0));
         }
-        match self.translate_counting(bus, vpid, (address, bytes), access) {
+        match self.atu().translate_counting(bus, vpid, (address, bytes), access) {
             Ok((run, looked)) if run.bytes >= bytes => {
                 Ok((Side { start: run.address, ..Side::NOWHERE }, looked.packed()))
             }
             // The whole range is checked before the first piece is sent.
             Ok((run, _)) => {
                 let check = |_: &mut B, _, _, _| Ok::<(), TranslationFault>(());
-                match self.translate_all(bus, vpid, address, bytes, access, check) {
+                match self.atu().translate_all(bus, vpid, address, bytes, access, check) {
                     Ok(()) => Err(RequestError::Cut(run.bytes as u32)),
                     Err(_) => Err(self.refuse_request(bus, command)),
                 }
@@ -182,12 +201,16 @@ impl Nic<'_> {
     /// Writes the requester's notification, if the command asks for it.
     pub(super) fn notify_requester<B: Bus>(&mut self, bus: &mut B, command: &Command) {
         if command.operation & spec::REQUESTER != 0 {
-            self.notify(bus, command.source_vpid(), &command.initiator_notification(spec::REQUESTER, command.datatype));
+            self.notifications().write(
+                bus,
+                command.source_vpid(),
+                &command.initiator_notification(spec::REQUESTER, command.datatype),
+            );
         }
     }
 
     fn refuse_request<B: Bus>(&mut self, bus: &mut B, command: &Command) -> RequestError {
-        self.notify(bus, command.source_vpid(), &command.error_notification(error::REQUESTER));
+        self.notifications().write(bus, command.source_vpid(), &command.error_notification(error::REQUESTER));
         RequestError::Refused
     }
 }

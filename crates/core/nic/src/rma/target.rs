@@ -8,11 +8,11 @@
 
 use super::command::{code, mode, spec};
 use super::descriptor::BYTES_MAX;
-use super::locks::{LockRequest, LockVerdict};
+use super::locks::{LockRequest, LockVerdict, Locks};
 use super::notification::lock_word;
+use super::requester::Rma;
 use crate::atu::{Access, TranslationFault};
 use crate::bus::{Bus, Fault};
-use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::registers::Register;
@@ -34,11 +34,11 @@ impl From<TranslationFault> for Refusal {
     }
 }
 
-impl Nic<'_> {
+impl Rma<'_, '_> {
     /// Handles a command of the RMA unit.
-    pub(crate) fn rma_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let vpid = request.destination_vpid();
-        if !self.is_open(vpid) {
+        if !self.notifications().is_open(vpid) {
             return Verdict::Done(Delivery::failed(fail::UNDELIVERABLE));
         }
         let moves = matches!(request.kind, kind::RMA_PUT | kind::RMA_GET | kind::RMA_IMMEDIATE_PUT);
@@ -89,7 +89,7 @@ impl Nic<'_> {
     fn completed<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) {
         self.signals.registers.add(Register::CompleterPuts, 1);
         if request.operation & spec::COMPLETER != 0 {
-            self.notify(bus, vpid, &request.target_notification(spec::COMPLETER, request.datatype));
+            self.notifications().write(bus, vpid, &request.target_notification(spec::COMPLETER, request.datatype));
         }
     }
 
@@ -102,7 +102,7 @@ impl Nic<'_> {
         self.signals.registers.add(Register::BytesOut, request.length);
         self.signals.registers.add(Register::ResponderGets, 1);
         if request.operation & spec::RESPONDER != 0 {
-            self.notify(bus, vpid, &request.target_notification(spec::RESPONDER, request.datatype));
+            self.notifications().write(bus, vpid, &request.target_notification(spec::RESPONDER, request.datatype));
         }
         Verdict::Done(delivered(request.length))
     }
@@ -110,10 +110,10 @@ impl Nic<'_> {
     fn respond_to_lock<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
         let Some(lock) = LockRequest::of(request) else { return Verdict::Done(Delivery::failed(fail::SEGV)) };
         if request.withdraws() {
-            self.withdraw(request);
+            Locks::of(self.tables, self.signals).withdraw(request);
             return Verdict::Done(delivered(0));
         }
-        let result = match self.lock_of_command(bus, request, &lock) {
+        let result = match Locks::of(self.tables, self.signals).request_of_command(bus, request, &lock) {
             Ok(LockVerdict::Answered(result)) => result,
             Ok(LockVerdict::Kept) => return Verdict::Kept,
             Err(_) => return Verdict::Done(Delivery::failed(fail::SEGV)),
@@ -122,7 +122,7 @@ impl Nic<'_> {
         if request.operation & spec::RESPONDER != 0 {
             let word0 = lock_word(result.value, result.success, lock.number);
             let notification = request.target_notification(spec::RESPONDER, code::LOCK_REQ);
-            self.notify(bus, vpid, &super::Notification { word0, ..notification });
+            self.notifications().write(bus, vpid, &super::Notification { word0, ..notification });
         }
         Verdict::Done(result.delivery())
     }
@@ -171,7 +171,7 @@ impl Nic<'_> {
     ) -> Result<(), Refusal> {
         let (start, bytes) = (request.remote_offset, request.length);
         if request.mode() & mode::TE != 0 {
-            self.translate_all(bus, vpid, start, bytes, access, visit)
+            self.atu().translate_all(bus, vpid, start, bytes, access, visit)
         } else if self.tables.ports[usize::from(vpid)].options & super::options::PHYSICAL != 0 {
             if bytes == 0 { Ok(()) } else { visit(bus, start, 0, bytes) }
         } else {

@@ -14,10 +14,9 @@
 //! In a ring ([`crate::ring`]) `match_bits` hold the [`Label`](super::header::Label), and payload and length are those of the ring's
 //! message.
 
-use super::completer::{Received, VeloMessage};
+use super::completer::{Received, Velo, VeloMessage};
 use super::header::{Endpoint, Extent, Header};
 use crate::bus::Bus;
-use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::tables::{Command, Request, Side, kind};
@@ -59,16 +58,16 @@ impl Outgoing {
     }
 }
 
-impl Nic<'_> {
+impl Velo<'_, '_> {
     /// Handles a message that arrived as a command.
-    pub(crate) fn velo_deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let failed = |fail| Verdict::Done(Delivery::failed(fail));
         let (Ok(header), Ok(bytes)) = (Header::from_word(request.match_bits), u32::try_from(request.length)) else {
             return failed(fail::DROPPED);
         };
         let source = Endpoint { node: request.initiator as u16, vpid: request.portal as u16 };
         let message = VeloMessage { vpid: header.destination.vpid, status: header.status(source), bytes };
-        match self.velo_receive(bus, &message) {
+        match self.receive(bus, &message) {
             Received::Written { .. } => {
                 Verdict::Done(Delivery { mlength: request.length, ..Delivery::failed(fail::OK) })
             }

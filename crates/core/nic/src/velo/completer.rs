@@ -21,12 +21,12 @@ use core::sync::atomic::Ordering::{Acquire, SeqCst};
 use core::sync::atomic::compiler_fence;
 
 use super::header::{MESSAGE_BYTES_MAX, Status, UNIT_BYTES};
-use super::ports::options;
+use super::mailbox::mailbox_of;
+use super::options;
 use super::slots::Slots;
 use crate::bus::{Bus, Fault, Step};
-use crate::nic::Nic;
 use crate::registers::Register;
-use crate::signals::PortPointers;
+use crate::signals::{PortPointers, Signals};
 use crate::tables::Port;
 
 /// A message that has arrived at its node.
@@ -59,20 +59,28 @@ pub enum Received {
     Initiator(Fault),
 }
 
-impl Nic<'_> {
+/// The unit: the ports with their mailboxes.
+pub struct Velo<'n, 'a> {
+    pub(crate) ports: &'n mut [Port],
+    /// The longest message.
+    pub(crate) message_bytes_max: u32,
+    pub(crate) signals: &'n Signals<'a>,
+}
+
+impl Velo<'_, '_> {
     /// Writes a message to a mailbox.
     #[inline]
-    pub fn velo_receive<B: Bus>(&mut self, bus: &mut B, message: &VeloMessage) -> Received {
+    pub fn receive<B: Bus>(&mut self, bus: &mut B, message: &VeloMessage) -> Received {
         let VeloMessage { vpid, status, bytes } = *message;
         let part_bytes = status.extent.bytes();
         let is_padded = bytes != 0 && bytes <= part_bytes && part_bytes - bytes < UNIT_BYTES;
-        if status.extent.message_bytes() > self.tables.velo_bytes || !is_padded {
+        if status.extent.message_bytes() > self.message_bytes_max || !is_padded {
             return Received::Malformed;
         }
         let signals = self.signals;
         bus.charge(Step::TableAccess);
-        let record = self.tables.ports.get_mut(usize::from(vpid)).filter(|record| record.is_open());
-        let (Some(record), Some((slots, pointers))) = (record, signals.mailbox(vpid)) else {
+        let record = self.ports.get_mut(usize::from(vpid)).filter(|record| record.is_open());
+        let (Some(record), Some((slots, pointers))) = (record, mailbox_of(signals, vpid)) else {
             signals.registers.add(Register::VeloDiscarded, 1);
             return Received::NotOpen;
         };

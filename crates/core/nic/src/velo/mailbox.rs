@@ -19,6 +19,13 @@ use super::header::{Malformed, Status};
 use super::slots::{SLOT_WORDS, Slots};
 use crate::signals::{PortPointers, Signals};
 
+/// The mailbox of a VPID and its pointers. None: there is no such VPID.
+#[inline]
+pub(super) fn mailbox_of<'a>(signals: &Signals<'a>, vpid: u16) -> Option<(Slots<'a>, &'a PortPointers)> {
+    let pointers = signals.port_pointers.get(usize::from(vpid))?;
+    Some((Slots::new(signals.mailbox_words(vpid))?, pointers))
+}
+
 /// The progress of a mailbox's reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
@@ -38,7 +45,7 @@ impl Mailbox {
     /// The reader of a port's mailbox. It begins where the last reader ended. It publishes its head every
     /// `publish_every` slots, at the latest after a quarter of the mailbox. None: there is no such VPID.
     pub fn new(signals: &Signals<'_>, vpid: u16, publish_every: u32) -> Option<Mailbox> {
-        let (slots, pointers) = signals.mailbox(vpid)?;
+        let (slots, pointers) = mailbox_of(signals, vpid)?;
         let publish_every = u64::from(publish_every).min(slots.count() / 4).max(1);
         let (head, published) = (pointers.mailbox_taken.load(Acquire), pointers.mailbox_head.load(Acquire));
         let mask = slots.count() - 1;
@@ -72,7 +79,7 @@ impl Mailbox {
     /// [`Mailbox::take`] discards the slot.
     #[inline]
     pub fn peek(&self, signals: &Signals<'_>) -> Result<Option<Status>, Malformed> {
-        match signals.mailbox(self.vpid) {
+        match mailbox_of(signals, self.vpid) {
             Some((slots, _)) => self.next(&slots),
             None => Ok(None),
         }
@@ -82,7 +89,7 @@ impl Mailbox {
     /// lost. An error: malformed slots were discarded.
     #[inline]
     pub fn take(&mut self, signals: &Signals<'_>, into: &mut [u8]) -> Result<Option<(Status, usize)>, Malformed> {
-        let Some((slots, pointers)) = signals.mailbox(self.vpid) else { return Ok(None) };
+        let Some((slots, pointers)) = mailbox_of(signals, self.vpid) else { return Ok(None) };
         let (taken, count) = match self.next(&slots) {
             Ok(None) => return Ok(None),
             Ok(Some(status)) => {
@@ -103,7 +110,7 @@ impl Mailbox {
 
     /// Publishes the head: all slots that were read are free.
     pub fn publish(&mut self, signals: &Signals<'_>) {
-        if let Some((_, pointers)) = signals.mailbox(self.vpid) {
+        if let Some((_, pointers)) = mailbox_of(signals, self.vpid) {
             self.publish_to(pointers);
         }
     }

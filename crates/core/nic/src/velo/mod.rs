@@ -13,13 +13,14 @@
 //! 4. [`slots`]: the words of a mailbox, and the order in which both ends store them.
 //! 5. [`mailbox`]: the receiver, without the lock. [`reassembly`]: messages whose store an interrupt has split.
 //!
-//! Around it: [`command`] makes a command of the NIC of a message. [`ports`] opens VPIDs; [`recover`] repairs the mailboxes after a holder of the lock has died.
+//! Around it: [`command`] makes a command of the NIC of a message. [`ports`] opens VPIDs, with [`options`]; [`recover`] repairs the mailboxes after a holder of the lock has died.
 
 pub mod address;
 pub mod command;
 pub mod completer;
 pub mod header;
 pub mod mailbox;
+pub mod options;
 pub mod ports;
 pub mod reassembly;
 pub mod recover;
@@ -28,10 +29,10 @@ pub mod slots;
 
 pub use address::{AddressError, Page, RequesterAddress};
 pub use command::Outgoing;
-pub use completer::{Received, VeloMessage};
+pub use completer::{Received, Velo, VeloMessage};
 pub use header::{Endpoint, Extent, Header, Label, Malformed, Status};
 pub use mailbox::Mailbox;
-pub use ports::{PortError, PortId, options};
+pub use ports::{PortError, PortId, Ports};
 pub use reassembly::{Reassembler, ReassemblyError};
 pub use requester::{Store, StoreError};
 

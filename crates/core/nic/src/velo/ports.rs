@@ -11,25 +11,13 @@
 //!
 //! Costs: opening is O(VPIDs + slots of the mailbox + notifications). The others are O(1).
 
-use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicU64, compiler_fence};
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::compiler_fence;
 
-use super::slots::Slots;
-use crate::nic::Nic;
-use crate::signals::{NOTIFICATION_WORDS, PortPointers, SLOT_WORDS, Signals};
-use crate::tables::{LOCKS, Port, port, slot};
-
-/// Options of a port that concern its mailbox. The low 16 bits belong to the RMA unit ([`crate::rma::options`]).
-pub mod options {
-    /// The mailbox takes no messages.
-    pub const MAILBOX_DISABLED: u32 = 1 << 16;
-    /// Each message is worth an interrupt.
-    pub const INTERRUPT: u32 = 1 << 17;
-    /// A message that finds no room stays with its sender. Without this option it is discarded, as in the text.
-    pub const REFUSE: u32 = 1 << 18;
-    /// All options of the VELO unit.
-    pub const ALL: u32 = MAILBOX_DISABLED | INTERRUPT | REFUSE;
-}
+use super::options;
+use crate::rma::locks::Locks;
+use crate::signals::Signals;
+use crate::tables::{LOCKS, Port, Tables, port, slot};
 
 const GENERATION_MASK: u32 = u32::MAX >> 8;
 
@@ -52,9 +40,15 @@ pub enum PortError {
     NotOpen,
 }
 
-impl Nic<'_> {
+/// The ports of a NIC, and what opening and closing them changes: mailboxes, notification queues, locks.
+pub struct Ports<'n, 'a> {
+    pub(crate) tables: &'n mut Tables<'a>,
+    pub(crate) signals: &'n Signals<'a>,
+}
+
+impl Ports<'_, '_> {
     /// Opens this VPID, or the lowest free one.
-    pub fn port_open(&mut self, wanted: Option<u16>, options: u32) -> Result<PortId, PortError> {
+    pub fn open(&mut self, wanted: Option<u16>, options: u32) -> Result<PortId, PortError> {
         let is_free = |record: &Port| slot::status(record.slot) == slot::FREE;
         let vpid = match wanted {
             Some(vpid) => {
@@ -79,35 +73,35 @@ impl Nic<'_> {
     }
 
     /// Closes a port. Messages that it has not read are lost. Requests that are kept for its locks are refused: their answers are due
-    /// ([`Nic::has_fired`]).
-    pub fn port_close(&mut self, id: PortId) -> Result<(), PortError> {
-        let record = self.open_port_mut(id)?;
+    /// ([`Nic::has_fired`](crate::Nic::has_fired)).
+    pub fn close(&mut self, id: PortId) -> Result<(), PortError> {
+        let record = self.open_mut(id)?;
         record.slot = slot::word(id.generation.wrapping_add(1) & GENERATION_MASK, slot::FREE);
-        self.refuse_waiters_of(id.vpid);
+        Locks::of(self.tables, self.signals).refuse_waiters_of(id.vpid);
         Ok(())
     }
 
     /// The options of a port.
-    pub fn port_options(&self, id: PortId) -> Result<u32, PortError> {
+    pub fn options(&self, id: PortId) -> Result<u32, PortError> {
         let record = self.tables.ports.get(usize::from(id.vpid)).ok_or(PortError::NotOpen)?;
         if is_open_as(record, id) { Ok(record.options) } else { Err(PortError::NotOpen) }
     }
 
     /// Replaces the options of a port, those of the RMA unit too.
-    pub fn port_set_options(&mut self, id: PortId, options: u32) -> Result<(), PortError> {
-        self.open_port_mut(id)?.options = options;
+    pub fn set_options(&mut self, id: PortId, options: u32) -> Result<(), PortError> {
+        self.open_mut(id)?.options = options;
         Ok(())
     }
 
     /// Enables or disables the mailbox of a port. Messages that it has stay there.
-    pub fn mailbox_enable(&mut self, id: PortId, is_enabled: bool) -> Result<(), PortError> {
-        let record = self.open_port_mut(id)?;
+    pub fn enable_mailbox(&mut self, id: PortId, is_enabled: bool) -> Result<(), PortError> {
+        let record = self.open_mut(id)?;
         let others = record.options & !options::MAILBOX_DISABLED;
         record.options = if is_enabled { others } else { others | options::MAILBOX_DISABLED };
         Ok(())
     }
 
-    fn open_port_mut(&mut self, id: PortId) -> Result<&mut Port, PortError> {
+    fn open_mut(&mut self, id: PortId) -> Result<&mut Port, PortError> {
         let record = self.tables.ports.get_mut(usize::from(id.vpid)).ok_or(PortError::NotOpen)?;
         if is_open_as(record, id) { Ok(record) } else { Err(PortError::NotOpen) }
     }
@@ -115,39 +109,4 @@ impl Nic<'_> {
 
 fn is_open_as(record: &Port, id: PortId) -> bool {
     record.slot == slot::word(id.generation & GENERATION_MASK, port::OPEN)
-}
-
-impl<'a> Signals<'a> {
-    /// The mailbox of a VPID and its pointers. None: there is no such VPID.
-    #[inline]
-    pub(super) fn mailbox(&self, vpid: u16) -> Option<(Slots<'a>, &'a PortPointers)> {
-        let pointers = self.port_pointers.get(usize::from(vpid))?;
-        let words = of_port(self.mailboxes, SLOT_WORDS, self.port_pointers.len(), vpid);
-        Some((Slots::new(words)?, pointers))
-    }
-
-    /// Slots of a VPID's mailbox; 0: there is no such VPID.
-    pub fn mailbox_slots(&self, vpid: u16) -> u64 {
-        self.mailbox(vpid).map_or(0, |(slots, _)| slots.count())
-    }
-
-    /// Zeroes the mailbox, the notification queue and the pointers of a VPID.
-    fn empty_port(&self, vpid: u16) {
-        let ports = self.port_pointers.len();
-        let Some(pointers) = self.port_pointers.get(usize::from(vpid)) else { return };
-        pointers.mailbox_taken.store(0, Relaxed);
-        pointers.mailbox_head.store(0, Relaxed);
-        pointers.notification_head.store(0, Relaxed);
-        let mailbox = of_port(self.mailboxes, SLOT_WORDS, ports, vpid).iter().step_by(SLOT_WORDS);
-        let notifications = of_port(self.notifications, NOTIFICATION_WORDS, ports, vpid).iter();
-        mailbox.chain(notifications).for_each(|word| word.store(0, Release));
-    }
-}
-
-/// The words of one VPID in an array that all VPIDs share evenly.
-#[inline]
-fn of_port(words: &[AtomicU64], record: usize, ports: usize, vpid: u16) -> &[AtomicU64] {
-    let length = (words.len() / record).checked_div(ports).unwrap_or(0) * record;
-    let start = length * usize::from(vpid);
-    words.get(start..start + length).unwrap_or_default()
 }

@@ -18,20 +18,21 @@
 //!
 //! Cost: O(VPIDs).
 
-use crate::nic::Nic;
+use super::completer::Velo;
+use super::mailbox::mailbox_of;
 use crate::registers::Register;
 
-impl Nic<'_> {
+impl Velo<'_, '_> {
     /// Recovers the mailboxes. The caller holds the lock that the dead process held. Returns how many messages were
     /// whole and had not been counted: their receivers may have to be woken.
-    pub fn recover_mailboxes(&mut self) -> u32 {
+    pub fn recover(&mut self) -> u32 {
         let signals = self.signals;
         let mut found = 0;
-        for (vpid, record) in (0..=u16::MAX).zip(self.tables.ports.iter_mut()) {
+        for (vpid, record) in (0..=u16::MAX).zip(self.ports.iter_mut()) {
             if !record.is_open() {
                 continue;
             }
-            let Some((slots, pointers)) = signals.mailbox(vpid) else { continue };
+            let Some((slots, pointers)) = mailbox_of(signals, vpid) else { continue };
             let counted = slots.recover(record.mailbox_tail, &pointers.mailbox_head, &pointers.mailbox_taken);
             if counted != 0 {
                 record.mailbox_tail = record.mailbox_tail.wrapping_add(counted);

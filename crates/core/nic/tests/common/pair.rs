@@ -60,11 +60,11 @@ impl Pair {
         let limits = Limits { short_list: 1 << (queue_capacity % 4), ..TINY };
         let mut home = Home::new(&limits);
         let mut nic = home.nic();
-        let queue = nic.queue_alloc(queue_capacity).expect("a queue");
-        let counters = (0..2).map(|_| nic.counter_alloc().expect("a counter")).collect();
+        let queue = nic.queues().alloc(queue_capacity).expect("a queue");
+        let counters = (0..2).map(|_| nic.counters().alloc().expect("a counter")).collect();
         for (portal, flow) in FLOW_CONTROLLED.into_iter().enumerate() {
             let flags = if flow { options::PT_FLOWCTRL } else { 0 };
-            assert_eq!(nic.portal_alloc(Some(portal as u32), flags, queue), Ok(portal as u32));
+            assert_eq!(nic.portal_table().alloc(Some(portal as u32), flags, queue), Ok(portal as u32));
         }
         let model = Model::new(&limits, &FLOW_CONTROLLED, 2, queue_capacity as usize);
         Pair { home, bus: TestBus::default(), model, queue, counters, entries: Vec::new(), requests: 0 }
@@ -73,7 +73,9 @@ impl Pair {
     pub fn entry_spec(&mut self, spec: &Spec) -> EntrySpec {
         let vector = spec.options & options::IOVEC != 0;
         let iov = match vector {
-            true => transition(|| self.home.nic().store_iov(spec.pieces.iter().copied())).expect("room for a vector"),
+            true => {
+                transition(|| self.home.nic().heap().store_iov(spec.pieces.iter().copied())).expect("room for a vector")
+            }
             false => NONE,
         };
         EntrySpec {
@@ -102,7 +104,7 @@ impl Pair {
                 assert_eq!(real.err(), modelled.err(), "append");
                 match (real, modelled) {
                     (Ok(reference), Ok(entry)) => self.entries.push((reference, entry)),
-                    _ => transition(|| self.home.nic().free_iov(fields.iov)),
+                    _ => transition(|| self.home.nic().heap().free_iov(fields.iov)),
                 }
             }
             Op::Unlink(back) => {
@@ -116,19 +118,19 @@ impl Pair {
                 let fields = self.entry_spec(spec);
                 let real = transition(|| self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete));
                 assert_eq!(real, Ok(()));
-                self.home.nic().free_iov(fields.iov);
+                self.home.nic().heap().free_iov(fields.iov);
                 self.model.search(*portal, spec, *delete);
             }
             Op::Enable(portal, enabled) => {
-                assert_eq!(transition(|| self.home.nic().portal_set(*portal as u32, *enabled)), Ok(()));
+                assert_eq!(transition(|| self.home.nic().portal_table().set(*portal as u32, *enabled)), Ok(()));
                 self.model.set_enabled(*portal, *enabled);
             }
             Op::Reopen(portal) => {
-                let freed = transition(|| self.home.nic().portal_free(*portal as u32)).is_ok();
+                let freed = transition(|| self.home.nic().portal_table().free(*portal as u32)).is_ok();
                 assert_eq!(freed, self.model.reopen(*portal), "freeing a portal table entry");
                 if freed {
                     let flags = if FLOW_CONTROLLED[*portal] { options::PT_FLOWCTRL } else { 0 };
-                    assert!(self.home.nic().portal_alloc(Some(*portal as u32), flags, self.queue).is_ok());
+                    assert!(self.home.nic().portal_table().alloc(Some(*portal as u32), flags, self.queue).is_ok());
                 }
             }
             Op::Take(count) => self.take(*count),
@@ -204,7 +206,7 @@ impl Pair {
                 break;
             }
         }
-        transition(|| self.home.nic().post_waiting_disabled(self.queue));
+        transition(|| self.home.nic().queues().post_waiting_disabled(self.queue));
         self.model.post_waiting();
     }
 

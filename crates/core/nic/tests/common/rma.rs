@@ -110,16 +110,16 @@ impl Bus for Recorder {
 /// Clears and flushes pages, as a driver does; all units answer at once.
 pub fn unregister(nic: &mut Nic<'_>, page: u64, count: u32) {
     let first = NlaPage::new(page).expect("in range");
-    nic.clear_entries(first, count).expect("in range");
-    let mut flush = nic.flush_entries(first, count, FlushMode::Both).expect("in range");
-    Unit::ALL.into_iter().for_each(|unit| nic.answer_flush(&mut flush, unit).map(|_| ()).expect("it is awaited"));
+    nic.atu().clear_entries(first, count).expect("in range");
+    let mut flush = nic.atu().flush_entries(first, count, FlushMode::Both).expect("in range");
+    Unit::ALL.into_iter().for_each(|unit| nic.atu().answer_flush(&mut flush, unit).map(|_| ()).expect("it is awaited"));
 }
 
 /// Registers a page of memory for a VPID, in the place of another one.
 pub fn register(nic: &mut Nic<'_>, page: u64, rights: Rights, vpid: u16, target: u64) {
     unregister(nic, page, 1);
     let entry = AddressEntry::new(rights, vpid, target, PageSize::Kib4).expect("in range");
-    nic.write_entry(NlaPage::new(page).expect("in range"), entry).expect("in range");
+    nic.atu().write_entry(NlaPage::new(page).expect("in range"), entry).expect("in range");
 }
 
 /// The program of a VPID takes its next notification.

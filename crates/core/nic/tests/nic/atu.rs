@@ -43,12 +43,12 @@ fn translate_all(
         runs.push((address, offset, bytes));
         Ok::<(), TranslationFault>(())
     };
-    let result = home.nic().translate_all(&mut NoMemory, vpid, nla, bytes, access, visit);
+    let result = home.nic().atu().translate_all(&mut NoMemory, vpid, nla, bytes, access, visit);
     (runs, result.err())
 }
 
 fn translate(home: &mut Home, vpid: u16, nla: u64, bytes: u64, access: Access) -> Result<Translated, TranslationFault> {
-    home.nic().translate(&mut NoMemory, vpid, nla, bytes, access)
+    home.nic().atu().translate(&mut NoMemory, vpid, nla, bytes, access)
 }
 
 fn register(home: &mut Home, register: Register) -> u64 {
@@ -61,8 +61,8 @@ fn register(home: &mut Home, register: Register) -> u64 {
 fn every_fault() {
     let mut home = home(4, 1);
     let rights = |rights| AddressEntry::new(rights, 3, 0x77, PageSize::Kib4).unwrap();
-    home.nic().write_entry(page(1), rights(Rights::ReadOnly)).unwrap();
-    home.nic().write_entry(page(2), rights(Rights::WriteOnly)).unwrap();
+    home.nic().atu().write_entry(page(1), rights(Rights::ReadOnly)).unwrap();
+    home.nic().atu().write_entry(page(2), rights(Rights::WriteOnly)).unwrap();
     let beyond = (PAGES as u64) << 12;
     use TranslationFault::*;
     let cases = [
@@ -101,7 +101,7 @@ fn a_range_is_translated_as_a_whole_or_not_at_all() {
             for fault in [TranslationFault::NotRegistered, TranslationFault::WrongVpid, TranslationFault::NoRight] {
                 let mut home = home(tlb, 1);
                 for number in 0..5 {
-                    home.nic().write_entry(page(number), entry(1, 100 + number * 2)).unwrap();
+                    home.nic().atu().write_entry(page(number), entry(1, 100 + number * 2)).unwrap();
                 }
                 let bytes = 4 * PAGE_BYTES;
                 let pieces = vec![
@@ -117,8 +117,8 @@ fn a_range_is_translated_as_a_whole_or_not_at_all() {
                     TranslationFault::WrongVpid => entry(2, 7),
                     TranslationFault::NoRight => AddressEntry::new(Rights::ReadOnly, 1, 7, PageSize::Kib4).unwrap(),
                 };
-                home.nic().write_entry(page(bad), spoiled).unwrap();
-                _ = home.nic().flush_entries(page(bad), 1, FlushMode::Tlb).unwrap();
+                home.nic().atu().write_entry(page(bad), spoiled).unwrap();
+                _ = home.nic().atu().flush_entries(page(bad), 1, FlushMode::Tlb).unwrap();
                 assert_eq!(translate_all(&mut home, 1, 4094, bytes, Access::Write), (vec![], Some(fault)));
             }
         }
@@ -126,7 +126,7 @@ fn a_range_is_translated_as_a_whole_or_not_at_all() {
     // A range that leaves the tables, or the addresses.
     let mut home = home(0, 0);
     let last = PAGES as u64 - 1;
-    home.nic().write_entry(page(last), entry(1, 1)).unwrap();
+    home.nic().atu().write_entry(page(last), entry(1, 1)).unwrap();
     for bytes in [4097, u64::MAX] {
         let refused = (vec![], Some(TranslationFault::NotRegistered));
         assert_eq!(translate_all(&mut home, 1, last << 12, bytes, Access::Read), refused);
@@ -139,13 +139,13 @@ fn a_range_is_translated_as_a_whole_or_not_at_all() {
 #[test]
 fn a_visitor_may_stop() {
     let mut home = home(2, 1);
-    (0..3).for_each(|number| home.nic().write_entry(page(number), entry(0, number * 5)).unwrap());
+    (0..3).for_each(|number| home.nic().atu().write_entry(page(number), entry(0, number * 5)).unwrap());
     let mut visits = 0;
     let visit = |_: &mut NoMemory, _, _, _| {
         visits += 1;
         if visits == 2 { Err(TranslationFault::NoRight) } else { Ok(()) }
     };
-    let result = home.nic().translate_all(&mut NoMemory, 0, 0, 3 * PAGE_BYTES, Access::Read, visit);
+    let result = home.nic().atu().translate_all(&mut NoMemory, 0, 0, 3 * PAGE_BYTES, Access::Read, visit);
     assert_eq!((result, visits), (Err(TranslationFault::NoRight), 2));
     assert_eq!(register(&mut home, Register::TranslationFaults), 0, "that is the visitor's");
 }
@@ -157,11 +157,11 @@ fn large_pages() {
         let (pages, target) = (size.pages(), 3 << 18);
         let entry = AddressEntry::new(Rights::ReadWrite, 1, target, size).unwrap();
         let first = if size == PageSize::Gib1 { 0 } else { 2 * pages };
-        home.nic().write_large_page(page(first), entry).unwrap();
+        home.nic().atu().write_large_page(page(first), entry).unwrap();
         if pages > 1 {
-            assert_eq!(home.nic().write_large_page(page(first + 1), entry), Err(OutOfRange), "not aligned");
+            assert_eq!(home.nic().atu().write_large_page(page(first + 1), entry), Err(OutOfRange), "not aligned");
         }
-        assert_eq!(home.nic().write_large_page(page(PAGES as u64), entry), Err(OutOfRange));
+        assert_eq!(home.nic().atu().write_large_page(page(PAGES as u64), entry), Err(OutOfRange));
         let bytes = pages * PAGE_BYTES - 5;
         let run = (target * PAGE_BYTES + 5, 0, bytes);
         let all = translate_all(&mut home, 1, first * PAGE_BYTES + 5, bytes, Access::Read);
@@ -176,18 +176,18 @@ fn large_pages() {
 #[test]
 fn the_tlb_keeps_old_entries_until_a_flush() {
     let mut home = home(4, 1);
-    home.nic().write_entry(page(1), entry(5, 9)).unwrap();
+    home.nic().atu().write_entry(page(1), entry(5, 9)).unwrap();
     let old = Ok(Translated { address: 0x9000, bytes: 1 });
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Read), old);
-    home.nic().clear_entries(page(0), 4).unwrap();
+    home.nic().atu().clear_entries(page(0), 4).unwrap();
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Write), old);
-    home.nic().write_entry(page(1), entry(6, 8)).unwrap();
+    home.nic().atu().write_entry(page(1), entry(6, 8)).unwrap();
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Write), old);
     assert_eq!(translate(&mut home, 6, 0x1000, 1, Access::Read), Err(TranslationFault::WrongVpid));
     // The units alone: the TLB keeps it. The TLB alone: no unit is asked.
-    _ = home.nic().flush_entries(page(1), 1, FlushMode::Units).unwrap();
+    _ = home.nic().atu().flush_entries(page(1), 1, FlushMode::Units).unwrap();
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Write), old);
-    assert!(home.nic().flush_entries(page(1), 1, FlushMode::Tlb).unwrap().is_complete());
+    assert!(home.nic().atu().flush_entries(page(1), 1, FlushMode::Tlb).unwrap().is_complete());
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Read), Err(TranslationFault::WrongVpid));
     let new = Ok(Translated { address: 0x8000, bytes: 1 });
     assert_eq!(translate(&mut home, 6, 0x1000, 1, Access::Read), new);
@@ -197,11 +197,11 @@ fn the_tlb_keeps_old_entries_until_a_flush() {
     assert_eq!(count(&mut home, Register::TlbFlushes), 1);
     // A page that is registered anew needs no flush.
     assert_eq!(translate(&mut home, 5, 0x3000, 1, Access::Read), Err(TranslationFault::NotRegistered));
-    home.nic().write_entry(page(3), entry(5, 1)).unwrap();
+    home.nic().atu().write_entry(page(3), entry(5, 1)).unwrap();
     assert!(translate(&mut home, 5, 0x3000, 1, Access::Read).is_ok());
     // A direct mapped TLB loses an entry to another page of its set.
-    home.nic().clear_entries(page(3), 1).unwrap();
-    home.nic().write_entry(page(7), entry(5, 1)).unwrap();
+    home.nic().atu().clear_entries(page(3), 1).unwrap();
+    home.nic().atu().write_entry(page(7), entry(5, 1)).unwrap();
     assert!(translate(&mut home, 5, 0x3000, 1, Access::Read).is_ok());
     assert!(translate(&mut home, 5, 0x7000, 1, Access::Read).is_ok());
     assert_eq!(translate(&mut home, 5, 0x3000, 1, Access::Read), Err(TranslationFault::NotRegistered));
@@ -212,17 +212,17 @@ fn a_flush_is_complete_when_all_units_have_answered() {
     let mut home = home(8, 2);
     for mode in [FlushMode::Units, FlushMode::Both] {
         let done = register(&mut home, Register::AtuFlushes);
-        let mut flush = home.nic().flush_vpid(3, mode);
+        let mut flush = home.nic().atu().flush_vpid(3, mode);
         for (at, unit) in [Unit::Completer, Unit::Requester, Unit::Responder].into_iter().enumerate() {
             assert!(!flush.is_complete() && flush.awaits(unit));
             assert_eq!(register(&mut home, Register::AtuFlushes), done);
-            assert_eq!(home.nic().answer_flush(&mut flush, unit), Ok(at == 2));
-            assert_eq!(home.nic().answer_flush(&mut flush, unit), Err(NotAwaited));
+            assert_eq!(home.nic().atu().answer_flush(&mut flush, unit), Ok(at == 2));
+            assert_eq!(home.nic().atu().answer_flush(&mut flush, unit), Err(NotAwaited));
         }
         assert!(flush.is_complete());
         assert_eq!(register(&mut home, Register::AtuFlushes), done + 1);
     }
-    assert!(home.nic().flush_vpid(3, FlushMode::Tlb).is_complete());
+    assert!(home.nic().atu().flush_vpid(3, FlushMode::Tlb).is_complete());
     assert_eq!(register(&mut home, Register::AtuFlushes), 2);
 }
 
@@ -230,18 +230,18 @@ fn a_flush_is_complete_when_all_units_have_answered() {
 fn the_driver_is_refused_beyond_the_tables() {
     let mut home = home(1, 1);
     let last = PAGES as u64 - 1;
-    home.nic().write_entry(page(last), entry(1, 1)).unwrap();
+    home.nic().atu().write_entry(page(last), entry(1, 1)).unwrap();
     let before = home.memory.clone();
     for (first, count) in [(last, 2), (last + 1, 1), (0, u32::MAX), ((1 << 27) - 1, u32::MAX)] {
-        assert_eq!(home.nic().clear_entries(page(first), count), Err(OutOfRange));
-        assert_eq!(home.nic().flush_entries(page(first), count, FlushMode::Both).err(), Some(OutOfRange));
+        assert_eq!(home.nic().atu().clear_entries(page(first), count), Err(OutOfRange));
+        assert_eq!(home.nic().atu().flush_entries(page(first), count, FlushMode::Both).err(), Some(OutOfRange));
     }
-    assert_eq!(home.nic().write_entry(page(last + 1), entry(1, 1)), Err(OutOfRange));
-    assert_eq!(home.nic().read_entry(page(last + 1)), Err(OutOfRange));
+    assert_eq!(home.nic().atu().write_entry(page(last + 1), entry(1, 1)), Err(OutOfRange));
+    assert_eq!(home.nic().atu().read_entry(page(last + 1)), Err(OutOfRange));
     assert!(home.memory == before);
-    assert_eq!(home.nic().read_entry(page(last)), Ok(entry(1, 1)));
-    home.nic().clear_entries(page(0), PAGES as u32).unwrap();
-    assert_eq!(home.nic().read_entry(page(last)), Ok(AddressEntry::INVALID));
+    assert_eq!(home.nic().atu().read_entry(page(last)), Ok(entry(1, 1)));
+    home.nic().atu().clear_entries(page(0), PAGES as u32).unwrap();
+    assert_eq!(home.nic().atu().read_entry(page(last)), Ok(AddressEntry::INVALID));
 }
 
 /// A bus that counts what translation costs.
@@ -264,7 +264,7 @@ impl Bus for Costs {
 #[test]
 fn a_death_in_the_middle_of_a_change_empties_the_tlb() {
     let mut home = home(4, 2);
-    home.nic().write_entry(page(1), entry(5, 9)).unwrap();
+    home.nic().atu().write_entry(page(1), entry(5, 9)).unwrap();
     assert!(translate(&mut home, 5, 0x1000, 1, Access::Read).is_ok());
     home.nic().tables.tlb[1] = TlbEntry { page: 1, entry: entry(6, 7).bits() };
     home.nic().recover(&mut NoMemory, |_| true);
@@ -513,7 +513,7 @@ fn tlb_sizes() -> impl Strategy<Value = (u32, u32)> {
 fn answer(home: &mut Home, mut flush: Flush) {
     for unit in Unit::ALL {
         if flush.awaits(unit) {
-            home.nic().answer_flush(&mut flush, unit).unwrap();
+            home.nic().atu().answer_flush(&mut flush, unit).unwrap();
         }
     }
     assert!(flush.is_complete());
@@ -536,21 +536,21 @@ proptest! {
         for op in ops {
             match op {
                 Op::Write(number, word) => {
-                    let result = home.nic().write_entry(page(number), AddressEntry::from_bits(word));
+                    let result = home.nic().atu().write_entry(page(number), AddressEntry::from_bits(word));
                     prop_assert_eq!(result.is_ok(), in_tables(number, 1));
                     if result.is_ok() {
                         model.words.insert(number, word);
                     }
                 }
                 Op::Clear(first, count) => {
-                    let result = home.nic().clear_entries(page(first), count);
+                    let result = home.nic().atu().clear_entries(page(first), count);
                     prop_assert_eq!(result.is_ok(), in_tables(first, count));
                     if result.is_ok() {
                         model.words.retain(|&number, _| number < first || number >= first + u64::from(count));
                     }
                 }
                 Op::Flush(first, count, mode) => {
-                    let flush = home.nic().flush_entries(page(first), count, mode);
+                    let flush = home.nic().atu().flush_entries(page(first), count, mode);
                     prop_assert_eq!(flush.is_ok(), in_tables(first, count));
                     if let Ok(flush) = flush {
                         answer(&mut home, flush);
@@ -558,14 +558,14 @@ proptest! {
                     }
                 }
                 Op::FlushVpid(vpid, mode) => {
-                    let flush = home.nic().flush_vpid(vpid, mode);
+                    let flush = home.nic().atu().flush_vpid(vpid, mode);
                     answer(&mut home, flush);
                     model.flush(|_, word| word >> 2 & 0x3ff == u64::from(vpid), mode);
                 }
                 Op::Translate(vpid, nla, bytes, access) => {
                     let mut costs = Costs::default();
                     let before = [Register::TlbHits, Register::TlbMisses].map(|name| register(&mut home, name));
-                    let result = home.nic().translate(&mut costs, vpid, nla, bytes, access);
+                    let result = home.nic().atu().translate(&mut costs, vpid, nla, bytes, access);
                     prop_assert_eq!(result, model.translate(vpid, nla, bytes, access));
                     prop_assert_eq!(register(&mut home, Register::TlbHits), before[0] + costs.hits);
                     prop_assert_eq!(register(&mut home, Register::TlbMisses), before[1] + costs.reads);
@@ -593,7 +593,7 @@ proptest! {
     ) {
         let mut home = home(entries, ways);
         for (number, word) in words {
-            home.nic().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
+            home.nic().atu().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
         }
         for (at, page, entry) in slots {
             if let Some(slot) = home.nic().tables.tlb.get_mut(at) {
@@ -602,14 +602,14 @@ proptest! {
         }
         for op in ops {
             match op {
-                Op::Write(number, word) => _ = home.nic().write_entry(page(number), AddressEntry::from_bits(word)),
-                Op::Clear(first, count) => _ = home.nic().clear_entries(page(first), count),
+                Op::Write(number, word) => _ = home.nic().atu().write_entry(page(number), AddressEntry::from_bits(word)),
+                Op::Clear(first, count) => _ = home.nic().atu().clear_entries(page(first), count),
                 Op::Flush(first, count, mode) => {
-                    let flush = home.nic().flush_entries(page(first), count, mode);
+                    let flush = home.nic().atu().flush_entries(page(first), count, mode);
                     _ = flush.map(|flush| answer(&mut home, flush));
                 }
                 Op::FlushVpid(vpid, mode) => {
-                    let flush = home.nic().flush_vpid(vpid, mode);
+                    let flush = home.nic().atu().flush_vpid(vpid, mode);
                     answer(&mut home, flush);
                 }
                 Op::Translate(vpid, nla, bytes, access) => {
@@ -653,7 +653,7 @@ impl Bench {
             Progress::Idle => return false,
             Progress::Moved => {}
             Progress::Sent(Output::TableRead { tag, page }) => {
-                let word = self.home.nic().tables.table_entry(page).bits();
+                let word = self.home.nic().atu().table_entry(page).bits();
                 self.reads.push((tag, word));
             }
             Progress::Sent(Output::Response(response)) => self.responses.push(response),
@@ -666,7 +666,7 @@ impl Bench {
     }
 
     fn step(&mut self) -> bool {
-        let progress = self.pipeline.step(&mut self.home.nic(), &mut NoMemory);
+        let progress = self.pipeline.step(&mut self.home.nic().atu(), &mut NoMemory);
         self.take(progress)
     }
 
@@ -680,7 +680,7 @@ impl Bench {
     fn answer(&mut self, at: usize) {
         if !self.asked.is_empty() {
             let answer = self.asked.swap_remove(at % self.asked.len());
-            self.pipeline.flush_answered(&mut self.home.nic(), answer).unwrap();
+            self.pipeline.flush_answered(&mut self.home.nic().atu(), answer).unwrap();
         }
     }
 
@@ -712,7 +712,7 @@ fn response(tag: u16, result: Result<u64, TranslationFault>) -> TranslationRespo
 fn responses_leave_in_the_order_of_requests() {
     let mut bench = Bench::new(4, 1);
     for number in 0..3 {
-        bench.home.nic().write_entry(page(number), entry(1, 50 + number)).unwrap();
+        bench.home.nic().atu().write_entry(page(number), entry(1, 50 + number)).unwrap();
         bench.ask(number, number as u16).unwrap();
     }
     while bench.step() {}
@@ -735,11 +735,11 @@ fn responses_leave_in_the_order_of_requests() {
 fn a_flush_while_translations_are_in_flight() {
     for mode in [FlushMode::Tlb, FlushMode::Both] {
         let mut bench = Bench::new(4, 1);
-        bench.home.nic().write_entry(page(1), entry(1, 50)).unwrap();
+        bench.home.nic().atu().write_entry(page(1), entry(1, 50)).unwrap();
         bench.ask(1, 1).unwrap();
         while bench.step() {}
         assert_eq!(bench.reads, [(0, entry(1, 50).bits())], "memory has the old entry on its way");
-        bench.home.nic().clear_entries(page(1), 1).unwrap();
+        bench.home.nic().atu().clear_entries(page(1), 1).unwrap();
         bench.flush(1, 7, mode).unwrap();
         bench.ask(1, 2).unwrap();
         while bench.step() {}
@@ -753,7 +753,7 @@ fn a_flush_while_translations_are_in_flight() {
             assert_eq!((bench.asked.len(), bench.done.len()), (3, 0));
             let again = bench.asked[0];
             (0..2).for_each(|_| bench.answer(0));
-            assert_eq!(bench.pipeline.flush_answered(&mut bench.home.nic(), again), Err(NotAwaited));
+            assert_eq!(bench.pipeline.flush_answered(&mut bench.home.nic().atu(), again), Err(NotAwaited));
             while bench.step() {}
             assert!(bench.done.is_empty());
             assert_eq!(register(&mut bench.home, Register::AtuFlushes), 0);
@@ -761,7 +761,7 @@ fn a_flush_while_translations_are_in_flight() {
         bench.finish();
         assert_eq!(bench.done, [7]);
         assert_eq!(register(&mut bench.home, Register::AtuFlushes), u64::from(mode == FlushMode::Both));
-        assert_eq!(bench.home.nic().tables.tlb_entry(page(1)), None);
+        assert_eq!(bench.home.nic().atu().tlb_entry(page(1)), None);
     }
 }
 
@@ -800,7 +800,7 @@ fn a_full_pipeline_refuses_and_is_unchanged() {
     for tag in [0, 2, 3, u16::MAX] {
         assert_eq!(bench.pipeline.table_read_done(tag, 1), Err(NotAwaited));
         let answer = FlushResponse { unit: Unit::Requester, tag };
-        assert_eq!(bench.pipeline.flush_answered(&mut bench.home.nic(), answer), Err(NotAwaited));
+        assert_eq!(bench.pipeline.flush_answered(&mut bench.home.nic().atu(), answer), Err(NotAwaited));
     }
     assert!(bench.pipeline == before);
     bench.finish();
@@ -810,7 +810,7 @@ fn a_full_pipeline_refuses_and_is_unchanged() {
     (0..4).for_each(|tag| bench.ask(0, tag).unwrap());
     while bench.step() {}
     assert_eq!(bench.reads.len(), 3);
-    assert_eq!(bench.pipeline.step_requester(&mut bench.home.nic(), &mut NoMemory), Progress::Idle);
+    assert_eq!(bench.pipeline.step_requester(&mut bench.home.nic().atu(), &mut NoMemory), Progress::Idle);
     bench.finish();
     assert_eq!(bench.responses.len(), 6);
 }
@@ -863,7 +863,7 @@ proptest! {
         let mut plain = home(0, 0);
         for (number, word) in (0..).zip(start) {
             for home in [&mut bench.home, &mut plain] {
-                home.nic().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
+                home.nic().atu().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
             }
         }
         let mut expected: VecDeque<Expected> = VecDeque::new();
@@ -888,7 +888,7 @@ proptest! {
                 }
                 Some(Move::Change(number, word)) => {
                     // A new entry needs no flush. For an old one, the driver sees that the flush is taken.
-                    let old = bench.home.nic().read_entry(page(number)).unwrap();
+                    let old = bench.home.nic().atu().read_entry(page(number)).unwrap();
                     if old.is_valid() {
                         let target = FlushTarget::Pages { first: page(number), count: 1 };
                         let request = FlushRequest { tag, target };
@@ -899,7 +899,7 @@ proptest! {
                         tag += 1;
                     }
                     for home in [&mut bench.home, &mut plain] {
-                        home.nic().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
+                        home.nic().atu().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
                     }
                     let of_page = expected.iter_mut().filter(|one| one.request.page == page(number));
                     for Expected { request, results } in of_page {
@@ -922,10 +922,10 @@ proptest! {
                 Some(Move::Step(block)) => {
                     let (nic, pipeline) = (&mut bench.home.nic(), &mut bench.pipeline);
                     let progress = match block {
-                        0 => pipeline.step_requester(nic, &mut NoMemory),
-                        1 => pipeline.step_responder(nic),
+                        0 => pipeline.step_requester(&mut nic.atu(), &mut NoMemory),
+                        1 => pipeline.step_responder(&mut nic.atu()),
                         2 => pipeline.step_completion(),
-                        _ => pipeline.step(nic, &mut NoMemory),
+                        _ => pipeline.step(&mut nic.atu(), &mut NoMemory),
                     };
                     bench.take(progress);
                 }
@@ -962,7 +962,7 @@ proptest! {
     ) {
         let mut plain = home(entries, ways);
         for &(number, word) in &words {
-            plain.nic().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
+            plain.nic().atu().write_entry(page(number), AddressEntry::from_bits(word)).unwrap();
         }
         let bench = || Bench { home: plain.clone(), ..Bench::new(0, 0) };
         let (mut one_by_one, mut first, mut second) = (bench(), bench(), bench());

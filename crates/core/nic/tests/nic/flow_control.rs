@@ -21,7 +21,7 @@ fn take(nic: &Mutex<Nic<'_>>, signals: &Signals<'_>, queue: u32) -> Option<u8> {
         Taken::Event(event, lost) => {
             assert!(!lost, "a queue of an index with flow control loses nothing");
             if signals.disabled_event_waits(queue) {
-                nic.lock().unwrap().post_waiting_disabled(queue);
+                nic.lock().unwrap().queues().post_waiting_disabled(queue);
             }
             Some(event.kind)
         }
@@ -48,8 +48,8 @@ fn wait_until(word: &AtomicU64, value: u64) {
 fn a_disabled_index_is_reported_while_the_owner_empties_the_queue() {
     let mut home = Home::new(&TINY);
     let mut nic = home.nic();
-    let queue = nic.queue_alloc(QUEUE_EVENTS).expect("a queue");
-    nic.portal_alloc(Some(0), options::PT_FLOWCTRL, queue).expect("an index");
+    let queue = nic.queues().alloc(QUEUE_EVENTS).expect("a queue");
+    nic.portal_table().alloc(Some(0), options::PT_FLOWCTRL, queue).expect("an index");
     let put = Request { kind: kind::PUT, ..Request::default() };
     let mut bus = TestBus::default();
     let entry = EntrySpec {
@@ -100,7 +100,7 @@ fn a_disabled_index_is_reported_while_the_owner_empties_the_queue() {
             let Verdict::Done(last) = last else { panic!("the index answers") };
             refused += u64::from(last.fail == fail::PT_DISABLED);
             assert_eq!(reports.load(SeqCst), refused, "events after round {round}");
-            nic.lock().unwrap().portal_set(0, true).expect("the index is there");
+            nic.lock().unwrap().portal_table().set(0, true).expect("the index is there");
         }
     });
     assert!(refused > 0, "no round refused a put");

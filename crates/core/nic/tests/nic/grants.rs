@@ -60,8 +60,8 @@ const PUT: Put =
 impl Stage {
     fn empty() -> Stage {
         let mut home = Home::new(&LIMITS);
-        let counter = home.nic().counter_alloc().expect("room");
-        home.nic().portal_alloc(Some(PORTAL), 0, NONE).expect("room");
+        let counter = home.nic().counters().alloc().expect("room");
+        home.nic().portal_table().alloc(Some(PORTAL), 0, NONE).expect("room");
         Stage { home, bus: TestBus::default(), counter, entry: NONE, awaited: 0 }
     }
 
@@ -129,7 +129,7 @@ impl Stage {
     }
 
     fn enable(&mut self, portal: u32, enabled: bool) {
-        self.run(|nic, _| nic.portal_set(portal, enabled)).expect("it is there");
+        self.run(|nic, _| nic.portal_table().set(portal, enabled)).expect("it is there");
     }
 
     fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> bool {
@@ -137,7 +137,7 @@ impl Stage {
     }
 
     fn counter_free(&mut self, counter: u32) {
-        self.run(|nic, _| nic.counter_free(counter)).expect("it lives");
+        self.run(|nic, _| nic.counters().free(counter)).expect("it lives");
     }
 
     fn revoke_all(&mut self) {
@@ -219,7 +219,7 @@ const MEETINGS: &[Meeting] = &[
     row!(true, "one for this user", spec: |spec| spec.uid = UID),
     row!(true, "one for this source", spec: |spec| (spec.source, spec.source_ignore) = (1, 0)),
     row!(true, "one that does not cut what is short enough", spec: |spec| spec.options |= options::NO_TRUNCATE),
-    row!(true, "one whose counter failed before", change: |stage| stage.home.nic().count(stage.counter, 0, 3)),
+    row!(true, "one whose counter failed before", change: |stage| stage.home.nic().counters().increment(stage.counter, 0, 3)),
     row!(true, "a put beyond the end", put: |put| put.remote_offset = 100),
     row!(true, "an entry on the overflow list besides", change: |stage| {
         stage.append(PORTAL, list::OVERFLOW, &spec(COUNTING, stage.counter));
@@ -268,7 +268,7 @@ const MEETINGS: &[Meeting] = &[
         assert!(stage.arm(stage.counter, 100, action), "room");
     }),
     row!(false, "a counter in whose lanes senders count for good", change: |stage| {
-        assert_eq!(stage.home.nic().lane(stage.counter, 3), Some(Lane::Own(0)));
+        assert_eq!(stage.home.nic().counters().lane(stage.counter, 3), Some(Lane::Own(0)));
     }),
     row!(false, "a counter without a lane left", change: |stage| {
         for holder in 0..LANES as u64 {
@@ -286,9 +286,9 @@ const MEETINGS: &[Meeting] = &[
 fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
     for meeting in MEETINGS {
         let mut stage = Stage::empty();
-        let queue = stage.home.nic().queue_alloc(2).expect("room");
-        stage.home.nic().portal_alloc(Some(1), 0, queue).expect("room");
-        stage.home.nic().portal_alloc(Some(2), options::PT_FLOWCTRL, queue).expect("room");
+        let queue = stage.home.nic().queues().alloc(2).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
+        stage.home.nic().portal_table().alloc(Some(2), options::PT_FLOWCTRL, queue).expect("room");
         let mut spec = spec(COUNTING, stage.counter);
         (meeting.spec)(&mut spec);
         let mut put = PUT;
@@ -338,21 +338,21 @@ const CHANGES: &[Change] = &[
     ("a process died with the lock", true, |stage| stage.recover(true)),
     ("all are revoked", true, |stage| stage.revoke_all()),
     ("an entry is appended by trigger", true, |stage| {
-        let other = stage.home.nic().counter_alloc().expect("room");
+        let other = stage.home.nic().counters().alloc().expect("room");
         let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::PRIORITY }), "room");
         stage.run_fired();
     }),
     ("the entry is unlinked by trigger", true, |stage| {
-        let other = stage.home.nic().counter_alloc().expect("room");
+        let other = stage.home.nic().counters().alloc().expect("room");
         let entry = stage.entry;
         assert!(stage.arm(other, 0, Action::Unlink { entry }), "room");
         stage.run_fired();
     }),
-    ("the counter is set", false, |stage| stage.home.nic().count_set(stage.counter, 0, 0)),
-    ("the counter is incremented", false, |stage| stage.home.nic().count(stage.counter, 7, 0)),
+    ("the counter is set", false, |stage| stage.home.nic().counters().set(stage.counter, 0, 0)),
+    ("the counter is incremented", false, |stage| stage.home.nic().counters().increment(stage.counter, 7, 0)),
     ("the counter is set and incremented by trigger", false, |stage| {
-        let (other, counter) = (stage.home.nic().counter_alloc().expect("room"), stage.counter);
+        let (other, counter) = (stage.home.nic().counters().alloc().expect("room"), stage.counter);
         let action = Action::CounterSet { counter, success: 4, failure: 0 };
         assert!(stage.arm(other, 0, action), "room");
         let action = stage.increments(counter);
@@ -370,20 +370,20 @@ const CHANGES: &[Change] = &[
         stage.enable(PORTAL, true);
     }),
     ("another portal table entry is disabled", false, |stage| {
-        stage.home.nic().portal_alloc(Some(1), 0, NONE).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, NONE).expect("room");
         stage.enable(1, false);
     }),
     ("an operation is armed on another counter", false, |stage| {
-        let other = stage.home.nic().counter_alloc().expect("room");
+        let other = stage.home.nic().counters().alloc().expect("room");
         let action = stage.increments(stage.counter);
         assert!(stage.arm(other, 1, action), "room");
     }),
     ("another counter is freed", false, |stage| {
-        let other = stage.home.nic().counter_alloc().expect("room");
+        let other = stage.home.nic().counters().alloc().expect("room");
         stage.counter_free(other);
     }),
     ("an entry comes and goes elsewhere", false, |stage| {
-        stage.home.nic().portal_alloc(Some(1), 0, NONE).expect("room");
+        stage.home.nic().portal_table().alloc(Some(1), 0, NONE).expect("room");
         let entry = stage.append(1, list::PRIORITY, &spec(COUNTING, NONE));
         stage.unlink(entry);
     }),
@@ -397,10 +397,10 @@ const CHANGES: &[Change] = &[
         assert_eq!(stage.run(|nic, _| nic.unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
     ("the portal table entry cannot be freed", false, |stage| {
-        assert_eq!(stage.run(|nic, _| nic.portal_free(PORTAL)), Err(PortalError::InUse));
+        assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
-        let other = stage.home.nic().counter_alloc().expect("room");
+        let other = stage.home.nic().counters().alloc().expect("room");
         let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::OVERFLOW }), "room");
         stage.run_fired();
@@ -437,8 +437,8 @@ fn begin_unlink(stage: &mut Stage) -> Revoking {
 #[test]
 fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     let mut stage = Stage::empty();
-    let queue = stage.home.nic().queue_alloc(2).expect("room");
-    stage.home.nic().portal_alloc(Some(1), 0, queue).expect("room");
+    let queue = stage.home.nic().queues().alloc(2).expect("room");
+    stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
     let entry = stage.append(1, list::PRIORITY, &spec(options::OP_PUT, NONE));
     let put = Put { portal: 1, ..PUT };
     let handle = stage.home.nic().grant_put(&put, 1, None, |_| true).expect("a grant").handle;
@@ -544,30 +544,30 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
 #[test]
 fn thresholds_count_what_lanes_hold() {
     let mut stage = Stage::new();
-    let (counter, other) = (stage.counter, stage.home.nic().counter_alloc().expect("room"));
+    let (counter, other) = (stage.counter, stage.home.nic().counters().alloc().expect("room"));
     let handle = stage.granted(1);
     assert!(stage.put_by(&handle, 40));
-    stage.home.nic().count(counter, 2, 1);
+    stage.home.nic().counters().increment(counter, 2, 1);
     let action = stage.increments(other);
     assert!(stage.arm(counter, 43, action), "room");
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1, "it was due at once");
     assert!(stage.arm(counter, 45, action), "room");
     assert!(stage.grant_put(1).is_none(), "lanes stand still while something waits");
-    stage.home.nic().count(counter, 1, 0);
+    stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1);
-    stage.home.nic().count(counter, 1, 0);
+    stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 2);
     let handle = stage.granted(1);
     assert!(stage.put_by(&handle, 5), "nothing waits any more");
-    stage.home.nic().count_set(counter, 10, 0);
+    stage.home.nic().counters().set(counter, 10, 0);
     assert_eq!(stage.arrived(counter), 10);
     assert!(stage.arm(counter, 11, action), "room");
     stage.run_fired();
     assert_eq!(stage.arrived(other), 2, "what was set counts, not what lanes hold besides");
-    stage.home.nic().count(counter, 1, 0);
+    stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 3);
 }
@@ -576,11 +576,11 @@ fn thresholds_count_what_lanes_hold() {
 fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
     let mut stage = Stage::new();
     let handle = stage.granted(1);
-    assert_eq!(stage.home.nic().lane(stage.counter, 9), Some(Lane::Locked));
+    assert_eq!(stage.home.nic().counters().lane(stage.counter, 9), Some(Lane::Locked));
     assert!(stage.put_by(&handle, 3));
     stage.revoke_all();
     // The lane that holds something is not a sender's, who would begin with nothing.
-    let Some(Lane::Own(own)) = stage.home.nic().lane(stage.counter, 9) else { panic!("lanes are free") };
+    let Some(Lane::Own(own)) = stage.home.nic().counters().lane(stage.counter, 9) else { panic!("lanes are free") };
     assert_ne!(own, handle.lane);
     assert!(stage.grant_put(1).is_none());
     assert_eq!(stage.arrived(stage.counter), 3);
@@ -596,7 +596,7 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
     stage.awaited();
     stage.enable(PORTAL, false);
     assert!(stage.put_by(&handle, 2), "it has to do with no portal table entry");
-    let other = stage.home.nic().counter_alloc().expect("room");
+    let other = stage.home.nic().counters().alloc().expect("room");
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
     assert!(!stage.put_by(&handle, 2));
@@ -631,7 +631,7 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
 fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     let mut stage = Stage::new();
     stage.unlink(stage.entry);
-    let counters = [stage.counter, stage.home.nic().counter_alloc().expect("room")];
+    let counters = [stage.counter, stage.home.nic().counters().alloc().expect("room")];
     for holder in 0..GRANTS as u64 {
         // Revoked at once: a slot stays its process's.
         let counter = counters[holder as usize % 2];
@@ -677,7 +677,7 @@ fn a_setting_that_is_done_again_keeps_what_lanes_counted_meanwhile() {
     ];
     for (action, wanted) in rows {
         let mut stage = Stage::new();
-        let (counter, other) = (stage.counter, stage.home.nic().counter_alloc().expect("room"));
+        let (counter, other) = (stage.counter, stage.home.nic().counters().alloc().expect("room"));
         let handle = stage.granted(1);
         assert!(stage.put_by(&handle, 7));
         let index = stage.home.nic().tables.control.free_triggered as usize;
@@ -785,8 +785,8 @@ proptest! {
     #[test]
     fn grants_come_and_go_and_every_put_counts_once(history in proptest::collection::vec(op(), 1..120)) {
         let mut stage = Stage::empty();
-        let fired_count = stage.home.nic().counter_alloc().expect("room");
-        let now = stage.home.nic().counter_alloc().expect("room");
+        let fired_count = stage.home.nic().counters().alloc().expect("room");
+        let now = stage.home.nic().counters().alloc().expect("room");
         let mut model = Model {
             entries: Vec::new(),
             enabled: true,
@@ -851,11 +851,11 @@ proptest! {
                     model.waiting.clear();
                 }
                 Op::Count(by) => {
-                    stage.home.nic().count(counter, by, 0);
+                    stage.home.nic().counters().increment(counter, by, 0);
                     model.count += by;
                 }
                 Op::Set(to) => {
-                    stage.home.nic().count_set(counter, to, 0);
+                    stage.home.nic().counters().set(counter, to, 0);
                     model.count = to;
                 }
                 Op::SetLater(to) => {
@@ -878,7 +878,7 @@ proptest! {
                         stage.unlink(entry);
                     }
                     stage.counter_free(counter);
-                    stage.counter = stage.home.nic().counter_alloc().expect("room");
+                    stage.counter = stage.home.nic().counters().alloc().expect("room");
                     (model.count, model.waiting) = (0, Vec::new());
                 }
                 Op::Recover => {
@@ -1005,7 +1005,7 @@ impl Stage {
                 self.try_once(|nic, bus| nic.append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter))).map(drop)
             }
             Wanted::Unlink => self.try_once(|nic, _| nic.unlink(first)).map(drop),
-            Wanted::Disable => self.try_once(|nic, _| nic.portal_set(PORTAL, false)).map(drop),
+            Wanted::Disable => self.try_once(|nic, _| nic.portal_table().set(PORTAL, false)).map(drop),
             Wanted::Arm => self.try_once(|nic, _| nic.arm(counter, u64::MAX, action)).map(drop),
             Wanted::ClearPriority => self.try_once(|nic, _| nic.clear_priority(PORTAL)).map(drop),
             Wanted::PostReceive => {
@@ -1019,8 +1019,8 @@ impl Stage {
             }
             Wanted::RevokeAll => self.try_once(|nic, _| nic.revoke_all()).map(drop),
             Wanted::FreeCounter => {
-                self.try_once(|nic, _| nic.counter_free(counter))?.expect("it lives");
-                self.counter = self.home.nic().counter_alloc().expect("one was freed");
+                self.try_once(|nic, _| nic.counters().free(counter))?.expect("it lives");
+                self.counter = self.home.nic().counters().alloc().expect("one was freed");
                 Ok(())
             }
         }
@@ -1035,7 +1035,7 @@ proptest! {
     #[test]
     fn nothing_changes_under_a_put(history in proptest::collection::vec(step(), 1..150)) {
         let mut stage = Stage::new();
-        let now = stage.home.nic().counter_alloc().expect("room");
+        let now = stage.home.nic().counters().alloc().expect("room");
         let mut senders: [Sender; SENDERS] =
             std::array::from_fn(|sender| Sender { name: sender as u64 + 1, handle: None, in_put: false });
         let mut waiting: [Option<(Wanted, Revoking)>; THREADS] = [None; THREADS];
@@ -1098,7 +1098,7 @@ proptest! {
                     }
                 }
                 Step::Leave(thread) => waiting[thread] = None,
-                Step::Enable => stage.home.nic().portal_set(PORTAL, true).expect("needs nothing"),
+                Step::Enable => stage.home.nic().portal_table().set(PORTAL, true).expect("needs nothing"),
                 Step::Cancel => stage.home.nic().cancel_triggered(stage.counter).expect("it lives"),
                 Step::AppendLater => {
                     if let Ok(entry) = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, stage.counter)) {

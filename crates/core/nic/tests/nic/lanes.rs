@@ -14,13 +14,13 @@ const LIMITS: Limits = Limits { counters: 2, triggered: 2, ..crate::common::TINY
 
 /// Counts once as a sender would.
 fn count(home: &mut Home, counter: u32, sender: u32) {
-    let lane = home.nic().lane(counter, sender).expect("the counter lives");
+    let lane = home.nic().counters().lane(counter, sender).expect("the counter lives");
     let nic = home.nic();
     let line = nic.signals.counter(counter).expect("the counter lives");
     match lane {
         Lane::Own(lane) => line.lanes[lane].store(line.lanes[lane].load(Relaxed) + 1, Release),
         Lane::Common => drop(line.common.fetch_add(1, Release)),
-        Lane::Locked => home.nic().count(counter, 1, 0),
+        Lane::Locked => home.nic().counters().increment(counter, 1, 0),
     }
 }
 
@@ -31,41 +31,43 @@ fn arrived(home: &mut Home, counter: u32) -> u64 {
 #[test]
 fn the_first_senders_have_a_lane_each_and_keep_it() {
     let mut home = Home::new(&LIMITS);
-    let counter = home.nic().counter_alloc().expect("room");
+    let counter = home.nic().counters().alloc().expect("room");
     let senders = 1..=LANES as u32 + 3;
-    let lanes: Vec<Lane> = senders.clone().map(|sender| home.nic().lane(counter, sender).expect("it lives")).collect();
+    let lanes: Vec<Lane> =
+        senders.clone().map(|sender| home.nic().counters().lane(counter, sender).expect("it lives")).collect();
     for (index, lane) in lanes.iter().enumerate() {
         assert_eq!(*lane, if index < LANES { Lane::Own(index) } else { Lane::Common });
     }
-    let again: Vec<Lane> = senders.map(|sender| home.nic().lane(counter, sender).expect("it lives")).collect();
+    let again: Vec<Lane> =
+        senders.map(|sender| home.nic().counters().lane(counter, sender).expect("it lives")).collect();
     assert_eq!(lanes, again);
 }
 
 #[test]
 fn a_counter_starts_again_without_the_lanes_of_its_slot() {
     let mut home = Home::new(&LIMITS);
-    let first = home.nic().counter_alloc().expect("room");
+    let first = home.nic().counters().alloc().expect("room");
     for sender in 1..10 {
         count(&mut home, first, sender);
     }
     assert_eq!(arrived(&mut home, first), 9);
-    home.nic().counter_free(first).expect("it lives");
-    assert_eq!(home.nic().lane(first, 1), None, "a freed counter has no lanes");
-    let others = [home.nic().counter_alloc(), home.nic().counter_alloc()].map(|counter| counter.expect("room"));
+    home.nic().counters().free(first).expect("it lives");
+    assert_eq!(home.nic().counters().lane(first, 1), None, "a freed counter has no lanes");
+    let others = [home.nic().counters().alloc(), home.nic().counters().alloc()].map(|counter| counter.expect("room"));
     for counter in others {
         assert_eq!(arrived(&mut home, counter), 0);
-        assert_eq!(home.nic().lane(counter, 77), Some(Lane::Own(0)));
+        assert_eq!(home.nic().counters().lane(counter, 77), Some(Lane::Own(0)));
     }
 }
 
 #[test]
 fn a_counter_has_lanes_or_thresholds() {
     let mut home = Home::new(&LIMITS);
-    let counters = [home.nic().counter_alloc(), home.nic().counter_alloc()].map(|counter| counter.expect("room"));
+    let counters = [home.nic().counters().alloc(), home.nic().counters().alloc()].map(|counter| counter.expect("room"));
     let action = || Action::CounterIncrement { counter: counters[1], success: 1, failure: 0 };
     home.nic().arm(counters[0], 2, action()).expect("room");
     count(&mut home, counters[0], 1);
-    assert_eq!(home.nic().lane(counters[0], 1), Some(Lane::Locked), "what waits would not see a lane");
+    assert_eq!(home.nic().counters().lane(counters[0], 1), Some(Lane::Locked), "what waits would not see a lane");
     count(&mut home, counters[0], 2);
     assert!(home.nic().has_fired());
     count(&mut home, counters[1], 1);
@@ -79,11 +81,11 @@ proptest! {
         recover in any::<bool>(),
     ) {
         let mut home = Home::new(&LIMITS);
-        let counter = home.nic().counter_alloc().expect("room");
+        let counter = home.nic().counters().alloc().expect("room");
         for (sender, in_place) in &senders {
             match in_place {
                 true => count(&mut home, counter, *sender),
-                false => home.nic().count(counter, 1, 0),
+                false => home.nic().counters().increment(counter, 1, 0),
             }
         }
         if recover {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use selvedge_nic::aggregation::Membership;
 use selvedge_nic::aggregation::member::Started;
 use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::errors::{AppendError, ArmError, CounterError, PortalError};
-use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Verdict, fail, list, options};
 use selvedge_nic::tables::{Command, Request, kind};
@@ -53,11 +53,11 @@ fn fill<T, E>(home: &mut Home, mut attempt: impl FnMut(&mut Nic<'_>) -> Result<T
 #[test]
 fn counters() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.counter_alloc());
+    let (made, Full) = fill(&mut home, |nic| nic.counters().alloc());
     assert_eq!(made.len(), 5);
-    assert_eq!(home.nic().counter_free(made[2]), Ok(()));
-    assert_eq!(home.nic().counter_free(made[2]), Err(CounterError::Invalid), "a stale reference is refused");
-    let (again, Full) = fill(&mut home, |nic| nic.counter_alloc());
+    assert_eq!(home.nic().counters().free(made[2]), Ok(()));
+    assert_eq!(home.nic().counters().free(made[2]), Err(CounterError::Invalid), "a stale reference is refused");
+    let (again, Full) = fill(&mut home, |nic| nic.counters().alloc());
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[2], "a slot that is used again has another reference");
 }
@@ -65,70 +65,72 @@ fn counters() {
 #[test]
 fn queues() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
+    let (made, Full) = fill(&mut home, |nic| nic.queues().alloc(2));
     assert_eq!(made.len(), 5);
-    let (_, free, _) = home.nic().heap_blocks();
-    assert_eq!(home.nic().queue_free(made[0]), Some(()));
-    assert_eq!(home.nic().heap_blocks().1, free + 2, "the ring went back to the heap");
-    assert_eq!(home.nic().queue_free(made[0]), None);
-    let (again, Full) = fill(&mut home, |nic| nic.queue_alloc(2));
+    let (_, free, _) = home.nic().heap().blocks();
+    assert_eq!(home.nic().queues().free(made[0]), Some(()));
+    assert_eq!(home.nic().heap().blocks().1, free + 2, "the ring went back to the heap");
+    assert_eq!(home.nic().queues().free(made[0]), None);
+    let (again, Full) = fill(&mut home, |nic| nic.queues().alloc(2));
     assert_eq!(again.len(), 1);
 }
 
 #[test]
 fn heap() {
     let mut home = Home::new(&Limits { queues: 500, ..LIMITS });
-    let (rings, Full) = fill(&mut home, |nic| nic.queue_alloc(16));
+    let (rings, Full) = fill(&mut home, |nic| nic.queues().alloc(16));
     assert_eq!(rings.len(), 4);
-    assert_eq!(home.nic().heap_blocks(), (64, 0, 0));
-    let (vectors, Full) = fill(&mut home, |nic| nic.store_iov([(1, 2)].into_iter()));
+    assert_eq!(home.nic().heap().blocks(), (64, 0, 0));
+    let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2)].into_iter()));
     assert!(vectors.is_empty());
-    let (blocks, Full) = fill(&mut home, |nic| nic.heap_alloc(1));
+    let (blocks, Full) = fill(&mut home, |nic| nic.heap().alloc(1));
     assert!(blocks.is_empty());
-    assert_eq!(home.nic().queue_free(rings[1]), Some(()));
-    let (vectors, Full) = fill(&mut home, |nic| nic.store_iov([(1, 2); 9].into_iter()));
+    assert_eq!(home.nic().queues().free(rings[1]), Some(()));
+    let (vectors, Full) = fill(&mut home, |nic| nic.heap().store_iov([(1, 2); 9].into_iter()));
     assert_eq!(vectors.len(), 8, "nine vectors take two blocks");
-    assert_eq!(home.nic().queue_alloc(u32::MAX), Err(Full));
-    assert_eq!(home.nic().queue_alloc(0), Err(Full));
+    assert_eq!(home.nic().queues().alloc(u32::MAX), Err(Full));
+    assert_eq!(home.nic().queues().alloc(0), Err(Full));
 }
 
 #[test]
 fn descriptors() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
+    let (made, Full) =
+        fill(&mut home, |nic| nic.descriptors().bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
     assert_eq!(made.len(), 5);
-    assert_eq!(home.nic().release(made[4]), Some(()));
-    assert_eq!(home.nic().release(made[4]), None);
+    assert_eq!(home.nic().descriptors().release(made[4]), Some(()));
+    assert_eq!(home.nic().descriptors().release(made[4]), None);
     assert_eq!(home.nic().signals.descriptor(made[4]), None);
-    let (again, Full) = fill(&mut home, |nic| nic.bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
+    let (again, Full) =
+        fill(&mut home, |nic| nic.descriptors().bind(&DescriptorView { iov: NONE, ..DescriptorView::default() }));
     assert_eq!(again.len(), 1);
 }
 
 #[test]
 fn portals() {
     let mut home = Home::new(&LIMITS);
-    let (made, error) = fill(&mut home, |nic| nic.portal_alloc(None, 0, NONE));
+    let (made, error) = fill(&mut home, |nic| nic.portal_table().alloc(None, 0, NONE));
     assert_eq!((made, error), (vec![0, 1, 2, 3, 4], PortalError::Full));
     let before = home.memory.clone();
-    assert_eq!(home.nic().portal_alloc(Some(3), 0, NONE), Err(PortalError::InUse));
-    assert_eq!(home.nic().portal_alloc(Some(5), 0, NONE), Err(PortalError::Invalid));
-    assert_eq!(home.nic().portal_free(5), Err(PortalError::Invalid));
-    assert_eq!(home.nic().portal_set(u32::MAX, true), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().alloc(Some(3), 0, NONE), Err(PortalError::InUse));
+    assert_eq!(home.nic().portal_table().alloc(Some(5), 0, NONE), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().free(5), Err(PortalError::Invalid));
+    assert_eq!(home.nic().portal_table().set(u32::MAX, true), Err(PortalError::Invalid));
     assert!(home.memory == before);
     let mut bus = TestBus::default();
     let reference = home.nic().append(&mut bus, 3, list::PRIORITY, &spec(0)).expect("room");
     let before = home.memory.clone();
-    assert_eq!(home.nic().portal_free(3), Err(PortalError::InUse));
+    assert_eq!(home.nic().portal_table().free(3), Err(PortalError::InUse));
     assert!(home.memory == before);
     assert_eq!(home.nic().unlink(reference), Ok(()));
-    assert_eq!(home.nic().portal_free(3), Ok(()));
+    assert_eq!(home.nic().portal_table().free(3), Ok(()));
 }
 
 #[test]
 fn entries_of_a_list_and_of_the_table() {
     let mut home = Home::new(&LIMITS);
-    assert_eq!(home.nic().portal_alloc(None, 0, NONE), Ok(0));
-    assert_eq!(home.nic().portal_alloc(None, 0, NONE), Ok(1));
+    assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(0));
+    assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(1));
     let mut bus = TestBus::default();
     let (made, error) = fill(&mut home, |nic| nic.append(&mut bus, 0, list::PRIORITY, &spec(1)));
     assert_eq!((made.len(), error), (6, AppendError::TooLong));
@@ -143,7 +145,7 @@ fn entries_of_a_list_and_of_the_table() {
 #[test]
 fn triggered_operations() {
     let mut home = Home::new(&LIMITS);
-    let counter = home.nic().counter_alloc().expect("room");
+    let counter = home.nic().counters().alloc().expect("room");
     let action = Action::CounterIncrement { counter, success: 1, failure: 0 };
     let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
     assert_eq!(made.len(), 5);
@@ -156,15 +158,15 @@ fn triggered_operations() {
 #[test]
 fn pending_requests() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
+    let (made, Full) = fill(&mut home, |nic| nic.pending_mut().add(&Command::default(), 1));
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
-    assert!(home.nic().take_pending(made[1]).is_some());
-    assert!(home.nic().take_pending(made[1]).is_none(), "a token is good once");
+    assert!(home.nic().pending_mut().take(made[1]).is_some());
+    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is good once");
     for token in [0, u64::MAX, 1 << 32] {
-        assert!(home.nic().take_pending(token).is_none());
+        assert!(home.nic().pending_mut().take(token).is_none());
     }
-    let (again, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
+    let (again, Full) = fill(&mut home, |nic| nic.pending_mut().add(&Command::default(), 1));
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[1]);
 }
@@ -205,7 +207,7 @@ fn unexpected_headers() {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus::default();
         let flags = if flow_controlled { options::PT_FLOWCTRL } else { 0 };
-        assert_eq!(home.nic().portal_alloc(None, flags, NONE), Ok(0));
+        assert_eq!(home.nic().portal_table().alloc(None, flags, NONE), Ok(0));
         home.nic().append(&mut bus, 0, list::OVERFLOW, &spec(1)).expect("room");
         for _ in 0..LIMITS.headers {
             assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
@@ -218,7 +220,7 @@ fn unexpected_headers() {
         assert_eq!(home.nic().signals.registers.get(register), 1);
         // One entry takes them all; then there is room again.
         home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
-        home.nic().portal_set(0, true).expect("allocated");
+        home.nic().portal_table().set(0, true).expect("allocated");
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
     }
 }
@@ -227,8 +229,8 @@ fn unexpected_headers() {
 fn events_of_a_flow_controlled_portal() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus::default();
-    let queue = home.nic().queue_alloc(3).expect("room");
-    assert_eq!(home.nic().portal_alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
+    let queue = home.nic().queues().alloc(3).expect("room");
+    assert_eq!(home.nic().portal_table().alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
     home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
     for _ in 0..2 {
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
@@ -244,7 +246,7 @@ fn puts_of_an_epoch_that_is_over() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus { payload: vec![7; 8], ..TestBus::default() };
     let flags = options::PT_FLOWCTRL;
-    assert_eq!(home.nic().portal_alloc(None, flags, NONE), Ok(0));
+    assert_eq!(home.nic().portal_table().alloc(None, flags, NONE), Ok(0));
     let mut put_in = |home: &mut Home, epoch: u64| {
         let operand = [0, epoch, 0, 0];
         let request = Request { kind: kind::PUT, length: 8, match_bits: 1, operand, ..Request::default() };
@@ -257,17 +259,17 @@ fn puts_of_an_epoch_that_is_over() {
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
-    home.nic().portal_set(0, true).expect("allocated");
+    home.nic().portal_table().set(0, true).expect("allocated");
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
     assert_eq!(put_in(&mut home, 2).0, fail::OK);
     assert_eq!(put_in(&mut home, 0).0, fail::OK, "of no epoch");
     // Disabled by its owner; freed, and another's.
-    home.nic().portal_set(0, false).expect("allocated");
+    home.nic().portal_table().set(0, false).expect("allocated");
     assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
-    home.nic().portal_set(0, true).expect("allocated");
+    home.nic().portal_table().set(0, true).expect("allocated");
     home.nic().clear_priority(0).expect("no grants");
-    home.nic().portal_free(0).expect("nothing is linked");
-    assert_eq!(home.nic().portal_alloc(Some(0), flags, NONE), Ok(0));
+    home.nic().portal_table().free(0).expect("nothing is linked");
+    assert_eq!(home.nic().portal_table().alloc(Some(0), flags, NONE), Ok(0));
     home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     assert_eq!(put_in(&mut home, 3), (fail::PT_DISABLED, 4));
     sane::assert_sane(&mut home.nic());
@@ -357,9 +359,9 @@ proptest! {
         }.clamped();
         let mut home = Home::new(&limits);
         let mut bus = TestBus::default();
-        let counter = home.nic().counter_alloc().unwrap_or(NONE);
-        let queue = home.nic().queue_alloc(1).unwrap_or(NONE);
-        let portal = home.nic().portal_alloc(None, 0, queue).unwrap_or(0);
+        let counter = home.nic().counters().alloc().unwrap_or(NONE);
+        let queue = home.nic().queues().alloc(1).unwrap_or(NONE);
+        let portal = home.nic().portal_table().alloc(None, 0, queue).unwrap_or(0);
         let with_counter = EntrySpec { counter, options: spec(1).options | options::EVENT_CT_COMM, ..spec(1) };
         for which in [list::OVERFLOW, list::PRIORITY] {
             let _ = home.nic().append(&mut bus, portal, which, &with_counter);

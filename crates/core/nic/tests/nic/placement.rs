@@ -25,8 +25,8 @@ impl Stage {
 
     fn with(events: u32, flags: u32) -> Stage {
         let mut home = Home::new(&TINY);
-        let queue = home.nic().queue_alloc(events).expect("room");
-        home.nic().portal_alloc(Some(PORTAL), flags, queue).expect("room");
+        let queue = home.nic().queues().alloc(events).expect("room");
+        home.nic().portal_table().alloc(Some(PORTAL), flags, queue).expect("room");
         Stage { home, bus: TestBus::default(), queue }
     }
 
@@ -89,7 +89,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert_eq!(stage.event(), None, "nothing has arrived");
     assert_eq!(stage.place(1), Placement::Nothing, "the entry has left its list");
     assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
-    assert_eq!(stage.home.nic().portal_free(PORTAL), Err(PortalError::InUse));
+    assert_eq!(stage.home.nic().portal_table().free(PORTAL), Err(PortalError::InUse));
     // The tables are rebuilt meanwhile, because another process has died.
     stage.home.nic().recover(&mut stage.bus, |_| true);
     assert_sane(&mut stage.home.nic());
@@ -100,7 +100,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert_eq!(stage.event(), None);
     assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::Invalid));
     assert_eq!(stage.finish(placed, fail::OK), None, "it is finished once");
-    assert_eq!(stage.home.nic().portal_free(PORTAL), Ok(()));
+    assert_eq!(stage.home.nic().portal_table().free(PORTAL), Ok(()));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn with_flow_control_its_events_have_room_until_it_is_finished() {
     assert_eq!(stage.finish(placed, fail::OK), Some((fail::OK, 16)));
     let events: Vec<u8> = std::iter::from_fn(|| stage.event()).map(|event| event.kind).collect();
     assert_eq!(events[events.len() - 2..], [event_kind::PUT, event_kind::AUTO_UNLINK]);
-    stage.home.nic().portal_set(PORTAL, true).expect("it is there");
+    stage.home.nic().portal_table().set(PORTAL, true).expect("it is there");
     let placed = stage.placed(2);
     assert_eq!(stage.finish(placed, fail::OK), Some((fail::OK, 16)));
 }

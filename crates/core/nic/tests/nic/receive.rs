@@ -102,8 +102,8 @@ impl Stage {
     fn new(short_list: u32, mapped: bool) -> Stage {
         let mut home = Home::new(&Limits { short_list, ..LIMITS });
         let mut bus = TestBus { mapped, ..TestBus::default() };
-        let queue = home.nic().queue_alloc(4).expect("room");
-        let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
+        let queue = home.nic().queues().alloc(4).expect("room");
+        let portal = home.nic().portal_table().alloc(Some(0), 0, queue).expect("room");
         home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
         Stage { home, bus, portal, queue, lists: Lists::default(), claimed: Vec::new(), references: Vec::new() }
     }
@@ -230,7 +230,7 @@ proptest! {
 fn a_token_leaves_the_payload_with_its_sender() {
     let mut home = Home::new(&LIMITS);
     let mut bus = TestBus::default();
-    let portal = home.nic().portal_alloc(Some(0), 0, NONE).expect("room");
+    let portal = home.nic().portal_table().alloc(Some(0), 0, NONE).expect("room");
     let overflow = EntrySpec {
         options: options::OP_PUT | options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE,
         length: 64,
@@ -259,7 +259,7 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
     let limits = Limits { entries: 128, headers: 128, list: 128, short_list: 16, ..LIMITS };
     let mut home = Home::new(&limits);
     let mut bus = TestBus { mapped: true, ..TestBus::default() };
-    let portal = home.nic().portal_alloc(Some(0), 0, NONE).expect("room");
+    let portal = home.nic().portal_table().alloc(Some(0), 0, NONE).expect("room");
     home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
     let put = |bits| Request { kind: kind::PUT, portal, match_bits: bits, ..Request::default() };
     for round in 0..3 {
@@ -331,8 +331,8 @@ proptest! {
     ) {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus { mapped, payload: (1..=60).collect(), ..TestBus::default() };
-        let queue = home.nic().queue_alloc(4).expect("room");
-        let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
+        let queue = home.nic().queues().alloc(4).expect("room");
+        let portal = home.nic().portal_table().alloc(Some(0), 0, queue).expect("room");
         let many = EntrySpec {
             options: options::OP_PUT | options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE,
             length: ROOM,

@@ -256,8 +256,8 @@ fn failed(
 fn an_event_that_was_not_written_does_not_stop_the_queue() {
     let mut home = Home::new(&TINY);
     let mut bus = TestBus::default();
-    let queue = home.nic().queue_alloc(4).expect("room");
-    assert_eq!(home.nic().portal_alloc(None, 0, queue), Ok(0));
+    let queue = home.nic().queues().alloc(4).expect("room");
+    assert_eq!(home.nic().portal_table().alloc(None, 0, queue), Ok(0));
     let spec = selvedge_nic::portals::EntrySpec {
         options: options::OP_PUT,
         start: crate::common::MEMORY_AT,

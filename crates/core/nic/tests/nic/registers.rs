@@ -22,7 +22,7 @@ fn send(home: &mut Home, vpid: u16) -> Received {
     let source = Endpoint { node: 1, vpid: 2 };
     let status = Status { source, extent: Extent::whole(8).expect("a length"), mtt: 0, tag: 0, error: false };
     let mut bus = TestBus { payload: vec![7; 8], ..TestBus::default() };
-    home.nic().velo_receive(&mut bus, &VeloMessage { vpid, status, bytes: 8 })
+    home.nic().velo().receive(&mut bus, &VeloMessage { vpid, status, bytes: 8 })
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn names_and_addresses_are_unique() {
 fn ports_show_in_the_tables() {
     let mut home = Home::new(&LIMITS);
     assert_eq!(value(&mut home, TableRegister::CompleterEnables, 1), Some(0));
-    home.nic().port_open(Some(3), 0).expect("free");
-    home.nic().port_open(Some(69), options::MAILBOX_DISABLED).expect("free");
+    home.nic().ports().open(Some(3), 0).expect("free");
+    home.nic().ports().open(Some(69), options::MAILBOX_DISABLED).expect("free");
     for (register, words) in
         [(TableRegister::CompleterEnables, [1 << 3, 1 << 5]), (TableRegister::MailboxEnables, [1 << 3, 0])]
     {
@@ -122,7 +122,7 @@ fn interrupt_mask_and_clear() {
         MailboxInterruptsClear as Clear, MailboxInterruptsInterrupt as Interrupt, MailboxInterruptsMask as Mask,
     };
     let mut home = Home::new(&LIMITS);
-    home.nic().port_open(Some(0), 0).expect("free");
+    home.nic().ports().open(Some(0), 0).expect("free");
     assert_eq!(send(&mut home, 0), Received::Written { interrupt: false });
     assert_eq!(value(&mut home, Interrupt, 0), Some(1), "kept although it is masked");
     assert_eq!(home.nic().write_register(Mask, 0, 1), Ok(()));
@@ -144,7 +144,7 @@ fn mailboxes_are_enabled_and_disabled() {
     let enables = TableRegister::MailboxEnables;
     let mut home = Home::new(&LIMITS);
     for vpid in [0, 5, 64] {
-        home.nic().port_open(Some(vpid), 0).expect("free");
+        home.nic().ports().open(Some(vpid), 0).expect("free");
     }
     assert_eq!(home.nic().write_register(enables, 0, 1), Ok(()));
     assert_eq!([0, 1].map(|at| value(&mut home, enables, at)), [Some(1), Some(1)], "other words stay as they are");
@@ -183,7 +183,7 @@ fn a_flush_by_its_register() {
 #[test]
 fn what_is_not_writable_is_refused() {
     let mut home = Home::new(&LIMITS);
-    home.nic().port_open(Some(0), 0).expect("free");
+    home.nic().ports().open(Some(0), 0).expect("free");
     for register in TableRegister::ALL {
         let written = home.nic().write_register(*register, 0, 0);
         match register.live_write() {

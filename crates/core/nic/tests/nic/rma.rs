@@ -87,14 +87,14 @@ impl Stage {
             }
             Op::Post(post) => self.post(post),
             Op::Take(node, vpid, count) => (0..*count).for_each(|_| _ = self.take(*node, *vpid)),
-            Op::Recover(node) => self.nodes[*node].home.nic().recover_notifications(),
+            Op::Recover(node) => self.nodes[*node].home.nic().notifications().recover(),
         }
     }
 
     fn open(&mut self, node: usize, vpid: u16, options: u32) {
         let Node { home, model, .. } = &mut self.nodes[node];
         let port = &mut model.ports[usize::from(vpid)];
-        if let Ok(id) = home.nic().port_open(Some(vpid), options) {
+        if let Ok(id) = home.nic().ports().open(Some(vpid), options) {
             assert!(port.is_none());
             *port = Some(PortModel { id, options, queue: VecDeque::new(), head: 0 });
             let of_port = model.locks.iter_mut().filter(|((of, _), _)| *of == vpid);
@@ -105,7 +105,7 @@ impl Stage {
     fn close(&mut self, node: usize, vpid: u16) {
         let Node { home, model, .. } = &mut self.nodes[node];
         if let Some(Some(port)) = model.ports.get_mut(usize::from(vpid)).map(Option::take) {
-            home.nic().port_close(port.id).expect("it is open");
+            home.nic().ports().close(port.id).expect("it is open");
         }
     }
 
@@ -165,7 +165,7 @@ impl Stage {
         let model = Expectation::new(&mut self.nodes, post, prototype, options, &descriptor);
         let from = Requester { node: post.from as u16, vpid: post.vpid, options, prototype, target: 7, uid: 4 };
         let node = &mut self.nodes[post.from];
-        let made = node.home.nic().rma_request(&mut node.bus, &from, &descriptor);
+        let made = node.home.nic().rma().request(&mut node.bus, &from, &descriptor);
         let (command, model) = match (made, model) {
             (Ok(command), Ok(model)) => (command, model),
             (made, model) => return assert_eq!(made.err(), model.err(), "{post:?}"),

@@ -120,7 +120,7 @@ fn home(tables: &Tables, sound: bool) -> Home {
     let mut home = fresh(&limits(VPIDS, 4, TLB, 4));
     let mut nic = home.nic();
     for (vpid, (&options, slot_word)) in tables.options.iter().zip(&tables.slots).enumerate() {
-        nic.port_open(Some(vpid as u16), options).expect("it is free");
+        nic.ports().open(Some(vpid as u16), options).expect("it is free");
         if !sound {
             nic.tables.ports[vpid].notification_tail = tables.tails[vpid];
             nic.tables.ports[vpid].slot = slot_word.unwrap_or(slot::word(7, port::OPEN));
@@ -211,7 +211,7 @@ proptest! {
     fn any_request(tables in tables(), sound: bool, requests in prop::collection::vec(request(), 1..8)) {
         let mut home = home(&tables, sound);
         requests.iter().for_each(|request| deliver(&mut home, request));
-        home.nic().recover_notifications();
+        home.nic().notifications().recover();
         requests.iter().for_each(|request| deliver(&mut home, request));
     }
 
@@ -231,7 +231,7 @@ proptest! {
             for (descriptor, prototype) in later.map(|d| (d, false)).into_iter().chain(early.map(|c| (c.descriptor, true))) {
                 let from = Requester { node: 1, vpid, options, prototype, target: 5, uid: 6 };
                 let before = lasting_words(&mut home);
-                let made = home.nic().rma_request(&mut NoMemory, &from, &descriptor);
+                let made = home.nic().rma().request(&mut NoMemory, &from, &descriptor);
                 let is_unchanged = lasting_words(&mut home) == before;
                 match made {
                     Ok(command) => {
@@ -272,7 +272,7 @@ proptest! {
             nic.complete_send(&command, sent % 8);
             nic.complete_response(&command, &delivery);
             let _ = (command.reports_send(), command.reports_to_initiator(), command.is_answered(&delivery));
-            nic.recover_notifications();
+            nic.notifications().recover();
         }
     }
 
@@ -287,22 +287,22 @@ proptest! {
             let number = if number == 8 { token as u32 } else { number };
             let request = LockRequest { vpid, number, compare, add };
             let kept = LockWaiter { source: number, process: token % 3, token, ..LockWaiter::default() };
-            let _ = nic.lock_or_keep(&mut NoMemory, &request, kept);
+            let _ = nic.locks().request_or_keep(&mut NoMemory, &request, kept);
             // As many as there may be kept.
             let mut answered = 0;
-            while let Some(answer) = nic.next_answer(7, |process| process % 2 == 0) {
-                nic.finish_answer(answer.index, answer.sequence);
+            while let Some(answer) = nic.locks().next_answer(7, |process| process % 2 == 0) {
+                nic.locks().finish_answer(answer.index, answer.sequence);
                 answered += 1;
             }
             prop_assert!(answered <= 4);
-            let _ = nic.lock_now(&mut NoMemory, &request);
-            nic.forget_waiters(|waiter| waiter.token == token);
+            let _ = nic.locks().request(&mut NoMemory, &request);
+            nic.locks().forget_waiters(|waiter| waiter.token == token);
             if token % 4 == 0 {
                 nic.recover(&mut NoMemory, |process| process % 2 == 0);
             }
             if token % 5 == 0 {
                 let generation = slot::generation(nic.tables.ports[usize::from(vpid) % VPIDS as usize].slot);
-                let _ = nic.port_close(PortId { vpid, generation });
+                let _ = nic.ports().close(PortId { vpid, generation });
             }
         }
     }
@@ -313,7 +313,7 @@ proptest! {
 fn a_spoiled_queue_is_its_own_programs_loss() {
     for spoiled in [1, 1 << 31, u64::MAX] {
         let mut home = fresh(&limits(2, 4, 0, 0));
-        (0..2).for_each(|vpid| _ = home.nic().port_open(Some(vpid), 0).expect("it is free"));
+        (0..2).for_each(|vpid| _ = home.nic().ports().open(Some(vpid), 0).expect("it is free"));
         let (mut honest, mut other) = (0, 0);
         for round in 0..20u64 {
             let nic = home.nic();
@@ -323,7 +323,7 @@ fn a_spoiled_queue_is_its_own_programs_loss() {
             for vpid in 0..2 {
                 home.nic().deliver(&mut TestBus::default(), &notification_put(vpid, round));
             }
-            home.nic().recover_notifications();
+            home.nic().notifications().recover();
             assert_eq!(take(&mut home, 0, &mut honest).map(|seen| seen.word0), Some(round));
             let _ = take(&mut home, 1, &mut other);
         }
@@ -335,10 +335,10 @@ fn a_spoiled_queue_is_its_own_programs_loss() {
 fn lengths_that_leave_the_tables() {
     let mut home = fresh(&limits(1, 4, 2, 0));
     let mut nic = home.nic();
-    nic.port_open(Some(0), 0).expect("it is free");
+    nic.ports().open(Some(0), 0).expect("it is free");
     let last = PAGES as u64 - 1;
     let entry = AddressEntry::new(Rights::ReadWrite, 0, FIRST_PAGE, PageSize::Kib4).expect("in range");
-    nic.write_entry(NlaPage::new(last).expect("in range"), entry).expect("in range");
+    nic.atu().write_entry(NlaPage::new(last).expect("in range"), entry).expect("in range");
     for bytes in [PAGE + 1, 1 << 39, u64::MAX, u64::MAX - last * PAGE] {
         for number in [kind::RMA_PUT, kind::RMA_GET] {
             let request = Request {

@@ -19,21 +19,21 @@ use selvedge_nic::{Asker, Bus, Nic, NoMemory, Register};
 
 fn home(lock_waiters: u32) -> Home {
     let mut home = fresh(&limits(3, 2, 0, lock_waiters));
-    (0..2).for_each(|vpid| _ = home.nic().port_open(Some(vpid), 0).expect("it is free"));
+    (0..2).for_each(|vpid| _ = home.nic().ports().open(Some(vpid), 0).expect("it is free"));
     home
 }
 
 /// A request that may be kept, of port 0 of node 3.
 fn keep(nic: &mut Nic<'_>, request: &LockRequest, token: u64) -> Result<LockVerdict, NoLock> {
-    nic.lock_or_keep(&mut NoMemory, request, LockWaiter { source: 3 << 16, token, ..LockWaiter::default() })
+    nic.locks().request_or_keep(&mut NoMemory, request, LockWaiter { source: 3 << 16, token, ..LockWaiter::default() })
 }
 
 /// The answers that are due, by token.
 fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
     let mut taken = Vec::new();
     assert_eq!(nic.has_fired(), nic.tables.control.answers != 0);
-    while let Some(answer) = nic.next_answer(1, |_| true) {
-        nic.finish_answer(answer.index, answer.sequence);
+    while let Some(answer) = nic.locks().next_answer(1, |_| true) {
+        nic.locks().finish_answer(answer.index, answer.sequence);
         taken.push((answer.asker.token, answer.delivery));
     }
     assert!(!nic.has_fired() && nic.signals.doorbell.fired.load(Relaxed) == 0);
@@ -74,7 +74,7 @@ fn all_boundary_values() {
                 nic.tables.locks[LOCKS] = value as u32;
                 nic.tables.locks[2 * LOCKS - 1] = value as u32;
                 assert_eq!(
-                    nic.lock_now(&mut NoMemory, &request(0, compare, add)),
+                    nic.locks().request(&mut NoMemory, &request(0, compare, add)),
                     Ok(expected),
                     "{value} {compare} {add}"
                 );
@@ -103,9 +103,9 @@ fn what_is_no_lock_is_refused() {
     let before = lasting_words(&mut home);
     for (vpid, number) in [(1, LOCKS as u32), (1, u32::MAX), (2, 0), (3, 0), (u16::MAX, 0)] {
         let request = LockRequest { vpid, number, compare: 0, add: 1 };
-        assert_eq!(home.nic().lock_now(&mut NoMemory, &request), Err(NoLock));
+        assert_eq!(home.nic().locks().request(&mut NoMemory, &request), Err(NoLock));
         assert_eq!(keep(&mut home.nic(), &request, 1), Err(NoLock));
-        assert_eq!(home.nic().next_answer(1, |_| true), None);
+        assert_eq!(home.nic().locks().next_answer(1, |_| true), None);
     }
     for remote_offset in [LOCKS as u64, 1 << 24, 1 << 32, u64::MAX] {
         let command = Request { kind: kind::RMA_LOCK, portal: 1, remote_offset, ..Request::default() };
@@ -146,7 +146,7 @@ proptest! {
             let request = match op {
                 Op::Request(request) => request,
                 Op::Forget(rest) => {
-                    nic.forget_waiters(|waiter| waiter.token % 3 == *rest);
+                    nic.locks().forget_waiters(|waiter| waiter.token % 3 == *rest);
                     kept.retain(|(_, token)| token % 3 != *rest);
                     continue;
                 }
@@ -190,11 +190,11 @@ fn a_full_table_answers_at_once() {
     let failed = LockResult { value: 0, success: false };
     assert_eq!(keep(&mut home.nic(), &failing, 2), Ok(LockVerdict::Answered(failed)));
     assert!(lasting_words(&mut home) == before);
-    home.nic().forget_waiters(|waiter| waiter.token == 0);
+    home.nic().locks().forget_waiters(|waiter| waiter.token == 0);
     assert_eq!(keep(&mut home.nic(), &failing, 3), Ok(LockVerdict::Kept));
-    home.nic().lock_now(&mut NoMemory, &request(5, 0, -1)).expect("it exists");
+    home.nic().locks().request(&mut NoMemory, &request(5, 0, -1)).expect("it exists");
     assert_eq!(home.nic().tables.locks[LOCKS + 5] as i32, 0, "one of the two has succeeded");
-    let first = home.nic().next_answer(1, |_| true).expect("both succeed");
+    let first = home.nic().locks().next_answer(1, |_| true).expect("both succeed");
     assert_eq!((first.asker.token, first.delivery), (1, success(0)), "the oldest, not the first record");
 }
 
@@ -264,7 +264,7 @@ proptest! {
                 }
                 Process::Waits { .. } => continue,
                 Process::Holds { exclusive } => {
-                    let result = nic.lock_now(&mut NoMemory, &unlock_request(exclusive)).expect("it exists");
+                    let result = nic.locks().request(&mut NoMemory, &unlock_request(exclusive)).expect("it exists");
                     prop_assert!(result.success, "an unlock always succeeds");
                     processes[number] = Process::Idle;
                 }
@@ -309,7 +309,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
     for (_, state, _) in CALLS {
         for (call, right, request) in CALLS {
             nic.tables.locks[LOCKS] = state as u32;
-            let result = nic.lock_now(&mut NoMemory, &request).expect("it exists");
+            let result = nic.locks().request(&mut NoMemory, &request).expect("it exists");
             assert_eq!(result.success, state <= right, "{call:?} in state {state}");
             if state > right {
                 assert_eq!(nic.tables.locks[LOCKS] as i32, state);
@@ -320,7 +320,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
     for round in 0..3 {
         for (call, state, request) in CALLS {
             assert_eq!(nic.tables.locks[LOCKS] as i32, state, "round {round}, before {call:?}");
-            assert!(nic.lock_now(&mut NoMemory, &request).expect("it exists").success);
+            assert!(nic.locks().request(&mut NoMemory, &request).expect("it exists").success);
         }
     }
 }
@@ -332,7 +332,7 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
 fn a_start_before_the_wait_is_not_prevented() {
     let mut home = home(0);
     let mut nic = home.nic();
-    let mut call = |at: usize| nic.lock_now(&mut NoMemory, &CALLS[at].2).expect("it exists");
+    let mut call = |at: usize| nic.locks().request(&mut NoMemory, &CALLS[at].2).expect("it exists");
     let (post, start, complete, wait) = (0, 1, 2, 3);
     nic_sets_idle(&mut call);
     for at in [post, start, complete] {
@@ -384,7 +384,7 @@ fn lock_command(node: u64, compare: i32, add: i32, operation: u8) -> Request {
 /// Port 1 keeps requests, if it has the option.
 fn keeping(records: u32, options: u32) -> Home {
     let mut home = fresh(&limits(3, 4, 0, records));
-    home.nic().port_open(Some(1), options).expect("it is free");
+    home.nic().ports().open(Some(1), options).expect("it is free");
     home
 }
 
@@ -405,21 +405,21 @@ fn an_answer_is_sent_once_by_a_living_process() {
     let mut home = keeping(2, options::KEEP_LOCKS);
     let mut nic = home.nic();
     assert_eq!(nic.deliver(&mut named(7, 3), &lock_command(5, -1, 10, spec::ALL)), Verdict::Kept);
-    assert!(!nic.has_fired() && nic.next_answer(1, |_| true).is_none());
+    assert!(!nic.has_fired() && nic.locks().next_answer(1, |_| true).is_none());
     assert_eq!(nic.deliver(&mut named(8, 3), &lock_command(6, 0, -1, 0)), Verdict::Done(success(-1)));
     assert!(nic.has_fired());
     let told = nic.signals.take_notification(1, &mut 0).map(Notification::decode).expect("the target is informed");
     assert_eq!((told.unit, told.code, told.node, told.vpid), (spec::RESPONDER, code::LOCK_REQ, 5, 0));
     assert_eq!((told.word0 >> 32, told.word0 >> 24 & 1), (9, 1));
-    let answer = nic.next_answer(1, |_| true).expect("it is due");
+    let answer = nic.locks().next_answer(1, |_| true).expect("it is due");
     assert_eq!((answer.asker, answer.delivery), (Asker { origin: 40, process: 3, token: 7 }, success(9)));
-    assert_eq!(nic.next_answer(2, |process| process == 1), None, "process 1 sends it");
-    let again = nic.next_answer(2, |process| process == 2).expect("process 1 has died");
+    assert_eq!(nic.locks().next_answer(2, |process| process == 1), None, "process 1 sends it");
+    let again = nic.locks().next_answer(2, |process| process == 2).expect("process 1 has died");
     assert_eq!((again.asker, again.delivery), (answer.asker, answer.delivery));
-    nic.finish_answer(again.index, again.sequence + 1);
-    assert_eq!(nic.next_answer(3, |_| false).map(|same| same.sequence), Some(again.sequence));
-    nic.finish_answer(again.index, again.sequence);
-    assert_eq!(nic.next_answer(3, |_| false), None);
+    nic.locks().finish_answer(again.index, again.sequence + 1);
+    assert_eq!(nic.locks().next_answer(3, |_| false).map(|same| same.sequence), Some(again.sequence));
+    nic.locks().finish_answer(again.index, again.sequence);
+    assert_eq!(nic.locks().next_answer(3, |_| false), None);
     assert!(nic.tables.lock_waiters.iter().all(|waiter| waiter.sequence == 0) && !nic.has_fired());
 }
 
@@ -451,9 +451,9 @@ fn closing_a_port_ends_its_waits() {
     assert_eq!(nic.deliver(&mut named(5, 3), &withdrawal), Verdict::Done(Delivery::failed(fail::OK)));
     assert_eq!(answers(&mut nic), [(1, refused), (4, refused)]);
     let generation = slot::generation(nic.tables.ports[1].slot);
-    nic.port_close(PortId { vpid: 1, generation }).expect("it is open");
+    nic.ports().close(PortId { vpid: 1, generation }).expect("it is open");
     assert_eq!(answers(&mut nic), [(2, refused), (3, refused)]);
-    nic.port_open(Some(1), options::KEEP_LOCKS).expect("it is free");
+    nic.ports().open(Some(1), options::KEEP_LOCKS).expect("it is free");
     nic.deliver(&mut named(6, 3), &lock_command(6, 0, -1, 0));
     assert_eq!(answers(&mut nic), []);
 }
@@ -492,8 +492,8 @@ fn recovery_finishes_what_a_dead_process_has_begun() {
         nic.recover(&mut NoMemory, |process| process == 1);
         let expected: Vec<_> = token_of_answer.map(|value| (7, success(value))).into_iter().collect();
         let mut found = Vec::new();
-        while let Some(answer) = nic.next_answer(1, |process| process == 1) {
-            nic.finish_answer(answer.index, answer.sequence);
+        while let Some(answer) = nic.locks().next_answer(1, |process| process == 1) {
+            nic.locks().finish_answer(answer.index, answer.sequence);
             found.push((answer.asker.token, answer.delivery));
         }
         assert_eq!(found, expected, "state {state}, lock {lock}");

@@ -21,7 +21,7 @@ const ORDER: [u64; 8] = [6, 0, 1, 4, 3, 5, 7, 2];
 
 fn home(tlb_entries: u32) -> Home {
     let mut home = fresh(&limits(2, 4, tlb_entries, 0));
-    (0..2).for_each(|vpid| _ = home.nic().port_open(Some(vpid), 0).expect("it is free"));
+    (0..2).for_each(|vpid| _ = home.nic().ports().open(Some(vpid), 0).expect("it is free"));
     for (page, target) in (0..).zip(ORDER) {
         register(&mut home.nic(), page, Rights::ReadWrite, 0, FIRST_PAGE + target);
     }
@@ -124,7 +124,10 @@ fn an_old_entry_of_the_tlb_does_not_split_a_put() {
                 home.nic().deliver(&mut TestBus::default(), &put(page * PAGE, 1));
             }
             for page in cleared {
-                home.nic().write_entry(NlaPage::new(page).expect("in range"), AddressEntry::INVALID).expect("in range");
+                home.nic()
+                    .atu()
+                    .write_entry(NlaPage::new(page).expect("in range"), AddressEntry::INVALID)
+                    .expect("in range");
             }
             match home.nic().deliver(&mut wire, &put(0, 5 * PAGE)) {
                 Verdict::Done(delivery) if delivery.fail == fail::OK => assert_eq!(delivery.mlength, 5 * PAGE),
@@ -251,7 +254,7 @@ fn local_memory_that_is_not_contiguous_is_cut() {
                     let spec = if is_put { spec::ALL } else { spec::COMPLETER };
                     let descriptor = Descriptor { code, node: 0, vpid: 1, spec, modifiers: 0, operation };
                     let before = lasting_words(&mut home);
-                    let made = home.nic().rma_request(&mut NoMemory, &requester(0), &descriptor);
+                    let made = home.nic().rma().request(&mut NoMemory, &requester(0), &descriptor);
                     assert!(lasting_words(&mut home) == before);
                     if u64::from(bytes) <= room {
                         let command = made.expect("it is contiguous");
@@ -281,7 +284,7 @@ fn a_local_page_that_may_not_be_used_is_an_error_of_the_requester() {
     for read in [0, PAGE, 100 * PAGE, 1 << 39, u64::MAX] {
         let operation = Operation::Put { read, write: 9, bytes: 16 };
         let descriptor = Descriptor { code: code::BT_PUT, node: 5, vpid: 1, spec: 0, modifiers: 0, operation };
-        let made = home.nic().rma_request(&mut NoMemory, &requester(0), &descriptor);
+        let made = home.nic().rma().request(&mut NoMemory, &requester(0), &descriptor);
         assert_eq!(made, Err(RequestError::Refused));
         let notification = take(&mut home, 0, &mut head).expect("an error is always told");
         assert_eq!((notification.error, notification.unit), (error::REQUESTER, spec::REQUESTER));
@@ -289,7 +292,7 @@ fn a_local_page_that_may_not_be_used_is_an_error_of_the_requester() {
         assert_eq!((notification.node, notification.vpid, notification.code), (5, 1, code::BT_PUT));
         assert_eq!(take(&mut home, 0, &mut head), None);
     }
-    let closed = home.nic().rma_request(
+    let closed = home.nic().rma().request(
         &mut NoMemory,
         &requester(9),
         &Descriptor {

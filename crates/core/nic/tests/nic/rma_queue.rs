@@ -31,7 +31,7 @@ const VPID: u16 = 1;
 impl Stage {
     fn new(entries: u32) -> Stage {
         let mut home = fresh(&limits(2, entries, 0, 0));
-        home.nic().port_open(Some(VPID), 0).expect("it is free");
+        home.nic().ports().open(Some(VPID), 0).expect("it is free");
         Stage { home, queue: VecDeque::new(), head: 0, sent: 0, discarded: 0 }
     }
 
@@ -109,15 +109,15 @@ fn a_queue_of_a_port_that_is_opened_again_is_empty() {
     (0..3).for_each(|_| stage.send());
     assert!(stage.take());
     let mut nic = stage.home.nic();
-    nic.port_close(PortId { vpid: VPID, generation: 0 }).expect("it is open");
+    nic.ports().close(PortId { vpid: VPID, generation: 0 }).expect("it is open");
     let before = lasting_words(&mut stage.home);
     stage.home.nic().deliver(&mut TestBus::default(), &notification_put(VPID, 5));
     assert!(lasting_words(&mut stage.home) == before, "a closed port gets nothing");
-    stage.home.nic().port_open(Some(VPID), 0).expect("it is free");
+    stage.home.nic().ports().open(Some(VPID), 0).expect("it is free");
     (stage.head, stage.discarded) = (0, 1);
     stage.queue.clear();
     assert!(!stage.take());
-    stage.home.nic().recover_notifications();
+    stage.home.nic().notifications().recover();
     for _ in 0..5 {
         stage.send();
         assert!(stage.take());
@@ -159,7 +159,7 @@ fn stores(before: &mut Stage, after: &mut Stage) -> Vec<usize> {
 fn goes_on(mut stage: Stage, takes: usize, gap: usize) {
     (0..takes).for_each(|_| _ = stage.take());
     for _ in 0..2 {
-        stage.home.nic().recover_notifications();
+        stage.home.nic().notifications().recover();
         stage.check();
     }
     for number in 0..3 * stage.entries() {
@@ -219,7 +219,7 @@ proptest! {
                 4..7 => _ = stage.take(),
                 _ => {
                     let before = lasting_words(&mut stage.home);
-                    stage.home.nic().recover_notifications();
+                    stage.home.nic().notifications().recover();
                     prop_assert!(before == lasting_words(&mut stage.home));
                 }
             }
@@ -234,7 +234,7 @@ fn a_program_without_the_lock_is_never_out_of_step() {
     for entries in [2, 16] {
         let mut home = fresh(&limits(1, entries, 0, 0));
         let mut nic = home.nic();
-        nic.port_open(Some(0), 0).expect("it is free");
+        nic.ports().open(Some(0), 0).expect("it is free");
         let signals: Signals<'_> = nic.signals;
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -251,7 +251,7 @@ fn a_program_without_the_lock_is_never_out_of_step() {
                         nic.tables.ports[0].notification_tail = tail;
                         std::thread::yield_now();
                     }
-                    nic.recover_notifications();
+                    nic.notifications().recover();
                     assert_eq!(nic.tables.ports[0].notification_tail, tail + 1);
                     sent += 1;
                 }

@@ -64,8 +64,8 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
     let mut nic = home.nic();
     nic.tap = Tapped::new(&shown);
 
-    nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
-    let [counter, other] = [nic.counter_alloc(), nic.counter_alloc()].map(|counter| counter.expect("room"));
+    nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
+    let [counter, other] = [nic.counters().alloc(), nic.counters().alloc()].map(|counter| counter.expect("room"));
     let counting = spec(options::EVENT_CT_COMM, 1, counter);
     let entry = nic.append(bus, 0, list::PRIORITY, &counting).expect("room");
     assert_eq!(shown.take().len(), 4);
@@ -82,15 +82,15 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
         }
         other => panic!("{other:?}"),
     }
-    nic.count(counter, 3, 0);
+    nic.counters().increment(counter, 3, 0);
     assert_eq!(shown.take(), [count(3, false)]);
 
     // What a triggered operation and a set add is shown as these only.
     let action = Action::CounterIncrement { counter: other, success: 1, failure: 0 };
     nic.arm(counter, 5, action).expect("room");
-    nic.count(counter, 1, 0);
+    nic.counters().increment(counter, 1, 0);
     nic.next_fired(bus, 1).expect("no grants");
-    nic.count_set(other, 9, 0);
+    nic.counters().set(other, 9, 0);
     let rest = shown.take();
     assert!(
         matches!(
@@ -120,7 +120,7 @@ fn receives_and_unexpected_messages_are_shown() {
     let bus = &mut TestBus { mapped: true, payload: vec![0; 8], ..TestBus::default() };
     let mut nic = home.nic();
     nic.tap = Tapped::new(&shown);
-    nic.portal_alloc(Some(0), 0, NONE).expect("it is free");
+    nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let pool = spec(options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE, 0, NONE);
     nic.append(bus, 0, list::OVERFLOW, &EntrySpec { ignore_bits: u64::MAX, ..pool }).expect("room");
     shown.take();
@@ -171,9 +171,9 @@ fn a_tapped_nic_gives_no_lanes() {
     let shown = Shown::default();
     let mut home = Home::new(&LIMITS);
     let mut nic = home.nic();
-    let counter = nic.counter_alloc().expect("room");
+    let counter = nic.counters().alloc().expect("room");
     nic.tap = Tapped::new(&shown);
-    assert_eq!(nic.lane(counter, 1), Some(Lane::Locked));
+    assert_eq!(nic.counters().lane(counter, 1), Some(Lane::Locked));
     nic.tap = Tapped::default();
-    assert_eq!(nic.lane(counter, 1), Some(Lane::Own(0)));
+    assert_eq!(nic.counters().lane(counter, 1), Some(Lane::Own(0)));
 }

@@ -133,7 +133,7 @@ proptest! {
         let mut home = Home::new(&limits);
         let mut bus = TestBus::default();
         let mut model = Model::default();
-        let references: Vec<u32> = (0..COUNTERS).map(|_| home.nic().counter_alloc().expect("a counter")).collect();
+        let references: Vec<u32> = (0..COUNTERS).map(|_| home.nic().counters().alloc().expect("a counter")).collect();
         let mut handles = Vec::new();
         for (number, op) in (1u64..).zip(&ops) {
             match *op {
@@ -157,11 +157,11 @@ proptest! {
                     }
                 }
                 Op::Count { counter, success, failure } => {
-                    home.nic().count(references[counter], success, failure);
+                    home.nic().counters().increment(references[counter], success, failure);
                     model.count(counter, success, failure);
                 }
                 Op::Set { counter, success } => {
-                    home.nic().count_set(references[counter], success, 0);
+                    home.nic().counters().set(references[counter], success, 0);
                     model.set(counter, success);
                 }
                 Op::Cancel(counter) => {

@@ -82,7 +82,7 @@ impl Stage {
 
     fn open(&mut self, vpid: u16, options: u32) {
         let mut nic = self.home.nic();
-        let opened = nic.port_open(Some(vpid), options);
+        let opened = nic.ports().open(Some(vpid), options);
         if self.ports[usize::from(vpid)].is_some() {
             assert_eq!(opened, Err(PortError::AllUsed));
             return;
@@ -104,9 +104,9 @@ impl Stage {
     fn close(&mut self, vpid: u16) {
         if let Some(port) = self.ports[usize::from(vpid)].take() {
             let mut nic = self.home.nic();
-            assert_eq!(nic.port_close(port.id), Ok(()));
-            assert_eq!(nic.port_close(port.id), Err(PortError::NotOpen));
-            assert_eq!(nic.port_set_options(port.id, 0), Err(PortError::NotOpen));
+            assert_eq!(nic.ports().close(port.id), Ok(()));
+            assert_eq!(nic.ports().close(port.id), Err(PortError::NotOpen));
+            assert_eq!(nic.ports().set_options(port.id, 0), Err(PortError::NotOpen));
         }
     }
 
@@ -133,7 +133,7 @@ impl Stage {
         self.bus.payload = payload(seed, message.bytes.min(1 << 10));
         let expected = self.expected(message);
         let before = matches!(expected, Received::Full | Received::Malformed).then(|| self.home.memory.clone());
-        assert_eq!(self.home.nic().velo_receive(&mut self.bus, message), expected);
+        assert_eq!(self.home.nic().velo().receive(&mut self.bus, message), expected);
         if let Some(before) = before {
             assert!(self.home.memory == before, "a refused message has changed something");
         }
@@ -196,15 +196,15 @@ impl Stage {
     fn set_options(&mut self, vpid: u16, options: u32) {
         if let Some(port) = &mut self.ports[usize::from(vpid)] {
             let mut nic = self.home.nic();
-            assert_eq!(nic.port_options(port.id), Ok(port.options));
-            assert_eq!(nic.port_set_options(port.id, options), Ok(()));
+            assert_eq!(nic.ports().options(port.id), Ok(port.options));
+            assert_eq!(nic.ports().set_options(port.id, options), Ok(()));
             port.options = options;
         }
     }
 
     fn enable(&mut self, vpid: u16, is_enabled: bool) {
         if let Some(port) = &mut self.ports[usize::from(vpid)] {
-            assert_eq!(self.home.nic().mailbox_enable(port.id, is_enabled), Ok(()));
+            assert_eq!(self.home.nic().ports().enable_mailbox(port.id, is_enabled), Ok(()));
             port.options &= !options::MAILBOX_DISABLED;
             port.options |= if is_enabled { 0 } else { options::MAILBOX_DISABLED };
         }
@@ -221,7 +221,7 @@ impl Stage {
     /// Nobody has died: recovery changes nothing.
     fn recover(&mut self) {
         let before = self.home.memory.clone();
-        assert_eq!(self.home.nic().recover_mailboxes(), 0);
+        assert_eq!(self.home.nic().velo().recover(), 0);
         assert!(self.home.memory == before);
     }
 
@@ -384,7 +384,7 @@ fn a_payload_that_cannot_be_read_changes_nothing() {
     for fault in [Fault::Initiator, Fault::Gone] {
         stage.bus.initiator_fault = Some(fault);
         let before = stage.home.memory.clone();
-        assert_eq!(stage.home.nic().velo_receive(&mut stage.bus, &message), Received::Initiator(fault));
+        assert_eq!(stage.home.nic().velo().receive(&mut stage.bus, &message), Received::Initiator(fault));
         assert!(stage.home.memory == before);
     }
 }
@@ -395,30 +395,30 @@ fn a_payload_that_cannot_be_read_changes_nothing() {
 fn ports_open_lowest_first_until_all_are_used() {
     let mut home = Home::new(&limits(3, 4, 64));
     let mut nic = home.nic();
-    assert_eq!(nic.port_open(Some(1), 0).map(|id| id.vpid), Ok(1));
-    assert_eq!(nic.port_open(Some(1), 0), Err(PortError::AllUsed));
-    assert_eq!(nic.port_open(Some(3), 0), Err(PortError::NoSuchVpid));
-    let zero = nic.port_open(None, 0).expect("it is free");
-    assert_eq!((zero.vpid, nic.port_open(None, 0).map(|id| id.vpid)), (0, Ok(2)));
-    assert_eq!(nic.port_open(None, 0), Err(PortError::AllUsed));
-    assert_eq!(nic.port_close(zero), Ok(()));
-    let again = nic.port_open(None, 0).expect("it is free");
+    assert_eq!(nic.ports().open(Some(1), 0).map(|id| id.vpid), Ok(1));
+    assert_eq!(nic.ports().open(Some(1), 0), Err(PortError::AllUsed));
+    assert_eq!(nic.ports().open(Some(3), 0), Err(PortError::NoSuchVpid));
+    let zero = nic.ports().open(None, 0).expect("it is free");
+    assert_eq!((zero.vpid, nic.ports().open(None, 0).map(|id| id.vpid)), (0, Ok(2)));
+    assert_eq!(nic.ports().open(None, 0), Err(PortError::AllUsed));
+    assert_eq!(nic.ports().close(zero), Ok(()));
+    let again = nic.ports().open(None, 0).expect("it is free");
     assert!(again.vpid == 0 && again.generation != zero.generation);
-    assert_eq!(nic.mailbox_enable(zero, true), Err(PortError::NotOpen));
-    assert_eq!(nic.port_options(zero), Err(PortError::NotOpen));
+    assert_eq!(nic.ports().enable_mailbox(zero, true), Err(PortError::NotOpen));
+    assert_eq!(nic.ports().options(zero), Err(PortError::NotOpen));
     let far = PortId { vpid: 9, generation: 0 };
-    assert_eq!(nic.port_close(far), Err(PortError::NotOpen));
+    assert_eq!(nic.ports().close(far), Err(PortError::NotOpen));
 }
 
 #[test]
 fn a_nic_without_the_unit_has_no_ports() {
     let mut home = Home::new(&Limits::NONE);
     let mut nic = home.nic();
-    assert_eq!(nic.port_open(None, 0), Err(PortError::AllUsed));
+    assert_eq!(nic.ports().open(None, 0), Err(PortError::AllUsed));
     assert!(Mailbox::new(&nic.signals, 0, 1).is_none());
     let message = VeloMessage { vpid: 0, status: status(1, 1, Extent::UNIT), bytes: 8 };
-    assert_eq!(nic.velo_receive(&mut TestBus::default(), &message), Received::Malformed, "its longest has no bytes");
-    assert_eq!(nic.recover_mailboxes(), 0);
+    assert_eq!(nic.velo().receive(&mut TestBus::default(), &message), Received::Malformed, "its longest has no bytes");
+    assert_eq!(nic.velo().recover(), 0);
 }
 
 #[test]
@@ -426,10 +426,10 @@ fn generations_start_over() {
     let mut home = Home::new(&limits(1, 4, 64));
     let mut nic = home.nic();
     nic.tables.ports[0].slot = 0xffff_ff00;
-    let last = nic.port_open(None, 0).expect("it is free");
-    assert_eq!((last.generation, nic.port_close(last)), (0xff_ffff, Ok(())));
-    assert_eq!(nic.port_open(None, 0), Ok(PortId { vpid: 0, generation: 0 }));
-    assert_eq!(nic.port_options(PortId { vpid: 0, generation: u32::MAX }), Err(PortError::NotOpen));
+    let last = nic.ports().open(None, 0).expect("it is free");
+    assert_eq!((last.generation, nic.ports().close(last)), (0xff_ffff, Ok(())));
+    assert_eq!(nic.ports().open(None, 0), Ok(PortId { vpid: 0, generation: 0 }));
+    assert_eq!(nic.ports().options(PortId { vpid: 0, generation: u32::MAX }), Err(PortError::NotOpen));
 }
 
 #[test]
@@ -493,9 +493,9 @@ proptest! {
             let mut nic = stage.home.nic();
             if let Op::Send(message) = op {
                 stage.bus.payload = payload(1, message.bytes);
-                let _ = nic.velo_receive(&mut stage.bus, &VeloMessage { vpid: 2, ..*message });
+                let _ = nic.velo().receive(&mut stage.bus, &VeloMessage { vpid: 2, ..*message });
             }
-            nic.recover_mailboxes();
+            nic.velo().recover();
             let mut bytes = [0; 120];
             let _ = reader.peek(&nic.signals);
             // All slots may be full of messages, but each take empties one at least.
@@ -585,7 +585,7 @@ fn recovers(mut stage: Stage, message: &VeloMessage, meanwhile: Meanwhile) -> bo
     }
     let tail = stage.home.nic().tables.ports[usize::from(vpid)].mailbox_tail;
     let mut died_recovering = stage.clone();
-    let found = stage.home.nic().recover_mailboxes();
+    let found = stage.home.nic().velo().recover();
     let counted = tail == port(&stage).tail;
     assert_eq!(found, u32::from(was_visible && !counted));
     // A death in the middle of recovery: some of its stores are missing.
@@ -593,7 +593,7 @@ fn recovers(mut stage: Stage, message: &VeloMessage, meanwhile: Meanwhile) -> bo
     for (index, &word) in recovered.iter().enumerate() {
         if died_recovering.home.words()[index] != word {
             let mut partly = died_recovering.clone();
-            partly.home.nic().recover_mailboxes();
+            partly.home.nic().velo().recover();
             let registers = partly.home.layout.registers / 8..partly.home.layout.portals / 8;
             let differs = |(index, (a, b)): (usize, (&u64, &u64))| a != b && !registers.contains(&(index as u64));
             assert!(!partly.home.words().iter().zip(&recovered).enumerate().any(differs), "another result");
@@ -644,7 +644,7 @@ proptest! {
             let mut dead = stage.clone();
             dead.bus.calls_left = Some(call);
             let (home, bus) = (&mut dead.home, &mut dead.bus);
-            let outcome = catch_unwind(AssertUnwindSafe(|| home.nic().velo_receive(bus, &message)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| home.nic().velo().receive(bus, &message)));
             match outcome {
                 Err(cause) if cause.is::<Died>() => {}
                 Err(cause) => resume_unwind(cause),
@@ -727,7 +727,7 @@ fn send_split(stage: &mut Stage, address: &RequesterAddress, cuts: u32, tag: u8,
         let source = Endpoint { node: 77, vpid: store.page.source_vpid };
         let message = VeloMessage { vpid: header.destination.vpid, status: header.status(source), bytes };
         stage.bus.payload = whole[offset as usize..][..bytes as usize].to_vec();
-        let written = stage.home.nic().velo_receive(&mut stage.bus, &message);
+        let written = stage.home.nic().velo().receive(&mut stage.bus, &message);
         assert_eq!(written, Received::Written { interrupt: false });
         start = end;
     }
@@ -785,7 +785,7 @@ fn a_reader_without_the_lock_sees_whole_messages_in_order() {
                     bus.payload = payload;
                     let extent = Extent::whole(bytes).expect("legal");
                     let message = VeloMessage { vpid: 1, status: status(1, number as u8, extent), bytes };
-                    while nic.velo_receive(&mut bus, &message) == Received::Full {
+                    while nic.velo().receive(&mut bus, &message) == Received::Full {
                         std::thread::yield_now();
                     }
                 }

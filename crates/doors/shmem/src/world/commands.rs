@@ -30,7 +30,7 @@ impl Commands {
         let commands = Commands { memory: base..base + memory.range().reserved, data: data.clone(), uid: own_uid() };
         let mut guard = interface.lock();
         for portal in [PORTAL_MEMORY, PORTAL_DATA] {
-            guard.portal_alloc(Some(portal), 0, NONE).map_err(|_| "the NIC has no portal table entry left")?;
+            guard.portal_table().alloc(Some(portal), 0, NONE).map_err(|_| "the NIC has no portal table entry left")?;
         }
         drop(guard);
         commands.offer(interface, 0, NONE).ok_or("the NIC has no list entries left")?;

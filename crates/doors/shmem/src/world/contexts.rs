@@ -87,7 +87,7 @@ impl Contexts {
     fn open(&self, interface: &Interface, index: usize, generation: u32, team: Team) -> Result<(), Full> {
         let slot = &self.slots[index];
         if self.has_commands {
-            slot.counter.store(interface.lock().counter_alloc()?, Relaxed);
+            slot.counter.store(interface.lock().counters().alloc()?, Relaxed);
         }
         slot.begun.store(0, Relaxed);
         slot.reported.store(0, Relaxed);
@@ -182,7 +182,7 @@ impl Contexts {
         slot.live.store(0, SeqCst);
         let counter = slot.counter.swap(NONE, SeqCst);
         if counter != NONE {
-            let _ = interface.lock().with_revocation(|nic| nic.counter_free(counter));
+            let _ = interface.lock().with_revocation(|nic| nic.counters().free(counter));
         }
     }
 }

@@ -198,7 +198,7 @@ impl Transport {
         let mut nic = self.interface.lock();
         let posted = nic.with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         if !matches!(posted, Ok(Linked::Linked(_))) {
-            nic.free_iov(spec.iov);
+            nic.heap().free_iov(spec.iov);
         }
         let found = match posted {
             // Another receive has taken the message meanwhile.
@@ -277,7 +277,7 @@ impl Transport {
         let fired = {
             let mut nic = self.interface.lock();
             if self.works.ready.is_none() {
-                self.works.ready = nic.counter_alloc().ok();
+                self.works.ready = nic.counters().alloc().ok();
             }
             let Some(ready) = self.works.ready else { return };
             while self.works.trying < TRYING_MAX {

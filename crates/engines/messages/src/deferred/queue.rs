@@ -254,7 +254,7 @@ impl Transport {
         let spec = self.with_vector(spec, pieces)?;
         let entry = self.append(PORTAL_TOKEN, list::PRIORITY, &spec);
         if entry.is_none() {
-            self.interface.lock().free_iov(spec.iov);
+            self.interface.lock().heap().free_iov(spec.iov);
         }
         entry
     }
@@ -292,7 +292,7 @@ impl Transport {
             // An entry is reserved only if its linking can be armed, because nothing else frees it.
             let entry = nic.triggered_available().then(|| nic.reserve_entry(portal, &spec).ok()).flatten();
             if entry.is_none() {
-                nic.free_iov(spec.iov);
+                nic.heap().free_iov(spec.iov);
             }
             entry
         };

@@ -207,7 +207,7 @@ impl OneSided {
         let mut nic = self.device.interface().lock();
         let mut is_held = |number: u32| {
             let reading = LockRequest { vpid: VPID, number, compare: i32::MIN, add: 0 };
-            nic.lock_now(&mut NoMemory, &reading).is_ok_and(|lock| lock.value != 0)
+            nic.locks().request(&mut NoMemory, &reading).is_ok_and(|lock| lock.value != 0)
         };
         (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
     }

@@ -86,7 +86,7 @@ impl Device {
                 Err(RequestError::Cut(BYTES_MAX))
             } else {
                 // The guard ends here: what follows locks the NIC again.
-                self.interface().lock_to_post().rma_request(&mut NoMemory, &from, &rest)
+                self.interface().lock_to_post().rma().request(&mut NoMemory, &from, &rest)
             };
             let command = match made {
                 Ok(command) => command,
@@ -115,7 +115,7 @@ impl Device {
         for (_, (node, there)) in asked {
             self.asked().remove(&(vpid, (node, there)));
             let from = self.requester(vpid, options::TE, node);
-            let made = self.interface().lock_to_post().rma_withdrawal(&mut NoMemory, &from, (node, there));
+            let made = self.interface().lock_to_post().rma().withdrawal(&mut NoMemory, &from, (node, there));
             // A NIC without room waits; one that is gone keeps nothing.
             if let Ok(command) = made {
                 let _ = self.until_room(|| self.interface().start(&command).map_err(|_| PostError::Full));

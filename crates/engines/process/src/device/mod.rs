@@ -202,7 +202,7 @@ impl Device {
 
     /// Opens this port, or any that is free.
     pub fn open_port(&self, wanted: Option<u16>, options: u32) -> Result<PortId, DeviceError> {
-        self.interface().lock().port_open(wanted, options).map_err(|error| match error {
+        self.interface().lock().ports().open(wanted, options).map_err(|error| match error {
             PortError::AllUsed => DeviceError::PortsUsed(self.ports().into()),
             PortError::NoSuchVpid | PortError::NotOpen => DeviceError::NotOpen,
         })
@@ -234,7 +234,7 @@ impl Device {
         let mut free = self.free_pages();
         let fired = {
             let mut nic = self.interface().lock();
-            nic.port_close(port).map_err(|_| DeviceError::NotOpen)?;
+            nic.ports().close(port).map_err(|_| DeviceError::NotOpen)?;
             nic.has_fired()
         };
         self.interface().settle(fired);
@@ -274,7 +274,7 @@ impl Device {
             let entry = AddressEntry::new(rights, vpid, first + at, PageSize::Kib4);
             let page = NlaPage::new(start + at);
             let written = match (entry, page) {
-                (Ok(entry), Ok(page)) => nic.write_entry(page, entry).is_ok(),
+                (Ok(entry), Ok(page)) => nic.atu().write_entry(page, entry).is_ok(),
                 _ => false,
             };
             if !written {
@@ -316,10 +316,10 @@ impl Device {
     fn clear_entries(&self, first: u64, pages: u64) {
         let mut nic = self.interface().lock();
         if let (Ok(page), Ok(count)) = (NlaPage::new(first), u32::try_from(pages)) {
-            let _ = nic.clear_entries(page, count);
-            if let Ok(mut flush) = nic.flush_entries(page, count, FlushMode::Both) {
+            let _ = nic.atu().clear_entries(page, count);
+            if let Ok(mut flush) = nic.atu().flush_entries(page, count, FlushMode::Both) {
                 for unit in Unit::ALL {
-                    let _ = nic.answer_flush(&mut flush, unit);
+                    let _ = nic.atu().answer_flush(&mut flush, unit);
                 }
             }
         }

@@ -24,7 +24,7 @@ fn open(directory: &TempDir) -> Arc<Interface> {
     let limits = Limits { pending: 1, vpids: 2, notifications: 16, lock_waiters: 2, ..Limits::NONE }.clamped();
     let interface = Interface::open(Box::new(SharedMemory), config, 0, 1, 0, &limits, ArenaRange::default());
     let interface = interface.expect("an interface");
-    interface.lock().port_open(Some(VPID), options::KEEP_LOCKS).expect("it is free");
+    interface.lock().ports().open(Some(VPID), options::KEEP_LOCKS).expect("it is free");
     interface
 }
 
@@ -34,7 +34,7 @@ fn ask(interface: &Interface, compare: i32, add: i32) {
     let descriptor = Descriptor { code, node: 0, vpid, spec, modifiers: 0, operation };
     let from =
         Requester { node: 0, vpid: VPID, options: options::TE, prototype: false, target: interface.id(), uid: 0 };
-    let command = interface.lock().rma_request(&mut NoMemory, &from, &descriptor).expect("it is a command");
+    let command = interface.lock().rma().request(&mut NoMemory, &from, &descriptor).expect("it is a command");
     interface.start(&command).expect("there is room");
 }
 
@@ -70,7 +70,7 @@ fn a_kept_request_is_answered_by_the_process_that_frees_the_lock() {
     ask(&interface, i32::MAX, -7);
     assert_eq!(next(&interface, &mut taken), Some((0, true)), "that of the request itself");
     assert_eq!(awaited(&interface, &mut taken), Some((1, true)));
-    assert_eq!(interface.lock().find_pending(|_, _| true), None);
+    assert_eq!(interface.lock().pending().find(|_, _| true), None);
 }
 
 /// The process that frees the lock dies before it sends an answer, or while it does.
@@ -85,9 +85,9 @@ fn an_answer_outlives_the_process_that_should_send_it() {
         {
             let mut nic = interface.lock();
             let free = LockRequest { vpid: VPID, number: LOCK, compare: i32::MAX, add: -7 };
-            assert!(nic.lock_now(&mut NoMemory, &free).is_ok_and(|result| result.success));
+            assert!(nic.locks().request(&mut NoMemory, &free).is_ok_and(|result| result.success));
             nic.tables.control.drainer = DEAD;
-            assert!(!is_sending || nic.next_answer(DEAD, |_| true).is_some());
+            assert!(!is_sending || nic.locks().next_answer(DEAD, |_| true).is_some());
         }
         assert_eq!(awaited(&interface, &mut taken), Some((1, true)), "sending: {is_sending}");
         let end = Instant::now() + Duration::from_millis(50);
@@ -122,7 +122,7 @@ fn places_of_the_dead_become_free() {
     for process in [DEAD, interface.word] {
         let request = LockRequest { vpid: VPID, number: LOCK, compare: -1, add: 0 };
         let kept = LockWaiter { process, ..LockWaiter::default() };
-        interface.lock().lock_or_keep(&mut NoMemory, &request, kept).expect("there is the lock");
+        interface.lock().locks().request_or_keep(&mut NoMemory, &request, kept).expect("there is the lock");
     }
     (0..CHECK_ONE_IN).for_each(|_| interface.deferred.forget_dead(&interface.own, interface.word));
     let left: Vec<u64> = interface.lock().tables.lock_waiters.iter().map(|waiter| waiter.process).collect();

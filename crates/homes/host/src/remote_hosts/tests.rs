@@ -148,7 +148,7 @@ fn ask(interface: &Interface, kept: &Kept, target: u64) -> Packet {
 
 fn pending(interface: &Interface) -> usize {
     let mut count = 0;
-    interface.lock().find_pending(|_, _| {
+    interface.lock().pending().find(|_, _| {
         count += 1;
         false
     });
@@ -185,7 +185,7 @@ fn requests_to_a_lost_process_fail_and_the_others_wait() {
     // It asks the home, which needs the NIC's lock.
     interface.tick();
     assert_eq!(pending(&interface), 1);
-    assert_eq!(interface.lock().find_pending(|target, _| target != OTHER), None);
+    assert_eq!(interface.lock().pending().find(|target, _| target != OTHER), None);
     *kept.asker.lock().expect("no panic") = None;
 }
 
@@ -224,7 +224,7 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
     let mut memory = [0u8; 64];
     {
         let mut nic = interface.lock();
-        nic.portal_alloc(Some(0), 0, NONE).expect("room");
+        nic.portal_table().alloc(Some(0), 0, NONE).expect("room");
         let spec = EntrySpec {
             options: options::OP_PUT | options::USE_ONCE,
             start: memory.as_mut_ptr() as u64,

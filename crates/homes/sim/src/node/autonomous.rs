@@ -78,9 +78,9 @@ impl<R: Ranks> Nodes<R> {
         loop {
             let mut answer: Option<LateAnswer> = None;
             self.ranks.with_nic(rank, ni, &mut |nic| {
-                answer = nic.next_answer(executor, |_| true);
+                answer = nic.locks().next_answer(executor, |_| true);
                 if let Some(answer) = &answer {
-                    nic.finish_answer(answer.index, answer.sequence);
+                    nic.locks().finish_answer(answer.index, answer.sequence);
                 }
             });
             let Some(LateAnswer { asker, delivery, .. }) = answer else { return };
@@ -117,7 +117,7 @@ impl<R: Ranks> Nodes<R> {
             let found = self.ranks.find(target, ni).filter(|(owner, _)| *owner == to);
             if from == rank {
                 if let Some((to, ni)) = found {
-                    self.ranks.with_nic(to, ni, &mut |nic| nic.forget_waiters(|waiter| waiter.token == tag));
+                    self.ranks.with_nic(to, ni, &mut |nic| nic.locks().forget_waiters(|waiter| waiter.token == tag));
                 }
                 self.free_message(index);
             } else if to == rank && found.is_none() {

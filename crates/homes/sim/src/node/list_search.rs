@@ -27,7 +27,7 @@ pub(super) fn request_search(nic: &mut Nic<'_>, request: &Request) -> ListSearch
     for which in [list::PRIORITY, list::OVERFLOW] {
         let length = u64::from(lengths[usize::from(which)]);
         search.length += length;
-        match nic.peek_entry(&mut NoMemory, request, which) {
+        match nic.match_queue().peek(&mut NoMemory, request, which) {
             Some(found) => {
                 search.compared += 1 + entries_before(nic, request.portal, which, found);
                 return search;

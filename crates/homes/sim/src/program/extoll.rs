@@ -132,7 +132,7 @@ impl Process {
                 uid: 0,
             };
             let descriptor = Descriptor { code, vpid: VPID as u8, node: to as u16, spec, modifiers: 0, operation };
-            let made = core.tables.nic().rma_request(&mut NoMemory, &from, &descriptor);
+            let made = core.tables.nic().rma().request(&mut NoMemory, &from, &descriptor);
             let command = made.unwrap_or_else(|error| panic!("the requester refuses {descriptor:?}: {error:?}"));
             let mut payload = Bytes::new();
             if command.has_payload() {

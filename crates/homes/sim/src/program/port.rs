@@ -33,10 +33,10 @@ impl Port {
         let mut nic = tables.nic();
         let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
         let full_queue = if refuses { selvedge_nic::velo::options::REFUSE } else { 0 };
-        nic.port_open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | full_queue).ok()?;
+        nic.ports().open(Some(VPID), options::PHYSICAL | options::KEEP_LOCKS | full_queue).ok()?;
         for page in 0..(bytes as u64).div_ceil(PAGE_BYTES) {
             let entry = AddressEntry::new(Rights::ReadWrite, VPID, page, PageSize::Kib4).ok()?;
-            nic.write_entry(NlaPage::new(page).ok()?, entry).ok()?;
+            nic.atu().write_entry(NlaPage::new(page).ok()?, entry).ok()?;
         }
         let mailbox = Mailbox::new(&tables.signals(), VPID, LAZINESS)?;
         Some(Port { mailbox, parts: BTreeMap::new(), kept: VecDeque::new(), notifications: 0 })

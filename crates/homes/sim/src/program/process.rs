@@ -215,7 +215,7 @@ impl Process {
             Mode::Host => core.machine.local_command(),
         };
         if let Some(counter) = core.windows.get(window as usize) {
-            core.tables.nic().count(*counter, by, 0);
+            core.tables.nic().counters().increment(*counter, by, 0);
         }
     }
 

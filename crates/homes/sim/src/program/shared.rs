@@ -108,13 +108,13 @@ impl Core {
         let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
         let mut nic = tables.nic();
         let sure = "a NIC that was sized for it has room";
-        let events = nic.queue_alloc(queue).expect(sure);
+        let events = nic.queues().alloc(queue).expect(sure);
         for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
             let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
-            nic.portal_alloc(Some(portal), 0, queue).expect(sure);
+            nic.portal_table().alloc(Some(portal), 0, queue).expect(sure);
         }
-        let acknowledged = nic.counter_alloc().expect(sure);
-        let replied = nic.counter_alloc().expect(sure);
+        let acknowledged = nic.counters().alloc().expect(sure);
+        let replied = nic.counters().alloc().expect(sure);
         let everything = EntrySpec {
             options: options::OP_PUT | options::OP_GET | options::EVENT_LINK_DISABLE,
             start: 0,
@@ -130,7 +130,7 @@ impl Core {
             counter: NONE,
             uid: u32::MAX,
         };
-        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counter_alloc().expect(sure)).collect();
+        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counters().alloc().expect(sure)).collect();
         for (number, &counter) in windows.iter().enumerate() {
             let spec = EntrySpec {
                 options: everything.options | options::EVENT_CT_COMM,

@@ -251,18 +251,22 @@ impl Model {
                 Ok(Answer::of(Status::Done))
             }
             Host::Bind(ref view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0 => wide,
-            Host::Bind(ref view) => Ok(self.home.nic().bind(view).map_or(Answer::of(Status::Full), Answer::with)),
-            Host::Unbind(descriptor) => Ok(Answer::of(done(self.home.nic().release(descriptor).is_some()))),
-            Host::CounterAlloc => Ok(self.home.nic().counter_alloc().map_or(Answer::of(Status::Full), Answer::with)),
-            Host::CounterFree(counter) => Ok(Answer::of(done(self.home.nic().counter_free(counter).is_ok()))),
+            Host::Bind(ref view) => {
+                Ok(self.home.nic().descriptors().bind(view).map_or(Answer::of(Status::Full), Answer::with))
+            }
+            Host::Unbind(descriptor) => {
+                Ok(Answer::of(done(self.home.nic().descriptors().release(descriptor).is_some())))
+            }
+            Host::CounterAlloc => Ok(self.home.nic().counters().alloc().map_or(Answer::of(Status::Full), Answer::with)),
+            Host::CounterFree(counter) => Ok(Answer::of(done(self.home.nic().counters().free(counter).is_ok()))),
             Host::CounterSet { counter, success, failure } => {
                 let lives = self.counter_lives(counter);
-                self.home.nic().count_set(counter, success, failure);
+                self.home.nic().counters().set(counter, success, failure);
                 Ok(Answer::of(done(lives)))
             }
             Host::CounterIncrement { counter, success, failure } => {
                 let lives = self.counter_lives(counter);
-                self.home.nic().count(counter, success, failure);
+                self.home.nic().counters().increment(counter, success, failure);
                 Ok(Answer::of(done(lives)))
             }
             Host::CounterGet(counter) => {
@@ -294,7 +298,7 @@ impl Model {
         let is_valid = tail.wrapping_sub(taken) <= tail.wrapping_sub(head.load(Relaxed));
         if is_valid {
             head.store(taken, Relaxed);
-            self.home.nic().post_waiting_disabled(reference);
+            self.home.nic().queues().post_waiting_disabled(reference);
         }
         is_valid
     }
@@ -396,7 +400,8 @@ impl Model {
             true => self
                 .home
                 .nic()
-                .add_pending(command, 1)
+                .pending_mut()
+                .add(command, 1)
                 .map_err(|_| "the engine starts what has no record to wait in")?,
             false => 0,
         };
@@ -418,7 +423,7 @@ impl Model {
     }
 
     fn respond(&mut self, packet: &Packet, number: u32) {
-        let Some(command) = self.home.nic().take_pending(packet.token) else { return };
+        let Some(command) = self.home.nic().pending_mut().take(packet.token) else { return };
         self.made.waiting.retain(|&(_, token)| token != packet.token);
         let delivery = packet.delivery(command.length);
         if command.has_reply() && delivery.fail == fail::OK && delivery.mlength != 0 {

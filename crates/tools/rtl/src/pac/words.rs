@@ -3,7 +3,7 @@
 
 use selvedge_nic::packet::HEADER_BYTES;
 use selvedge_nic::portals::EntrySpec;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::registers::Register;
 
 use crate::bits::Field;

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
@@ -472,7 +472,7 @@ impl Driver for Engine {
         match *transition {
             Transition::QueueAlloc { capacity, queue: Some(queue) } => {
                 self.run()?;
-                let Ok(here) = self.both.model.home.nic().queue_alloc(capacity) else {
+                let Ok(here) = self.both.model.home.nic().queues().alloc(capacity) else {
                     return self.leave_out(number, "event queues beyond the engine's");
                 };
                 self.queues.insert(queue, here);
@@ -485,7 +485,7 @@ impl Driver for Engine {
                 let Some(here) = self.queues.remove(&queue) else { return Ok(()) };
                 self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Made::Nothing)?;
                 self.run()?;
-                self.both.model.home.nic().queue_free(here);
+                self.both.model.home.nic().queues().free(here);
                 Ok(())
             }
             Transition::QueueTaken { queue, taken, posted } => {

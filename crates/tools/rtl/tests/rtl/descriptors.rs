@@ -2,7 +2,7 @@
 //! Descriptors in lockstep with `nic`: histories, cycles, bad input, the scan.
 
 use proptest::prelude::*;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_rtl::descriptors::{Command, Pair, TRACE, answer, command, m0, m1, memory};
 use selvedge_rtl::records::{Output, Status};
 

@@ -139,7 +139,7 @@ fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(Command, u64)> {
     let mut home = Home::new(&limits);
     let mut nic = home.nic();
     for portal in 0..2 {
-        nic.portal_alloc(Some(portal), 0, NONE).expect("it is free");
+        nic.portal_table().alloc(Some(portal), 0, NONE).expect("it is free");
     }
     let bus = &mut NoMemory;
     let mut references = Vec::new();

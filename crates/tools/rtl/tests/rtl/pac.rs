@@ -4,7 +4,7 @@
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, RESPONSE};
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;
@@ -62,7 +62,7 @@ impl Engine {
         both.set_ready(Ready::ALL);
         // Rings of which one ends within a short history, and one has no power of two of blocks.
         let lengths = [64, 7];
-        let queues = lengths.map(|length| both.model.home.nic().queue_alloc(length).expect("there is room"));
+        let queues = lengths.map(|length| both.model.home.nic().queues().alloc(length).expect("there is room"));
         let rings: Vec<u32> = both.model.home.queue_books.iter().map(|book| book.ring).collect();
         let made =
             |number: usize| Host::Queue { reference: queues[number], ring: rings[number], length: lengths[number] };

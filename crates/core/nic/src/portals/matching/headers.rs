@@ -2,15 +2,14 @@
 //! Unexpected headers: the list of a portal table entry in order of arrival, and the chains by which an appended entry
 //! finds the first that it accepts. [`super`] has the invariants.
 
-use super::bucket_index;
+use super::{MatchQueue, bucket_index};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
-use crate::nic::Nic;
 use crate::portals::search::{EntryView, FoundHeader, accepts};
 use crate::registers::Register;
 use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Header, header, slot};
 
-impl Nic<'_> {
+impl MatchQueue<'_, '_> {
     /// The class that headers are searched by for a pattern: they are on its chains.
     #[inline]
     fn searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
@@ -34,7 +33,7 @@ impl Nic<'_> {
         let first = entry.header_head;
         if class != CLASS_OTHER && entry.searched >> class & 1 == 0 {
             entry.searched |= 1 << class;
-            self.each_header(first, |nic, index| nic.chain_header_class(index, class));
+            self.each_header(first, |queue, index| queue.chain_header_class(index, class));
         }
         class
     }
@@ -61,8 +60,8 @@ impl Nic<'_> {
             true => CLASS_OTHER,
             false => self.searched_class_for(portal, view.ignore_bits, view.source_ignore),
         };
-        let matches = |nic: &Self, index: u32| {
-            nic.tables.headers.get(index as usize).is_some_and(|record| {
+        let matches = |queue: &Self, index: u32| {
+            queue.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
                     && u32::from(record.portal) == portal
                     && accepts(view, &record.into())
@@ -101,7 +100,7 @@ impl Nic<'_> {
                 node = record.links[1 + usize::from(node_class)][0];
             }
         }
-        self.signals.registers.add(Register::ListSteps, steps as u64);
+        self.registers.add(Register::ListSteps, steps as u64);
         if let Some(record) = found.and_then(|found: FoundHeader| self.tables.headers.get(found.index as usize)) {
             // The links of its neighbours are about to change, and a receiver often takes one of them next.
             let [next, prev] = record.links[0];

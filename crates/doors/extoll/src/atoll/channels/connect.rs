@@ -108,7 +108,7 @@ impl Ask {
 
 /// Sets a lock of an own port.
 fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
-    let mut change = |compare, add| nic.lock_now(&mut NoMemory, &LockRequest { vpid, number, compare, add });
+    let mut change = |compare, add| nic.locks().request(&mut NoMemory, &LockRequest { vpid, number, compare, add });
     if let Ok(now) = change(NEVER, 0) {
         let _ = change(i32::MAX, value.wrapping_sub(now.value));
     }

@@ -6,7 +6,7 @@ use proptest::sample::select;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
-use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_rtl::pac::words::{Host, Operation, Triggered};
 use selvedge_rtl::pac::{Input, Ready};
