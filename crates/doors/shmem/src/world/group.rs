@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What carries out a team's operations in aggregation nodes: a group of any kind (`docs/design/aggregation.md`).
+//! The group that carries out a team's operations in aggregation nodes, of any kind (`docs/design/aggregation.md`).
 //!
 //! Invariants
 //! 1. A team's group is found once, at a collective that a node carries out. All members come to it, and agree on
@@ -29,12 +29,12 @@ pub(crate) struct Group(Operations);
 // SAFETY: it is not `Send` because of the addresses of operands and results, and between two calls there are none.
 unsafe impl Send for Group {}
 
-/// What is known of a team's group.
+/// The state of a team's group.
 #[derive(Default)]
-pub(crate) enum Known {
+pub(crate) enum GroupState {
     /// No operation has asked for it.
     #[default]
-    Nothing,
+    Unasked,
     /// The team's own algorithms carry out its operations.
     NoGroup,
     Group(Box<Group>),
@@ -54,8 +54,8 @@ impl Group {
         Ok(Group(operations))
     }
 
-    /// For the log: between what the nodes are, if not between processes of a host.
-    pub fn between(&self) -> String {
+    /// For the log: the extent of the group, if it is not one host.
+    pub fn extent(&self) -> String {
         match self.0.hosts() {
             Some(1) => String::new(),
             Some(hosts) => format!(" of {hosts} hosts"),
