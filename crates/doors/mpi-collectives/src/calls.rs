@@ -82,7 +82,7 @@ impl Call {
     #[inline]
     fn wait(&self, operation: impl FnOnce(&Group) -> Option<Ready>) -> Option<c_int> {
         let mut group = groups::of(self.mpi, self.comm)?;
-        let Ready { pending, after } = operation(&group).filter(|ready| group.takes(&ready.pending))?;
+        let Ready { pending, after } = operation(&group).filter(|ready| group.supports(&ready.pending))?;
         let outcome = group.complete(pending, &mut || self.mpi.progress());
         // The program's error handler may call an operation of the communicator.
         drop(group);
@@ -100,7 +100,7 @@ impl Call {
         if request.is_null() || groups::leaves_nonblocking(self.mpi).is_some() {
             return None;
         }
-        let Ready { pending, mut after } = operation(&group).filter(|ready| group.takes(&ready.pending))?;
+        let Ready { pending, mut after } = operation(&group).filter(|ready| group.supports(&ready.pending))?;
         // The program may free the type before the operation is over.
         if let Some(Err(code)) = after.as_mut().map(|after| after.keep_type(self.mpi)) {
             return Some(code);

@@ -15,8 +15,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use selvedge_collectives::between_hosts::Operations;
-use selvedge_collectives::one_host::{Exchange, log};
+use selvedge_collectives::CollectiveGroup;
+use selvedge_collectives::one_host::{Bootstrap, log};
 use selvedge_host::simulated::is_simulated;
 
 use crate::component;
@@ -202,14 +202,14 @@ pub fn is_of(comm: Handle, group: *const Known) -> bool {
 }
 
 /// The processes of a communicator talk to each other by the MPI's own operations.
-struct ByMpi {
+struct MpiBootstrap {
     mpi: &'static Mpi,
     comm: Handle,
     size: usize,
 }
 
-impl Exchange for ByMpi {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+impl Bootstrap for MpiBootstrap {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         self.mpi.gather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
     }
 }
@@ -226,6 +226,6 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
         (has_threads, "its program has MPI_THREAD_MULTIPLE, and in virtual time groups do not take several threads"),
     ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
-    let exchange = &mut ByMpi { mpi, comm, size };
-    Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange).map(Group::new)
+    let bootstrap = &mut MpiBootstrap { mpi, comm, size };
+    CollectiveGroup::form((rank, size), refuses, (CREDITS, BYTES), bootstrap).map(Group::new)
 }

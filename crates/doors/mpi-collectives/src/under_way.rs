@@ -18,8 +18,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_collectives::between_hosts::Operations;
-use selvedge_collectives::one_host::{Idle, Pending};
+use selvedge_collectives::CollectiveGroup;
+use selvedge_collectives::one_host::{Pending, ProgressHook};
 use selvedge_nic::aggregation::Failure;
 
 use crate::component;
@@ -29,7 +29,7 @@ use crate::requests::Started;
 
 /// A group and its requests.
 pub struct Group {
-    operations: Operations,
+    operations: CollectiveGroup,
     /// The requests that are not over, with their numbers among the operations.
     started: Vec<(u64, Started)>,
     is_listed: bool,
@@ -41,7 +41,7 @@ pub struct Group {
 unsafe impl Send for Group {}
 
 impl Group {
-    pub fn new(operations: Operations) -> Group {
+    pub fn new(operations: CollectiveGroup) -> Group {
         Group { operations, started: Vec::new(), is_listed: false, is_forgotten: false }
     }
 
@@ -66,13 +66,13 @@ impl Group {
 
     /// Whether an operation is the group's. Else it is the MPI's, at all processes.
     #[inline]
-    pub fn takes(&self, operation: &Pending) -> bool {
-        self.operations.takes(operation)
+    pub fn supports(&self, operation: &Pending) -> bool {
+        self.operations.supports(operation)
     }
 
     /// Carries an operation out, behind those under way, which go on meanwhile.
     #[inline]
-    pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
+    pub fn complete(&mut self, operation: Pending, idle: ProgressHook<'_>) -> Result<(), Failure> {
         let started = &mut self.started;
         self.operations.complete(operation, idle, &mut |number, outcome| {
             if let Some(at) = started.iter().position(|(of, _)| *of == number) {

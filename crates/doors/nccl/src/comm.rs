@@ -4,11 +4,11 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Buffer, Elements, Pending, part_of_window};
 use selvedge_nic::aggregation::Failure;
 
-use crate::exchange::{Handle, Listening, Meeting};
+use crate::bootstrap::{Handle, Listening, SocketBootstrap};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};
 use crate::log;
 
@@ -20,7 +20,7 @@ const BYTES: u32 = 16 << 10;
 pub struct Comm(Arc<Group>);
 
 /// The group's operations, which NCCL's threads begin and test.
-struct Group(Mutex<Operations>);
+struct Group(Mutex<CollectiveGroup>);
 
 // SAFETY: it is not `Send` because of the addresses of operands and results. Those are the caller's buffers, which no thread owns.
 unsafe impl Send for Group {}
@@ -45,7 +45,7 @@ pub struct Window {
 
 impl Group {
     /// A thread that has panicked leaves the operations as they were.
-    fn lock(&self) -> MutexGuard<'_, Operations> {
+    fn lock(&self) -> MutexGuard<'_, CollectiveGroup> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -59,8 +59,8 @@ impl Comm {
     /// Collective: forms the group.
     pub fn connect(listening: &Listening, handles: &[Handle], rank: usize) -> Result<Comm, Error> {
         let size = handles.len();
-        let formed = Meeting::new(listening, handles, rank)
-            .and_then(|mut meeting| Operations::form((rank, size), None, (CREDITS, BYTES), &mut meeting));
+        let formed = SocketBootstrap::new(listening, handles, rank)
+            .and_then(|mut bootstrap| CollectiveGroup::form((rank, size), None, (CREDITS, BYTES), &mut bootstrap));
         match formed {
             Ok(operations) => {
                 log::info(&format!("rank {rank} of {size} is in the group"));

@@ -8,8 +8,8 @@ use std::ptr;
 use selvedge_collectives::one_host::{Buffer, Shape};
 use selvedge_job::own_place;
 
+use crate::bootstrap::{Handle, Listening};
 use crate::comm::{Comm, Request, Window, elements};
-use crate::exchange::{Handle, Listening};
 use crate::interface::{
     Begin, End, Error, Finalize, HANDLE_BYTES, NoVirtualDevice, Nothing, PTR_HOST, Part, Parts, Properties,
     Properties6, Properties7, Properties8, Properties9, Properties11, Properties12, SUCCESS, Table,

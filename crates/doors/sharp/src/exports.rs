@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Pending, Shape};
 
 use crate::context::{BYTES, CREDITS, Comm, Context};
@@ -153,7 +153,7 @@ unsafe fn begin<S>(
     comm: *mut Comm,
     spec: *const S,
     what: &'static str,
-    operation: unsafe fn(&S, &Operations) -> Result<Pending, Error>,
+    operation: unsafe fn(&S, &CollectiveGroup) -> Result<Pending, Error>,
 ) -> Result<Request, Error> {
     // SAFETY: by this function's contract.
     let (comm, spec) = unsafe { (given(comm)?, given(spec)?) };

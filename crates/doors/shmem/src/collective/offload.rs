@@ -23,7 +23,7 @@ use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use selvedge_collectives::one_host::{Exchange as Bootstrap, Pending, know_mapped, log};
+use selvedge_collectives::one_host::{Bootstrap, Pending, log, register_mapped_memory};
 use selvedge_nic::aggregation::Failure;
 
 use crate::check::{self, Call};
@@ -181,7 +181,7 @@ fn is_off() -> bool {
 pub(crate) fn register_memory(world: &'static World, starts: Vec<MemoryStart>) {
     let of_pe = |(pe, start): (usize, MemoryStart)| world.maps(pe).then_some((start.pid, (pe, start)));
     let of_process: BTreeMap<u32, _> = starts.into_iter().enumerate().filter_map(of_pe).collect();
-    know_mapped(Box::new(move |pid, address, bytes| {
+    register_mapped_memory(Box::new(move |pid, address, bytes| {
         let &(pe, start) = of_process.get(&pid)?;
         let parts = [(PORTAL_MEMORY, start.root, world.root), (PORTAL_DATA, start.data, world.data.start)];
         parts.into_iter().find_map(|(portal, start, own_start)| {
@@ -239,7 +239,7 @@ impl Waiting<'_> {
 struct StepBootstrap<'a>(&'a TeamMembers<'a>);
 
 impl Bootstrap for StepBootstrap<'_> {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let (members, words, bytes) = (self.0, own.len(), size_of_val(own));
         let mut all = vec![0u64; words * members.n];
         if members.algorithm != Algorithm::Tree && bytes <= slot_bytes(members.n) - HEAD_BYTES {

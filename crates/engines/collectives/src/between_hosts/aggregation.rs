@@ -24,7 +24,7 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::{Message, Sender};
 use selvedge_nic::tables::{Command, Side};
 
-use super::number::Number;
+use super::group_number::GroupNumber;
 use selvedge_process::hosts::Hosts;
 use selvedge_process::process::{Opened, Process};
 use selvedge_process::rendezvous_directory::{self, Rendezvous};
@@ -157,11 +157,11 @@ impl Aggregation {
     }
 
     /// A number for a group whose first member is this process. None: none is free.
-    pub(super) fn number(&self) -> Option<Number> {
+    pub(super) fn number(&self) -> Option<GroupNumber> {
         match &self.reach {
-            Reach::Fabric { process, processes, .. } => Number::take(self.granted.job, *process, *processes),
+            Reach::Fabric { process, processes, .. } => GroupNumber::take(self.granted.job, *process, *processes),
             Reach::Links { granting, .. } => {
-                Number::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
+                GroupNumber::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
             }
         }
     }
@@ -194,14 +194,14 @@ impl Aggregation {
     }
 
     /// The groups of a node that is lost fail. In virtual time the simulator knows it.
-    pub(super) fn look_after(&self, node: u64) {
+    pub(super) fn check_node(&self, node: u64) {
         if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_elsewhere(node) {
             self.interface.lock().member().lose(node);
         }
     }
 
     /// Waits until something is done, or this NIC has changed, or for a short time. The groups of a node that is lost fail.
-    pub(super) fn rest(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
+    pub(super) fn wait_briefly(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
         match &self.reach {
             Reach::Fabric { .. } => {
                 let mut looks = 0;
@@ -222,7 +222,7 @@ impl Aggregation {
                 let since = *wait.since.get_or_insert(now);
                 if now - wait.looked.unwrap_or(since) >= LOOK {
                     wait.looked = Some(now);
-                    self.look_after(node);
+                    self.check_node(node);
                 }
                 if now - since > POLLS {
                     std::thread::sleep(NAP);
