@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::service::share::{Granting, ask};
+use crate::service::session::{ShareSession, request_share};
 use crate::service::wire::{HostPlace, JobName, PROCESSES_MAX};
 use selvedge_fabric::NodeId;
 use selvedge_host::config::MEMBER_NI;
@@ -63,7 +63,7 @@ enum Reach {
         _rendezvous: Rendezvous,
         hosts: Arc<Hosts>,
         links: BTreeMap<u64, LinkAddress>,
-        granting: Granting,
+        session: ShareSession,
     },
 }
 
@@ -105,18 +105,18 @@ impl Aggregation {
             return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
         }
         // It may ask again if it has none.
-        let asked: &'static Aggregation = Box::leak(Box::new(Aggregation::ask(job, places)?));
-        found.insert(job, asked);
-        Ok(asked)
+        let requested: &'static Aggregation = Box::leak(Box::new(Aggregation::request(job, places)?));
+        found.insert(job, requested);
+        Ok(requested)
     }
 
-    fn ask(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {
+    fn request(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {
         let host_settings = HostSettings::from_environment();
         let manager = settings::manager(host_settings.timeout)?.ok_or(NO_MANAGER)?;
-        let granting = ask(&manager, job, places)?;
-        let own = granting.hosts.iter().find(|(place, _)| Some(place) == places.first());
+        let session = request_share(&manager, job, places)?;
+        let own = session.hosts.iter().find(|(place, _)| Some(place) == places.first());
         let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
-        let granted = granting.granted.clone();
+        let granted = session.granted.clone();
         let hosts =
             Hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
         let settings = Settings::from_environment();
@@ -135,8 +135,8 @@ impl Aggregation {
         let opened = Interface::open(config, MEMBER_NI, pid, 0, &limits(&granted), ArenaRange::default());
         let interface = opened.map_err(|error| error.to_string())?;
         let longest = longest(&granted, &settings);
-        let links = granting.links.iter().copied().collect();
-        let reach = Reach::Links { _rendezvous: rendezvous, hosts, links, granting };
+        let links = session.links.iter().copied().collect();
+        let reach = Reach::Links { _rendezvous: rendezvous, hosts, links, session };
         Ok(Aggregation { interface, granted, node, longest, reach })
     }
 
@@ -160,8 +160,8 @@ impl Aggregation {
     pub(super) fn number(&self) -> Option<GroupNumber> {
         match &self.reach {
             Reach::Fabric { process, processes, .. } => GroupNumber::take(self.granted.job, *process, *processes),
-            Reach::Links { granting, .. } => {
-                GroupNumber::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
+            Reach::Links { session, .. } => {
+                GroupNumber::take(self.granted.job, session.process().into(), PROCESSES_MAX.into())
             }
         }
     }
@@ -175,7 +175,7 @@ impl Aggregation {
     }
 
     fn is_lost(&self) -> bool {
-        matches!(&self.reach, Reach::Links { granting, .. } if granting.is_lost())
+        matches!(&self.reach, Reach::Links { session, .. } if session.is_lost())
     }
 
     pub(super) fn send(&self, node: u64, message: Message, payload: u64) -> Result<(), Failure> {

@@ -5,7 +5,7 @@
 //!        selvedge manager: [`manager`] around selvedge_manager::Manager
 //!           │ sessions: steps, shares, losses ([`wire`])
 //!   ┌───────┴────────┬──────────────────┐
-//! aggregator       aggregator        processes of jobs ([`share`])
+//! aggregator       aggregator        processes of jobs ([`session`])
 //! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
 //! ```
 //!
@@ -16,7 +16,7 @@
 
 pub mod manager;
 pub mod node;
-pub mod share;
+pub mod session;
 mod store;
 pub mod wire;
 
