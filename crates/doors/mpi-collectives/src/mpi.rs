@@ -233,7 +233,7 @@ impl Mpi {
     }
 
     /// Collective: the words of every process.
-    pub fn gather(&self, comm: Handle, size: usize, own: &[u64]) -> Result<Vec<u64>, c_int> {
+    pub fn allgather(&self, comm: Handle, size: usize, own: &[u64]) -> Result<Vec<u64>, c_int> {
         let mut all = vec![0; own.len() * size];
         let bytes = size_of_val(own) as c_int;
         // SAFETY: `own` has `bytes` bytes, and `all` as many for each process.
