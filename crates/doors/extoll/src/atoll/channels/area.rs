@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use selvedge_nic::atu::PAGE_BYTES;
 
-use super::OpenError;
+use super::error::OpenError;
 use selvedge_process::device::Device;
 use selvedge_process::process::Process;
 

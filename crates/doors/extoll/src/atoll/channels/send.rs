@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::rma::{Descriptor, Operation, code, options, spec};
 
-use super::connect::{Handle, Outbound, State};
+use super::error::ChannelError;
+use super::host_port::HostPort;
+use super::outbound::{Handle, Outbound, State};
 use super::wire::{FRAME_BYTES, Frame, Head, Payload, Piece, WORD, WORDS_MAX, words_bytes};
-use super::{ChannelError, HostPort};
 use selvedge_process::device::connection::{PostError, Posted};
 
 /// Messages of up to so many VELO messages go as these; longer ones are put. Chosen, not measured.

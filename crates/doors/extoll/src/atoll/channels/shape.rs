@@ -8,14 +8,15 @@ use selvedge_nic::Limits;
 use selvedge_nic::tables::LOCKS;
 
 use super::area::SEND_SLOTS;
+use super::locks::CLAIMS;
+use super::vpids::HOST_PORTS;
 use super::wire::{FRAME_BYTES, FRAME_BYTES_SHORT};
-use super::{HOST_PORTS, connect};
 
 const CHANNELS_MIN: u32 = 8;
 /// Channels of jobs whose nodes all may open all host ports.
 const CHANNELS_USUAL: u32 = 256;
 /// Each channel has a lock, behind those that describe the port.
-const CHANNELS_MAX: u32 = LOCKS as u32 - connect::CLAIMS;
+const CHANNELS_MAX: u32 = LOCKS as u32 - CLAIMS;
 const CREDITS_MAX: u32 = 32;
 const CREDITS_MIN: u32 = 2;
 /// Pieces that may be under way to a port, unless it has more channels.

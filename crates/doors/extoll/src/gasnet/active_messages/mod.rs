@@ -33,7 +33,7 @@ use selvedge_nic::velo::{Endpoint, PortId};
 use barrier::Barrier;
 use payload::Memory;
 use reader::Reader;
-use selvedge_process::device::connection::{Outlet, PostError};
+use selvedge_process::device::connection::{PortConnection, PostError};
 use selvedge_process::device::{Device, DeviceError};
 use selvedge_process::process::{Process, ProcessError};
 use wire::{BYTES_MAX, Category, Encoded, Kind, PART_BYTES};
@@ -139,7 +139,7 @@ pub type Runner = fn(&Delivery<'_>);
 struct Peer {
     vpids: [u16; 2],
     /// The ways to its ports, of requests and of replies. The parts of one message follow each other.
-    outlets: Mutex<[Outlet; 2]>,
+    connections: Mutex<[PortConnection; 2]>,
     /// Free credits, oldest first.
     credits: Mutex<VecDeque<u16>>,
 }
@@ -298,13 +298,14 @@ impl ActiveMessages {
 impl Peer {
     /// The peer on a node; `from` are our ports.
     fn new(device: &Device, from: [Endpoint; 2], node: u16, hello: &Hello, credits: u16) -> Peer {
-        let outlet = |kind: usize| Outlet::new(device, from[kind], Endpoint { node, vpid: hello.vpids[kind] });
-        let outlets = Mutex::new([outlet(0), outlet(1)]);
-        Peer { vpids: hello.vpids, outlets, credits: Mutex::new((0..credits).collect()) }
+        let connection =
+            |kind: usize| PortConnection::new(device, from[kind], Endpoint { node, vpid: hello.vpids[kind] });
+        let connections = Mutex::new([connection(0), connection(1)]);
+        Peer { vpids: hello.vpids, connections, credits: Mutex::new((0..credits).collect()) }
     }
 
-    fn outlets(&self) -> MutexGuard<'_, [Outlet; 2]> {
-        self.outlets.lock().unwrap_or_else(|poison| poison.into_inner())
+    fn connections(&self) -> MutexGuard<'_, [PortConnection; 2]> {
+        self.connections.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     fn credits(&self) -> MutexGuard<'_, VecDeque<u16>> {
