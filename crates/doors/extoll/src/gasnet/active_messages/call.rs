@@ -4,10 +4,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use super::arrivals::{Arrival, Incoming};
 use super::barrier::{Barrier, BarrierError};
-use super::reader::{Arrival, Found};
+use super::engine::ActiveMessages;
+use super::error::SendError;
+use super::message::{Delivery, Message, Token};
 use super::wire::{self, CONTROL, Control, Kind, Mark};
-use super::{ActiveMessages, Delivery, Message, SendError, Token};
 use selvedge_process::device::connection::{PortConnection, VeloSend};
 use selvedge_process::process::Process;
 
@@ -84,10 +86,10 @@ impl ActiveMessages {
         next.map(|found| self.take(found)).is_some()
     }
 
-    fn take(&self, found: Found) {
+    fn take(&self, found: Incoming) {
         match found {
-            Found::Message(arrival) => self.run(arrival),
-            Found::Control => {}
+            Incoming::Message(arrival) => self.run(arrival),
+            Incoming::Control => {}
         }
     }
 
