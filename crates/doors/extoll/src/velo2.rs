@@ -82,7 +82,7 @@ pub struct UserConnection {
 
 const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>() == 16);
 
-/// How long a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
+/// The time that a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// Polls for room before the first pause, and the processor's hints for spinning between two.
 const ROOM_POLLS: u32 = 64;
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn velo2_send(
     })())
 }
 
-/// Where a received message goes.
+/// The destination of a received message.
 struct Outputs {
     buffer: *mut c_void,
     max: u32,

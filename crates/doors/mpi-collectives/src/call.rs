@@ -18,7 +18,7 @@ pub struct Call {
     name: &'static str,
 }
 
-/// How an operation is called.
+/// The form of a call.
 #[derive(Clone, Copy)]
 pub enum Form {
     /// It waits.

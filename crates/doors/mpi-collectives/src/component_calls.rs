@@ -22,7 +22,7 @@ use crate::component::{self, Requests};
 use crate::mpi::{Handle, Mpi, library};
 use crate::{calls, groups};
 
-/// What an operation returns that is the MPI's.
+/// The return value of an operation that is left to the MPI.
 const BENEATH: c_int = c_int::MIN;
 
 /// Whether the MPI of the process has this version, for which the component was compiled: it uses the MPI's own structures.

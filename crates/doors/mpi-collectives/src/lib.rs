@@ -15,7 +15,7 @@
 //! A call goes on to the MPI where a group cannot do it: processes on several hosts without nodes, intercommunicators, operations of the program's own,
 //! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`mpi`] | the MPI of the process: Open MPI or MPICH |
 //! | [`types`] | its types and operations |

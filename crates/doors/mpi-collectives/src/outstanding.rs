@@ -30,7 +30,7 @@ use crate::requests::Started;
 /// Groups with outstanding operations.
 static LIST: Mutex<Vec<&'static GroupState>> = Mutex::new(Vec::new());
 
-/// How many those are.
+/// The number of those groups.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether [`advance`] is on the MPI's list.

@@ -134,7 +134,7 @@ pub struct PredefinedType {
     pub bytes: usize,
     /// Whether there are no gaps.
     pub is_contiguous: bool,
-    /// How each operation reduces it.
+    /// The reduction of it by each operation.
     elements: [Option<Elements>; 12],
 }
 
@@ -231,7 +231,7 @@ impl Types {
         }
     }
 
-    /// How an operation reduces a type. None: MPI does.
+    /// The reduction of a type by an operation. None: MPI does it.
     #[inline]
     pub fn elements(&self, datatype: Handle, operation: Handle) -> Option<&Elements> {
         let at = self.operations.iter().position(|&it| it == operation)?;

@@ -31,12 +31,12 @@ use crate::interface::HANDLE_BYTES;
 /// "selvedge", and the version of what ranks say to each other here.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedge");
 const VERSION: u64 = 1;
-/// Who has come says at once who it is. A process that says nothing for so long is sent away.
+/// The time within which a connected process must greet, or it is turned away.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// How often rank 0 looks whether the others live.
+/// The time between rank 0's checks whether the others live.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a rank listens at, as others get to know it.
+/// The address at which a rank listens, as others get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     place: u64,
@@ -128,7 +128,7 @@ impl SocketBootstrap {
     }
 }
 
-/// What a rank says when it comes.
+/// The greeting of a rank that connects.
 fn hello(first: &Handle, rank: usize, size: usize) -> [u64; 3] {
     [first.secret, rank as u64, size as u64]
 }

@@ -27,7 +27,7 @@ unsafe impl Send for Group {}
 // SAFETY: the lock is held for whatever is done with it.
 unsafe impl Sync for Group {}
 
-/// What NCCL tests.
+/// An operation that NCCL tests.
 pub struct Request {
     group: Arc<Group>,
     number: u64,
@@ -35,7 +35,7 @@ pub struct Request {
     what: &'static str,
 }
 
-/// Which bytes of a vector an operation is about: each rank has `each` bytes of the vector.
+/// The bytes of a vector that an operation covers: each rank has `each` bytes of the vector.
 #[derive(Clone, Copy)]
 pub struct Window {
     pub each: usize,
@@ -50,7 +50,7 @@ impl Group {
     }
 }
 
-/// How elements are reduced. None: NCCL must not ask for it.
+/// The reduction of elements. None: NCCL must not ask for it.
 pub fn elements(datatype_number: c_int, operation_number: c_int) -> Option<Elements> {
     Elements::of_values(operation(operation_number)?, datatype(datatype_number)?)
 }
@@ -116,7 +116,7 @@ impl Comm {
         Ok(self.begin(pending, window.each, "ireducescatter"))
     }
 
-    /// How many ranks there are, and which this is.
+    /// The number of ranks, and this rank.
     fn place(&self) -> (usize, usize) {
         let operations = self.0.lock();
         (operations.size(), operations.rank())
@@ -143,7 +143,7 @@ impl Window {
 }
 
 impl Request {
-    /// How many bytes it was about, once it is over. None: it is not.
+    /// The bytes of the operation, once it is over. None: it is not.
     pub fn test(&self) -> Option<Result<usize, Error>> {
         let outcome = self.group.lock().test(self.number)?;
         Some(outcome.map(|()| self.bytes).map_err(|failure| {

@@ -2,7 +2,7 @@
 //! The front door `libnccl-net-selvedge.so`: NCCL's collective network (`ncclCollNetPlugin_v6` to `_v12`) over aggregation nodes (seed 001). Each
 //! rank is a process; all of a communicator are on one host and share a live group ([`selvedge_collectives::one_host`]).
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`interface`] | numbers and structures of NCCL's interface, in each version |
 //! | [`bootstrap`] | the bootstrap of a group: sockets of ranks that know each other's handles |

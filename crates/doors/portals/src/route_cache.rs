@@ -59,7 +59,7 @@ pub struct Origin {
     pub most: u64,
 }
 
-/// How puts over a route are carried out.
+/// The path of puts over a route.
 #[derive(Clone, Copy)]
 pub enum PutRoute {
     /// Under a grant of the target: a copy and a count, without a lock.

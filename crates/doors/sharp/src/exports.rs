@@ -23,7 +23,7 @@ pub struct Constant(Config);
 // SAFETY: it has a pointer that is null, and does not change.
 unsafe impl Sync for Constant {}
 
-/// What callers start from.
+/// The defaults of callers.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static sharp_coll_default_config: Constant = Constant(Config {
@@ -43,7 +43,7 @@ fn call(body: impl FnOnce() -> Result<(), Error>) -> c_int {
     }
 }
 
-/// What a pointer of the caller points to.
+/// The object behind a pointer of the caller.
 ///
 /// # Safety
 /// It is null or valid for `'a`.

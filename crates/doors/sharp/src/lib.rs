@@ -3,7 +3,7 @@
 //! aggregation nodes. No hardware is needed: a communicator is a group of any kind ([`selvedge_collectives::CollectiveGroup`]), of processes of one
 //! host or of several.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`interface`] | the structures and numbers of the header |
 //! | [`context`] | a process, its communicators |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What callers ask for, as operations of a group: types, operations, buffers.
+//! The callers' requests as operations of a group: types, operations, buffers.
 
 use std::ffi::{c_int, c_uint};
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub fn masks() -> (u64, u64, u64) {
     ((1 << DATATYPES.len()) - 1, TAGS, (1 << (OP_MINLOC + 1)) - 1)
 }
 
-/// How elements are reduced.
+/// The reduction of elements.
 fn elements(spec: &ReduceSpec) -> Result<Elements, Error> {
     let datatype = |number: c_uint| DATATYPES.get(number as usize).copied();
     let value = datatype(spec.dtype).ok_or(Error::NotSupported)?;

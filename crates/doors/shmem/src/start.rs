@@ -311,7 +311,7 @@ struct StartRecord {
     /// Cores that it may use.
     cores: u64,
     pid: u64,
-    /// Where its symmetric memory, and its static data, begin.
+    /// The starts of its symmetric memory and of its static data.
     root: u64,
     data_at: u64,
 }

@@ -50,7 +50,7 @@ use hello::{Hello, VERSION};
 pub use hierarchical::HierarchicalGroup;
 use reduction::{PiecewiseReduction, bits, supports};
 
-/// How long a member waits for its node before it tells its state again. Gathers of many processes take the cores from the nodes.
+/// The time that a member waits for its node before it tells its state again. Gathers of many processes take the cores from the nodes.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 
 /// The words of a process while a group forms.

@@ -77,7 +77,7 @@ impl CollectiveGroup {
         self.size
     }
 
-    /// How many hosts its processes are on. None: on a simulated machine, each process has an end node.
+    /// The number of its processes' hosts. None: on a simulated machine, each process has an end node.
     pub fn hosts(&self) -> Option<usize> {
         match &self.kind {
             Kind::OneHost(_) => Some(1),

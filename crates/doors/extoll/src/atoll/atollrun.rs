@@ -12,7 +12,7 @@ use super::descriptors::NO_ID;
 use super::objects::Port;
 use super::port::{self, source_filter};
 
-/// What the program has set before the start, and what the start has made.
+/// The settings of the program before the start, and the results of the start.
 struct State {
     connects: bool,
     tests: bool,

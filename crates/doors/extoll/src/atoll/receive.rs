@@ -11,7 +11,7 @@ use super::codes::{Code, Outcome, value};
 use super::objects::{Content, Descriptor, Port};
 use super::port::{packed, source_filter};
 
-/// Where a received message goes. Each may be NULL.
+/// The destination of a received message. Each may be NULL.
 struct Outputs {
     header: *mut c_void,
     header_bytes: *mut usize,

@@ -30,7 +30,7 @@ fn attached_engine(name: &str) -> Outcome<&'static ActiveMessages> {
     Ok(engine)
 }
 
-/// What a program gets; an error of the caller is reported.
+/// The program's return value; an error of the caller is reported.
 fn told(name: &str, error: BarrierError) -> Code {
     match error {
         BarrierError::Running | BarrierError::NotRunning => refuse(error.into(), name, error),

@@ -34,7 +34,7 @@ use crate::world::{World, YIELDS, world};
 /// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;
 
-/// How a team synchronises.
+/// The algorithm by which a team synchronises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Direct,

@@ -34,7 +34,7 @@ use selvedge_process::settings::{self, HostSettings, Settings};
 /// faster on switches whose data path is no faster than one link.
 const LONGEST_REQUESTS: u64 = 16;
 
-/// How long a wait for a node of another host polls before it sleeps between polls, and for how long it sleeps then.
+/// The time that a wait for a node of another host polls before it sleeps between polls, and the length of such a sleep.
 const POLLS: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 /// Time between looks whether a node of another host is there.
@@ -51,7 +51,7 @@ pub struct Aggregation {
     reach: Reach,
 }
 
-/// How nodes are reached.
+/// The connection to the nodes.
 enum Reach {
     /// The claim to the process's id lasts as long.
     Fabric {
@@ -235,7 +235,7 @@ impl Aggregation {
 /// Why there is no share.
 pub const NO_MANAGER: &str = "SELVEDGE_MANAGER names no aggregation manager";
 
-/// How long a wait has taken.
+/// The duration of a wait.
 #[derive(Default)]
 pub(super) struct Wait {
     since: Option<Instant>,

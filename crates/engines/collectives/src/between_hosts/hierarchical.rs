@@ -161,7 +161,7 @@ impl HierarchicalGroup {
         })
     }
 
-    /// How many hosts its members are on.
+    /// The number of its members' hosts.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }

@@ -17,7 +17,7 @@ pub struct PiecewiseReduction {
     pub(super) elements: Elements,
     /// This member's operand. None: it is 0.
     pub(super) from: Option<*const u8>,
-    /// Where the result goes. None: it is not wanted.
+    /// The destination of the result. None: it is not wanted.
     pub(super) to: Option<*mut u8>,
     pub(super) pieces: Pieces,
     /// The pieces that are not started.

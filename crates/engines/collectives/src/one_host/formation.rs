@@ -227,7 +227,7 @@ fn judge(all: &[Hello], size: usize) -> (u64, usize) {
     (if first.handle.bytes == 0 { verdict::NO_MEMORY } else { verdict::NONE }, 0)
 }
 
-/// Where the group's memory is, by a conclusion; or why there is no group.
+/// The handle of the group's memory, by a conclusion; or the reason why there is no group.
 fn handle_of(conclusion: &[u64]) -> Result<SegmentHandle, FormError> {
     let [verdict, of, first @ ..] = conclusion else { return Err(FormError::ShortConclusion) };
     Err(match *verdict {

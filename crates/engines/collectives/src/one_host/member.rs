@@ -56,7 +56,7 @@ pub struct Member {
 pub(super) enum Contribution<'a> {
     /// Words for the other members. The node has nothing to reduce.
     Words(&'a InlineWords),
-    /// So many bytes, which the node reduces, or others read.
+    /// Bytes that the node reduces, or others read.
     Bytes(*const u8, usize),
 }
 

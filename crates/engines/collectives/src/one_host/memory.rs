@@ -77,7 +77,7 @@ impl PeerMemory {
         })
     }
 
-    /// How a range of a member's memory is reached.
+    /// The access to a range of a member's memory.
     pub(super) fn reach(&self, places: &[MemberPlace], member: usize, own: usize, address: u64, bytes: usize) -> Reach {
         if member == own {
             return Reach::Mapped(ptr::with_exposed_provenance_mut(address as usize));
@@ -96,7 +96,7 @@ impl PeerMemory {
     /// Reduces a part of the members' operands, in their order, and writes it to each of the results.
     ///
     /// # Safety
-    /// What this process has mapped of the operands can be read, and of the results written, in `part`. No other member writes there meanwhile.
+    /// The mapped operands can be read, and the mapped results written, in `part`. No other member writes there meanwhile.
     pub(super) unsafe fn reduce(
         &mut self,
         kernel: &Kernel,

@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// How another process finds the file: the founder's process and descriptor, and what the file must be.
+/// A handle by which another process opens the file: the founder's process and descriptor, and the file's identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHandle {
     pub pid: u32,
@@ -130,7 +130,7 @@ pub(super) struct Line {
     pub words: [AtomicU64; INLINE_WORDS],
 }
 
-/// Where the parts of a file begin.
+/// The starts of the parts of a file.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     places: u64,
@@ -237,7 +237,7 @@ impl SharedGroup {
         unsafe { slice::from_raw_parts(self.at(first), self.shape.members as usize) }
     }
 
-    /// Which of the operations that may be held it is.
+    /// The operation's place among those that may be held.
     #[inline(always)]
     fn held(&self, number: u64) -> u64 {
         number & u64::from(self.shape.held() - 1)

@@ -61,7 +61,7 @@ impl Service {
         Ok(Service { sessions, handler })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn at(&self) -> io::Result<SocketAddr> {
         self.sessions.at()
     }

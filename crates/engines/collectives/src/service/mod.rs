@@ -22,5 +22,5 @@ pub mod wire;
 
 /// Aggregation nodes have this network id in trees, and their number as process id.
 pub const NODES_AT: u64 = 0xffff_fff0 << 32;
-/// How long a silent host counts as there.
+/// The time after which a silent host is lost.
 pub const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);

@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ShareSession {
     pub granted: Granted,
-    /// Where the nodes are, by their addresses in trees.
+    /// The links of the nodes, by their addresses in trees.
     pub links: Vec<(u64, LinkAddress)>,
     /// The end node of each host of the job.
     pub hosts: Vec<(HostPlace, u32)>,

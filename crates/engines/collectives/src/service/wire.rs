@@ -72,7 +72,7 @@ pub enum ManagerReply {
 pub struct Share {
     /// [`selvedge_manager::Granted::save`].
     pub grant: String,
-    /// Where the nodes of its trees are.
+    /// The links of the nodes of its trees.
     pub links: Vec<(u64, LinkBytes)>,
     /// The end node of each of the job's hosts.
     pub hosts: Vec<(HostPlace, u32)>,

@@ -44,7 +44,7 @@ impl Area {
         (end <= self.bytes).then(|| unsafe { self.memory.as_ptr().add(offset as usize) })
     }
 
-    /// Where in it a network logical address lies.
+    /// The offset of a network logical address.
     pub fn offset_of(&self, nla: u64) -> Option<u64> {
         nla.checked_sub(self.nla).filter(|offset| *offset < self.bytes)
     }

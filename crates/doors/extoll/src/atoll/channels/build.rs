@@ -59,7 +59,7 @@ impl Building {
         self.data_bytes - self.filled
     }
 
-    /// Where the data begins.
+    /// The offset of the data.
     fn data_at(&self) -> u64 {
         self.header_bytes.next_multiple_of(WORD)
     }

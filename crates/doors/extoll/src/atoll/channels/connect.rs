@@ -21,7 +21,7 @@ use super::vpids::{HOST_PORTS, vpids_of};
 use super::wire::{Control, Route};
 use selvedge_process::device::connection::PostError;
 
-/// How long a connect waits for a peer to open its port, and for an answer to a request.
+/// The times that a connect waits for a peer to open its port, and for an answer to a request.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Between two looks at a port that is not open.
@@ -172,7 +172,7 @@ impl HostPort {
         Err(ChannelError::NoChannel)
     }
 
-    /// Which entry of `outbound` a handle names.
+    /// The entry of `outbound` that a handle names.
     pub(super) fn index_of(&self, handle: Handle) -> Result<usize, ChannelError> {
         let index = (handle & 0xffff) as usize;
         let entry = self.outbound.get(index).and_then(Option::as_ref);

@@ -22,7 +22,7 @@ use super::sink::Sink;
 use super::vpids::{HOST_PORTS, number_of, vpids_of};
 use super::wire::{self, Control, Frame, Route};
 
-/// How long a port that closes waits for its last messages to leave.
+/// The time that a port that closes waits for its last messages to leave.
 const LEAVE_WAIT: Duration = Duration::from_secs(10);
 
 /// The VPID that each host port was opened with last, of its two. So messages to a closed port never reach one that is opened next.
@@ -71,7 +71,7 @@ pub struct HostPort {
     pub(super) watermarks: Watermarks,
 }
 
-/// How lazily pointers are updated (seed 002, section 2.2).
+/// The laziness of pointer updates (seed 002, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
     /// Pieces sent until the port looks which slots of its send area are free again.

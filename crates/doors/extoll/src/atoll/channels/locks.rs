@@ -19,7 +19,7 @@ pub(super) const SIZES: u32 = 2;
 pub(super) const CLAIMS: u32 = 8;
 /// The value of lock 0: a name, and the version of all that peers share.
 pub(super) const CONFIGURED: i32 = 0x4154_4c01;
-/// What a claim adds.
+/// The addend of a claim.
 pub(super) const CLAIMED: i32 = 1 << 24;
 /// A value that no lock has, for requests that only read.
 pub(super) const NEVER: i32 = i32::MIN;

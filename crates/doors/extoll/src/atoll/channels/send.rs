@@ -20,7 +20,7 @@ use selvedge_process::device::connection::{PostError, Posted};
 
 /// Messages of up to so many VELO messages go as these; longer ones are put. Chosen, not measured.
 const SMALL_FRAMES: u64 = 4;
-/// How long a send waits for credits until it asks whether the peer is still there.
+/// The time that a send waits for credits until it asks whether the peer is still there.
 const DOUBT: Duration = Duration::from_millis(100);
 
 /// Part of a program's memory.
@@ -81,7 +81,7 @@ impl Gather<'_> {
     }
 }
 
-/// How far a message has left.
+/// The progress of a message that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     head: Head,
@@ -105,7 +105,7 @@ impl Progress {
     }
 }
 
-/// Where a message's bytes are.
+/// The place of a message's bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Origin<'a> {
     /// In a program's memory, which is readable during the call.
@@ -114,7 +114,7 @@ pub(super) enum Origin<'a> {
     Slots(&'a [u8]),
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Sent,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many channels a host port has, how many credits each, and how long a piece is. All follow from the number of nodes, so that peers agree.
+//! The number of channels of a host port, the credits of each, and the bytes of a piece. All follow from the number of nodes, so that peers agree.
 //!
 //! A program that has opened ports of other libraries first has smaller mailboxes. Then a channel has fewer credits here, for what comes
 //! and for what is sent.
@@ -63,7 +63,7 @@ fn notifications_for(nodes: u32, credits: u32) -> u32 {
     channels_wanted(nodes) * credits + SEND_SLOTS + NOTIFICATIONS_OTHER
 }
 
-/// What a NIC needs for channels of so many nodes.
+/// The slots and notifications that a NIC needs for channels of `nodes`.
 pub(super) fn mailbox_slots(nodes: u32) -> u32 {
     mailbox_slots_for(nodes, credits_wanted(nodes))
 }

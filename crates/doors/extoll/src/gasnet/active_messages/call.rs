@@ -15,9 +15,9 @@ use selvedge_process::process::Process;
 
 /// Messages that one poll takes at most, so that it returns.
 const POLL_MAX: usize = 64;
-/// How long a wait sleeps, because another thread may make true what the program waits for.
+/// The sleep of a wait: another thread may make true what the program waits for.
 const NAP: Duration = Duration::from_millis(1);
-/// How long a node that ends waits for the others to end.
+/// The time that a node that ends waits for the others to end.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
 impl ActiveMessages {

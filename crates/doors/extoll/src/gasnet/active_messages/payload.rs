@@ -63,13 +63,13 @@ impl ActiveMessages {
         self.memory.get()?.segment_of(node)
     }
 
-    /// Where the payload of a message from `source` is put in bounce memory.
+    /// The place in bounce memory for the payload of a message from `source`.
     fn bounce_offset(&self, kind: Kind, source: u16, slot: u16) -> u64 {
         let node = kind.index() as u64 * u64::from(self.nodes) + u64::from(source);
         (node * u64::from(self.credits) + u64::from(slot)) * self.medium_bytes
     }
 
-    /// Where the payload of a message is that has arrived here as a put, and the network logical address behind it. None: no node may
+    /// The address of a payload that has arrived here as a put, and the network logical address behind it. None: no node may
     /// send such a message.
     pub(super) fn place_of(&self, kind: Kind, source: u16, header: &Header) -> Option<(u64, u64)> {
         let memory = self.memory.get()?;

@@ -24,13 +24,13 @@ pub struct Settings {
     pub limits: Limits,
     /// The most children of a node of a tree.
     pub radix: u32,
-    /// What a job gets of a node, in percent.
+    /// The share of a job of a node, in percent.
     pub share: u32,
     /// Bytes of an operation.
     pub bytes: u32,
-    /// Where the state is kept. None: nowhere.
+    /// The file of the state. None: it is not kept.
     pub state: Option<PathBuf>,
-    /// How long nodes and processes have to come back after a restart of the service.
+    /// The time for nodes and processes to come back after a restart of the service.
     pub grace: Duration,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct State {
 pub(super) struct Host {
     pub(super) place: HostPlace,
     pub(super) name: String,
-    /// Where its node is, or was.
+    /// The link of its node, now or before.
     pub(super) link: Option<LinkBytes>,
     pub(super) node: Option<NodeSession>,
 }
