@@ -11,9 +11,9 @@
 //!    is refused and not followed.
 
 pub mod atoll;
+pub mod c_object;
 mod codes;
 pub mod gasnet;
-pub mod marked;
 pub mod rma2;
 pub mod velo2;
 pub mod velorun;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use selvedge_process::device::connection::{Letter, Outlet, PostError};
+use selvedge_process::device::connection::{PortConnection, PostError, VeloSend};
 use selvedge_process::device::messages::MessageReader;
 use selvedge_process::device::{Device, DeviceError};
 use selvedge_process::nic::velo::{Endpoint, Label, PortId};
 
+use crate::c_object::CObject;
 use crate::codes::codes;
-use crate::marked::Marked;
 
 codes! {
     texts: &'static CStr;
@@ -82,7 +82,7 @@ pub struct UserConnection {
 
 const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>() == 16);
 
-/// How long a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
+/// The time that a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// Polls for room before the first pause, and the processor's hints for spinning between two.
 const ROOM_POLLS: u32 = 64;
@@ -102,7 +102,7 @@ pub struct Port {
 }
 
 // SAFETY: the mark is the first field of a `repr(C)` type.
-unsafe impl Marked for Port {
+unsafe impl CObject for Port {
     const ALIVE: u64 = u64::from_ne_bytes(*b"velo2prt");
 
     fn mark(&self) -> &AtomicU64 {
@@ -115,11 +115,11 @@ unsafe impl Marked for Port {
 pub struct Link {
     mark: AtomicU64,
     port: &'static Port,
-    outlet: UnsafeCell<Outlet>,
+    connection: UnsafeCell<PortConnection>,
 }
 
 // SAFETY: the mark is the first field of a `repr(C)` type.
-unsafe impl Marked for Link {
+unsafe impl CObject for Link {
     const ALIVE: u64 = u64::from_ne_bytes(*b"velo2lnk");
 
     fn mark(&self) -> &AtomicU64 {
@@ -151,15 +151,15 @@ impl Port {
 
     /// The link to a port.
     fn link_to(&'static self, destination: Endpoint) -> *mut Link {
-        // SAFETY: this thread uses the port, so no other has a reference to an outlet.
-        let leads_there = |link: &&&'static Link| unsafe { (*link.outlet.get()).destination() } == destination;
+        // SAFETY: this thread uses the port, so no other has a reference to a connection.
+        let leads_there = |link: &&&'static Link| unsafe { (*link.connection.get()).destination() } == destination;
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.iter().find(leads_there) {
             return std::ptr::from_ref(*link).cast_mut();
         }
         let source = Endpoint { node: self.device.node(), vpid: self.id.vpid };
-        let outlet = UnsafeCell::new(Outlet::new(&self.device, source, destination));
-        let made = Link { mark: AtomicU64::new(0), port: self, outlet }.hand_out();
+        let connection = UnsafeCell::new(PortConnection::new(&self.device, source, destination));
+        let made = Link { mark: AtomicU64::new(0), port: self, connection }.hand_out();
         // SAFETY: `hand_out` never frees what it makes.
         links.push(unsafe { &*made });
         made
@@ -169,8 +169,8 @@ impl Port {
     fn end_links(&self) {
         for link in self.links.borrow().iter() {
             link.end();
-            // SAFETY: this thread uses the port, so no other has a reference to an outlet.
-            unsafe { (*link.outlet.get()).close() };
+            // SAFETY: this thread uses the port, so no other has a reference to a connection.
+            unsafe { (*link.connection.get()).close() };
         }
     }
 }
@@ -181,11 +181,11 @@ impl Link {
     /// # Safety
     /// The message is readable. The calling thread is the one that uses the port.
     #[inline(always)]
-    unsafe fn send(&self, letter: &Letter) -> Outcome {
+    unsafe fn send(&self, message: &VeloSend) -> Outcome {
         // SAFETY: the caller's.
-        match unsafe { self.send_now(letter) } {
+        match unsafe { self.send_now(message) } {
             // SAFETY: the caller's.
-            Err(PostError::Full) => unsafe { self.send_when_room(letter) },
+            Err(PostError::Full) => unsafe { self.send_when_room(message) },
             done => Ok(done?),
         }
     }
@@ -193,15 +193,15 @@ impl Link {
     /// # Safety
     /// As [`Link::send`].
     #[inline(always)]
-    unsafe fn send_now(&self, letter: &Letter) -> Result<(), PostError> {
+    unsafe fn send_now(&self, message: &VeloSend) -> Result<(), PostError> {
         // SAFETY: the caller's.
-        unsafe { (*self.outlet.get()).send(&self.port.device, letter, self.port.turn.get()) }
+        unsafe { (*self.connection.get()).send(&self.port.device, message, self.port.turn.get()) }
     }
 
     /// # Safety
     /// As [`Link::send`].
     #[cold]
-    unsafe fn send_when_room(&self, letter: &Letter) -> Outcome {
+    unsafe fn send_when_room(&self, message: &VeloSend) -> Outcome {
         let port = self.port;
         // A receiver that is at work makes room soon.
         for _ in 0..ROOM_POLLS {
@@ -209,7 +209,7 @@ impl Link {
                 std::hint::spin_loop();
             }
             // SAFETY: the caller's.
-            match unsafe { self.send_now(letter) } {
+            match unsafe { self.send_now(message) } {
                 Err(PostError::Full) => {}
                 done => return Ok(done?),
             }
@@ -221,7 +221,7 @@ impl Link {
             // The receiver may need the lock and the core to make room.
             std::thread::sleep(ROOM_PAUSE);
             // SAFETY: the caller's.
-            match unsafe { self.send_now(letter) } {
+            match unsafe { self.send_now(message) } {
                 Err(PostError::Full) if Instant::now() > give_up => return Err(Code::TryAgain),
                 Err(PostError::Full) => {}
                 done => return Ok(done?),
@@ -360,11 +360,11 @@ pub unsafe extern "C" fn velo2_send(
             return Err(Code::InvMsg);
         }
         // SAFETY: the caller says that the buffer has `length` bytes, and that no other thread uses the port.
-        unsafe { link.send(&Letter { mtt: mtt as u8, tag, start: buffer.cast(), bytes: length }) }
+        unsafe { link.send(&VeloSend { mtt: mtt as u8, tag, start: buffer.cast(), bytes: length }) }
     })())
 }
 
-/// Where a received message goes.
+/// The destination of a received message.
 struct Outputs {
     buffer: *mut c_void,
     max: u32,

@@ -15,13 +15,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use selvedge_collectives::between_hosts::Operations;
-use selvedge_collectives::one_host::{Exchange, log};
+use selvedge_collectives::CollectiveGroup;
+use selvedge_collectives::one_host::{Bootstrap, log};
 use selvedge_host::simulated::is_simulated;
 
-use crate::component;
+use crate::group::{Group, GroupState, free};
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
-use crate::under_way::{self, Group};
+use crate::{component, outstanding};
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
 const CREDITS: u32 = 4;
@@ -29,11 +29,8 @@ const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping and a descriptor.
 const GROUPS_MAX: usize = 256;
 
-/// What is known of a communicator. None: its operations are the MPI's.
-pub type Known = Option<Mutex<Group>>;
-
 /// All communicators that had an operation, by handle.
-static KNOWN: Mutex<Option<HashMap<Handle, &'static Known>>> = Mutex::new(None);
+static GROUPS: Mutex<Option<HashMap<Handle, &'static GroupState>>> = Mutex::new(None);
 
 /// Counts the communicators that were freed.
 static FREED: AtomicU64 = AtomicU64::new(0);
@@ -42,7 +39,7 @@ static FREED: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy)]
 struct Recent {
     comm: Handle,
-    group: *const Known,
+    group: *const GroupState,
     freed: u64,
 }
 
@@ -52,21 +49,21 @@ thread_local! {
 }
 
 /// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
-/// under one, so nobody else uses what this returns, but who carries on those that have been started.
+/// under one, so nobody else uses what this returns, except the progress of those that have been started.
 #[inline]
 pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Group>> {
-    known_of(mpi, comm, look_up)?.as_ref()?.lock().ok()
+    find(mpi, comm, find_or_make)?.as_ref()?.lock().ok()
 }
 
 /// The group of a communicator, for operations that do not wait. None: they are the MPI's, also if the communicator has had none that waits: a
 /// group cannot be agreed on without waiting, and when it is there would depend on the time, and so would the bits of results.
-pub fn of_operations_under_way(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
-    known_of(mpi, comm, |mpi, comm| known(|all| all.get(&comm).copied()).or_else(|| say_that_none_waited(mpi, comm)))
+pub fn for_nonblocking(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
+    find(mpi, comm, |mpi, comm| with_groups(|all| all.get(&comm).copied()).or_else(|| log_missing_group(mpi, comm)))
 }
 
-/// Says it once of a communicator, at its first process.
+/// Logs once, at the communicator's first process, that it has no group yet.
 #[cold]
-fn say_that_none_waited(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
+fn log_missing_group(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     static SAID: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
     if log::has_info() {
         let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -84,11 +81,11 @@ fn say_that_none_waited(mpi: &'static Mpi, comm: Handle) -> Option<&'static Know
 }
 
 #[inline]
-fn known_of(
+fn find(
     mpi: &'static Mpi,
     comm: Handle,
-    look_up: impl FnOnce(&'static Mpi, Handle) -> Option<&'static Known>,
-) -> Option<&'static Known> {
+    look_up: impl FnOnce(&'static Mpi, Handle) -> Option<&'static GroupState>,
+) -> Option<&'static GroupState> {
     RECENT.with(|all| {
         let cell = &all[spread(comm, all.len())];
         let (recent, freed) = (cell.get(), FREED.load(Acquire));
@@ -103,20 +100,20 @@ fn known_of(
 }
 
 #[cold]
-fn look_up(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
-    match known(|all| all.get(&comm).copied()) {
+fn find_or_make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
+    match with_groups(|all| all.get(&comm).copied()) {
         Some(group) => Some(group),
-        None => remember(mpi, comm),
+        None => make(mpi, comm),
     }
 }
 
-fn known<T>(with: impl FnOnce(&mut HashMap<Handle, &'static Known>) -> T) -> T {
-    let mut all = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+fn with_groups<T>(with: impl FnOnce(&mut HashMap<Handle, &'static GroupState>) -> T) -> T {
+    let mut all = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     with(all.get_or_insert_default())
 }
 
 /// Makes the group of a communicator. None: MPI does not know the communicator.
-fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
+fn make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     let place = mpi.place(comm).ok()?;
     let group = match place {
         None => Err("it is an intercommunicator".to_owned()),
@@ -135,14 +132,14 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
                 format!(
                     "{}: its collective operations go through aggregation nodes{}; {nonblocking}",
                     name(),
-                    group.between()
+                    group.extent()
                 )
             }),
             Err(reason) => log::info(|| format!("{}: its collective operations are the MPI's: {reason}", name())),
         }
     }
-    let group: &'static Known = Box::leak(Box::new(group.ok().map(Mutex::new)));
-    known(|all| all.insert(comm, group));
+    let group: &'static GroupState = Box::leak(Box::new(group.ok().map(Mutex::new)));
+    with_groups(|all| all.insert(comm, group));
     if component::is_active() {
         return Some(group);
     }
@@ -155,7 +152,7 @@ fn remember(mpi: &'static Mpi, comm: Handle) -> Option<&'static Known> {
     Some(group)
 }
 
-/// Why the non-blocking operations of groups are the MPI's. All processes say the same.
+/// The reason why the non-blocking operations of groups are the MPI's. All processes give the same answer.
 pub fn leaves_nonblocking(mpi: &Mpi) -> Option<&'static str> {
     (!mpi.calls_while_waiting()).then_some("this MPI calls nobody while it waits")
 }
@@ -163,14 +160,14 @@ pub fn leaves_nonblocking(mpi: &Mpi) -> Option<&'static str> {
 /// The key of the attribute that ends groups.
 fn key(mpi: &'static Mpi) -> Option<c_int> {
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
-    // SAFETY: `forget` takes what `remember` gives.
+    // SAFETY: `forget` takes what `make` gives.
     *KEY.get_or_init(|| unsafe { mpi.key(forget) }.ok())
 }
 
 /// A communicator ends.
 ///
 /// # Safety
-/// MPI calls it with a communicator and what `remember` has set there.
+/// MPI calls it with a communicator and what `make` has set there.
 unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     end(crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm)));
     SUCCESS
@@ -178,45 +175,36 @@ unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_vo
 
 /// A communicator ends.
 pub fn end(comm: Handle) {
-    if let Some(group) = known(|all| all.remove(&comm)) {
+    if let Some(group) = with_groups(|all| all.remove(&comm)) {
         FREED.fetch_add(1, AcqRel);
-        if !under_way::keeps(group) {
+        if !outstanding::keeps(group) {
             // SAFETY: no table gives it any more, and the communicator has no operation under way.
             unsafe { free(group) };
         }
     }
 }
 
-/// Ends a group.
-///
-/// # Safety
-/// `remember` has leaked it, and nobody has it any more.
-pub unsafe fn free(group: &'static Known) {
-    // SAFETY: by this function's contract.
-    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
-}
-
 /// Whether a group is that of a communicator. Both may have ended.
-pub fn is_of(comm: Handle, group: *const Known) -> bool {
-    known(|all| all.get(&comm).is_some_and(|&known| ptr::eq(known, group)))
+pub fn is_of(comm: Handle, group: *const ()) -> bool {
+    with_groups(|all| all.get(&comm).is_some_and(|&state| ptr::eq(ptr::from_ref(state).cast(), group)))
 }
 
-/// The processes of a communicator talk to each other by the MPI's own operations.
-struct ByMpi {
+/// The bootstrap of a group, by the MPI's own operations.
+struct MpiBootstrap {
     mpi: &'static Mpi,
     comm: Handle,
     size: usize,
 }
 
-impl Exchange for ByMpi {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
-        self.mpi.gather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
+impl Bootstrap for MpiBootstrap {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+        self.mpi.allgather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
     }
 }
 
 /// Agrees with the other processes on a group. The error says why there is none.
 fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
-    let has_room = || known(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
+    let has_room = || with_groups(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
     let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
     // In virtual time a thread that waits for a node's result may miss what other threads of the process have brought.
     let has_threads = is_simulated() && mpi.has_threads();
@@ -226,6 +214,6 @@ fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Resul
         (has_threads, "its program has MPI_THREAD_MULTIPLE, and in virtual time groups do not take several threads"),
     ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
-    let exchange = &mut ByMpi { mpi, comm, size };
-    Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange).map(Group::new)
+    let bootstrap = &mut MpiBootstrap { mpi, comm, size };
+    CollectiveGroup::form((rank, size), refuses, (CREDITS, BYTES), bootstrap).map(Group::new)
 }

@@ -10,35 +10,45 @@
 //! | `MPI_Ibarrier` and the other non-blocking forms | as the blocking ones, with a request of the MPI's |
 //! | `MPI_Wait`, `MPI_Test` and the others that complete requests | by the MPI; failures of such requests are reported |
 //!
-//! Under Open MPI 4.1 a component of the MPI's calls the same operations ([`component`]); then the functions above only pass calls on.
+//! Under Open MPI 4.1 a component of the MPI's calls the same operations ([`component_calls`]); then the functions above only pass calls on.
 //!
 //! A call goes on to the MPI where a group cannot do it: processes on several hosts without nodes, intercommunicators, operations of the program's own,
 //! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`mpi`] | the MPI of the process: Open MPI or MPICH |
 //! | [`types`] | its types and operations |
-//! | [`groups`] | communicators as groups |
+//! | [`component`] | whether Open MPI's component has taken over, and its requests |
+//! | [`call`], [`buffers`] | a call; the program's buffers, packed if they have gaps |
+//! | [`requests`] | requests of non-blocking operations |
+//! | [`group`], [`outstanding`] | a communicator's group; those with outstanding operations, and their progress |
+//! | [`groups`] | the groups of all communicators |
 //! | [`calls`] | the operations |
-//! | [`under_way`] | those that are started and not waited for, and who carries them on |
-//! | [`requests`] | their requests |
-//! | [`component`] | what Open MPI's component calls |
+//! | [`completions`] | calls that complete requests |
+//! | [`component_calls`] | the functions that Open MPI's component calls |
+//!
+//! Each file knows those above it only.
 //!
 //! Reductions are in the order of the processes, so a result has the same bits in every run, for every length.
 
+mod buffers;
+mod call;
 mod calls;
+mod completions;
 mod component;
+mod component_calls;
+mod group;
 mod groups;
 mod mpi;
+mod outstanding;
 mod requests;
 mod types;
-mod under_way;
 
 use std::ffi::{CStr, c_int, c_void};
 
-use calls::Form;
-use requests::Statuses;
+use call::Form;
+use completions::Statuses;
 
 /// The name of a function of the profiling interface.
 macro_rules! profiling_name {
@@ -136,13 +146,13 @@ macro_rules! export_completion {
                 $(static LOOK: Next = Next::new();
                 let Some(look) = LOOK.function(profiling_name!($look)) else { return ERR_OTHER };
                 let look: unsafe extern "C" fn($($given_type),*) -> c_int = std::mem::transmute(look);
-                let waited = waited.or_else(|| requests::wait(|| {
+                let waited = waited.or_else(|| completions::wait(|| {
                     let mut $flag: c_int = 0;
                     let code = look($($given),*);
                     (code != mpi::SUCCESS || $found).then_some(code)
                 }));)?
                 let code = waited.unwrap_or_else(|| function($($argument),*));
-                mpi::library().map_or(code, |mpi| requests::report(mpi, code, $statuses))
+                mpi::library().map_or(code, |mpi| completions::report(mpi, code, $statuses))
             }
         })*
     };

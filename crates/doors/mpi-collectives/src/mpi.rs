@@ -20,7 +20,7 @@ pub fn spread(handle: Handle, places: usize) -> usize {
     (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - places.ilog2())
 }
 
-/// Whose binary interface it is.
+/// The owner of the binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Open MPI 4 and 5: handles are addresses of objects.
@@ -36,7 +36,7 @@ const FILES: [(&CStr, Kind); 3] =
 type CopyAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type DeleteAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// What MPI calls for a generalized request (MPI 4.1, 13.2): when it tells the program that it is over, when the program has no handle of it any
+/// The functions that MPI calls for a generalized request (MPI 4.1, 13.2): when it tells the program that it is over, when the program has no handle of it any
 /// more, and to cancel it.
 pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 pub type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -214,7 +214,7 @@ impl Mpi {
         Ok((is_inter == 0).then_some(place))
     }
 
-    /// What the MPI says that it is. May be asked before `MPI_Init`.
+    /// The MPI's name and version. May be asked before `MPI_Init`.
     pub fn version(&self) -> String {
         // The longest that either MPI has is 8 KiB.
         let (mut text, mut length) = (vec![0u8; 16 << 10], 0);
@@ -233,7 +233,7 @@ impl Mpi {
     }
 
     /// Collective: the words of every process.
-    pub fn gather(&self, comm: Handle, size: usize, own: &[u64]) -> Result<Vec<u64>, c_int> {
+    pub fn allgather(&self, comm: Handle, size: usize, own: &[u64]) -> Result<Vec<u64>, c_int> {
         let mut all = vec![0; own.len() * size];
         let bytes = size_of_val(own) as c_int;
         // SAFETY: `own` has `bytes` bytes, and `all` as many for each process.

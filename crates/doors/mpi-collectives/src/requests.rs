@@ -4,7 +4,7 @@
 //!
 //! A failure is reported to the error handler of the operation's communicator. An MPI would report it to that of another, as it does not know to
 //! which a generalized request belongs. So for the MPI such a request has succeeded, with a tag that no message has; and the calls that
-//! complete requests, which this library has too, look for it ([`report`]).
+//! complete requests, which this library has too, look for it (`completions.rs`).
 //!
 //! The component of Open MPI has requests of its own ([`component`]), whose failures the MPI reports as it should.
 //!
@@ -15,29 +15,27 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
 
-use crate::calls::{After, Call};
+use crate::buffers::Completion;
+use crate::call::Call;
 use crate::component;
-use crate::groups::{self, Known};
-use crate::mpi::{Handle, Kind, Mpi, SUCCESS};
-use crate::under_way;
+use crate::mpi::{Handle, Kind, SUCCESS};
 
 /// The state of a request.
 pub struct Request {
     call: Call,
-    /// Only to compare: it may have ended.
-    group: *const Known,
+    /// The identity of the group, only to compare: it may have ended.
+    group: *const (),
     progress: Mutex<Progress>,
 }
 
 struct Progress {
     outcome: Result<(), Failure>,
-    /// What is to be done when it is over, before the program hears of it.
-    after: Option<Box<After>>,
+    /// The rest of the call when the operation is over, before the program learns of it.
+    after: Option<Box<Completion>>,
     /// Its failure, since the MPI has first asked for it.
-    failed: Option<Failed>,
+    failed: Option<FailedRequest>,
 }
 
 /// A request whose operation is under way.
@@ -50,14 +48,14 @@ pub struct Started {
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Request {
-    /// Begins a request, whose handle goes to `handle`.
+    /// Begins a request, whose handle goes to `handle`. `group`: the identity of its group.
     ///
     /// # Safety
     /// `handle` can be written for a handle.
     pub unsafe fn begin(
         call: Call,
-        group: &'static Known,
-        after: Option<Box<After>>,
+        group: *const (),
+        after: Option<Box<Completion>>,
         handle: *mut c_void,
     ) -> Result<Started, c_int> {
         let progress = Mutex::new(Progress { outcome: Ok(()), after, failed: None });
@@ -83,10 +81,10 @@ impl Request {
     }
 
     /// The operation is over: what the program gets is put in its place. Once.
-    fn finish(&self) -> Option<Failed> {
+    fn finish(&self) -> Option<FailedRequest> {
         let Request { call, group, .. } = *self;
         let mut progress = self.progress();
-        let failed = |code, failure| Failed { call, group, code, failure };
+        let failed = |code, failure| FailedRequest { call, group, code, failure };
         match (progress.outcome, progress.after.take()) {
             (Err(failure), after) => {
                 if let Some(after) = after {
@@ -113,7 +111,7 @@ impl Started {
             let state = unsafe { Box::from_raw(self.state.cast_mut()) };
             state.progress().outcome = outcome;
             let failed = state.finish();
-            if let Some(Failed { call, failure: Some(failure), .. }) = failed {
+            if let Some(FailedRequest { call, failure: Some(failure), .. }) = failed {
                 call.log(failure);
             }
             // SAFETY: the component has given it, and it ends once.
@@ -130,19 +128,17 @@ impl Started {
 
 /// A failure of which the MPI tells nobody.
 #[derive(Clone, Copy)]
-struct Failed {
-    call: Call,
-    group: *const Known,
-    code: c_int,
-    /// What the node says. None: the MPI has reported it.
-    failure: Option<Failure>,
+pub struct FailedRequest {
+    pub call: Call,
+    /// The identity of its group, which may have ended.
+    pub group: *const (),
+    pub code: c_int,
+    /// The node's failure. None: the MPI has reported it.
+    pub failure: Option<Failure>,
 }
 
-/// A waiter looks at its requests once in so many looks at the operations: the latter take some 20 ns, the former some 200.
-const LOOK_EVERY: u32 = 16;
-
 thread_local! {
-    static FAILED: RefCell<Vec<Failed>> = const { RefCell::new(Vec::new()) };
+    static FAILED: RefCell<Vec<FailedRequest>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The request is over, and the program is about to hear of it: what it gets is put in its place. Some MPIs ask more than once.
@@ -173,22 +169,22 @@ unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
     SUCCESS
 }
 
-const UNDEFINED: c_int = -32766;
+pub const UNDEFINED: c_int = -32766;
 /// The tag of a request that has failed.
-const FAILED_TAG: c_int = c_int::MIN + 0x5e1;
+pub const FAILED_TAG: c_int = c_int::MIN + 0x5e1;
 
-/// What MPI says of a request.
-struct Status {
+/// The layout and the words of the MPI's status of a request.
+pub struct Status {
     words: [c_int; 6],
     /// Words that it has, and the places of its tag and its error.
-    count: usize,
-    tag: usize,
-    error: usize,
+    pub count: usize,
+    pub tag: usize,
+    pub error: usize,
 }
 
 impl Status {
     /// Of nothing that was received.
-    fn of(kind: Kind, tag: c_int) -> Status {
+    pub fn of(kind: Kind, tag: c_int) -> Status {
         match kind {
             Kind::OpenMpi => Status { words: [UNDEFINED, tag, SUCCESS, 0, 0, 0], count: 6, tag: 1, error: 2 },
             Kind::Mpich => Status { words: [0, 0, UNDEFINED, tag, SUCCESS, 0], count: 5, tag: 3, error: 4 },
@@ -210,72 +206,8 @@ pub fn are_open() -> bool {
     OPEN.load(Relaxed) != 0
 }
 
-/// The statuses that a call has written.
-#[derive(Clone, Copy)]
-pub enum Statuses {
-    /// Of one request: the call's own code is its error.
-    One(*mut c_void),
-    /// Of so many.
-    Each(*mut c_void, c_int),
-}
-
-/// Reports failures of requests that a call of the MPI's has completed. Returns what that call is to return.
-///
-/// # Safety
-/// The statuses are what the call was given, and has written.
+/// Takes the failures of requests that the call under way has completed.
 #[inline]
-pub unsafe fn report(mpi: &'static Mpi, code: c_int, statuses: Statuses) -> c_int {
-    match FAILED.try_with(|all| std::mem::take(&mut *all.borrow_mut())) {
-        // SAFETY: by this function's contract.
-        Ok(failed) if !failed.is_empty() => unsafe { report_all(mpi, code, statuses, &failed) },
-        _ => code,
-    }
-}
-
-#[cold]
-unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed: &[Failed]) -> c_int {
-    let (at, count, own) = match statuses {
-        Statuses::One(at) => (at, 1, failed[0].code),
-        Statuses::Each(at, count) => (at, usize::try_from(count).unwrap_or(0), mpi.err_in_status()),
-    };
-    let layout = Status::of(mpi.kind, FAILED_TAG);
-    let is_ignored = at.is_null() || at.addr() == 1;
-    for number in (0..count).filter(|_| !is_ignored) {
-        let words = at.cast::<c_int>().wrapping_add(number * layout.count);
-        // SAFETY: by the caller's contract there are so many statuses.
-        unsafe {
-            let has_failed = words.add(layout.tag).read() == FAILED_TAG;
-            if has_failed {
-                words.add(layout.tag).write(UNDEFINED);
-            }
-            if matches!(statuses, Statuses::Each(..)) && code == SUCCESS {
-                words.add(layout.error).write(if has_failed { mpi.err_other() } else { SUCCESS });
-            }
-        }
-    }
-    for Failed { call, group, code, failure } in failed {
-        if let Some(failure) = failure {
-            // The communicator may be freed.
-            let comm = if groups::is_of(call.comm, *group) { call.comm } else { mpi.comm_world() };
-            call.log(*failure);
-            mpi.fail(comm, *code);
-        }
-    }
-    if code == SUCCESS { own } else { code }
-}
-
-/// Waits for requests by what looks at them once: Some with what the MPI said if that is all. None: no operation of this library is under way any
-/// more, so the MPI can wait. It would spin, and this gives its core to others, as calls that wait do: one of them may be the peer.
-pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
-    let mut looks = SpinWait::new();
-    while under_way::are_some() {
-        let have_ended = under_way::carry_on();
-        if have_ended || looks.yields() || looks.count() % LOOK_EVERY == 0 {
-            if let Some(code) = look() {
-                return Some(code);
-            }
-        }
-        looks.rest();
-    }
-    None
+pub fn take_failures() -> Vec<FailedRequest> {
+    FAILED.try_with(|all| std::mem::take(&mut *all.borrow_mut())).unwrap_or_default()
 }

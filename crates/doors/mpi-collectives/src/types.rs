@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The predefined types and operations of MPI (MPI 4.1, 3.2.2 and 6.9.2), and what they are in the arithmetic of a node.
+//! The predefined types and operations of MPI (MPI 4.1, 3.2.2 and 6.9.2), and their counterparts in the arithmetic of a node.
 //!
-//! Types and operations that are not here, and pairs of them that MPI does not define, are MPI's own affair.
+//! Types and operations that are not here, and pairs of them that MPI does not define, are left to the MPI.
 //!
 //! Cost of a look-up: a comparison, seldom more.
 
@@ -13,7 +13,7 @@ use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
 use crate::mpi::{Handle, Kind, Mpi, spread};
 
-/// What operations MPI defines for a type.
+/// The classes of types, by the operations that MPI defines for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Integer,
@@ -129,18 +129,18 @@ const MPICH_FIRST_OPERATION: usize = 0x5800_0001;
 
 /// A predefined type.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct PredefinedType {
     /// Bytes of data of one element. The elements of a buffer follow on each other without gaps, unless it is a pair.
     pub bytes: usize,
     /// Whether there are no gaps.
     pub is_contiguous: bool,
-    /// How each operation reduces it.
+    /// The reduction of it by each operation.
     elements: [Option<Elements>; 12],
 }
 
 /// The types and operations of the process's MPI by their handles.
 pub struct Types {
-    types: Vec<(Handle, Known)>,
+    types: Vec<(Handle, PredefinedType)>,
     /// The handle's hash to the position above, or nothing.
     places: Vec<u8>,
     operations: [Handle; 12],
@@ -187,20 +187,20 @@ impl Types {
         let values = values.filter_map(|(handle, datatype, elements)| {
             // What the MPI was built with may differ from this machine's usual sizes.
             let bytes = mpi.type_bytes(handle).ok().filter(|&bytes| bytes == datatype.size_bytes())?;
-            Some((handle, Known { bytes, is_contiguous: true, elements }))
+            Some((handle, PredefinedType { bytes, is_contiguous: true, elements }))
         });
         let pairs = PAIRS.iter().filter_map(|(name, number, value)| {
             let (handle, pair) = (handle(name, *number)?, Located::new(*value, Int32)?);
             let elements = OPERATIONS.map(|(.., operation)| operation.and_then(|it| Elements::of_pairs(it, pair)));
             let bytes = mpi.type_bytes(handle).ok()?;
             let is_contiguous = mpi.type_extent(handle).ok()? == bytes as isize;
-            Some((handle, Known { bytes, is_contiguous, elements }))
+            Some((handle, PredefinedType { bytes, is_contiguous, elements }))
         });
-        let mut types: Vec<(Handle, Known)> = Vec::new();
-        for (handle, known) in values.chain(pairs) {
+        let mut types: Vec<(Handle, PredefinedType)> = Vec::new();
+        for (handle, predefined) in values.chain(pairs) {
             // Some names are of one object.
             if types.iter().all(|(other, _)| *other != handle) {
-                types.push((handle, known));
+                types.push((handle, predefined));
             }
         }
         let mut places = vec![NOWHERE; PLACES];
@@ -220,21 +220,21 @@ impl Types {
 
     /// A predefined type.
     #[inline]
-    pub fn known(&self, handle: Handle) -> Option<&Known> {
+    pub fn find(&self, handle: Handle) -> Option<&PredefinedType> {
         let mut place = spread(handle, PLACES);
         loop {
-            let (found, known) = self.types.get(usize::from(self.places[place]))?;
+            let (found, predefined) = self.types.get(usize::from(self.places[place]))?;
             if *found == handle {
-                return Some(known);
+                return Some(predefined);
             }
             place = (place + 1) % PLACES;
         }
     }
 
-    /// How an operation reduces a type. None: MPI does.
+    /// The reduction of a type by an operation. None: MPI does it.
     #[inline]
     pub fn elements(&self, datatype: Handle, operation: Handle) -> Option<&Elements> {
         let at = self.operations.iter().position(|&it| it == operation)?;
-        self.known(datatype)?.elements[at].as_ref()
+        self.find(datatype)?.elements[at].as_ref()
     }
 }

@@ -4,11 +4,11 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Buffer, Elements, Pending, part_of_window};
 use selvedge_nic::aggregation::Failure;
 
-use crate::exchange::{Handle, Listening, Meeting};
+use crate::bootstrap::{Handle, Listening, SocketBootstrap};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};
 use crate::log;
 
@@ -20,14 +20,14 @@ const BYTES: u32 = 16 << 10;
 pub struct Comm(Arc<Group>);
 
 /// The group's operations, which NCCL's threads begin and test.
-struct Group(Mutex<Operations>);
+struct Group(Mutex<CollectiveGroup>);
 
 // SAFETY: it is not `Send` because of the addresses of operands and results. Those are the caller's buffers, which no thread owns.
 unsafe impl Send for Group {}
 // SAFETY: the lock is held for whatever is done with it.
 unsafe impl Sync for Group {}
 
-/// What NCCL tests.
+/// An operation that NCCL tests.
 pub struct Request {
     group: Arc<Group>,
     number: u64,
@@ -35,7 +35,7 @@ pub struct Request {
     what: &'static str,
 }
 
-/// Which bytes of a vector an operation is about: each rank has `each` bytes of the vector.
+/// The bytes of a vector that an operation covers: each rank has `each` bytes of the vector.
 #[derive(Clone, Copy)]
 pub struct Window {
     pub each: usize,
@@ -45,12 +45,12 @@ pub struct Window {
 
 impl Group {
     /// A thread that has panicked leaves the operations as they were.
-    fn lock(&self) -> MutexGuard<'_, Operations> {
+    fn lock(&self) -> MutexGuard<'_, CollectiveGroup> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// How elements are reduced. None: NCCL must not ask for it.
+/// The reduction of elements. None: NCCL must not ask for it.
 pub fn elements(datatype_number: c_int, operation_number: c_int) -> Option<Elements> {
     Elements::of_values(operation(operation_number)?, datatype(datatype_number)?)
 }
@@ -59,8 +59,8 @@ impl Comm {
     /// Collective: forms the group.
     pub fn connect(listening: &Listening, handles: &[Handle], rank: usize) -> Result<Comm, Error> {
         let size = handles.len();
-        let formed = Meeting::new(listening, handles, rank)
-            .and_then(|mut meeting| Operations::form((rank, size), None, (CREDITS, BYTES), &mut meeting));
+        let formed = SocketBootstrap::new(listening, handles, rank)
+            .and_then(|mut bootstrap| CollectiveGroup::form((rank, size), None, (CREDITS, BYTES), &mut bootstrap));
         match formed {
             Ok(operations) => {
                 log::info(&format!("rank {rank} of {size} is in the group"));
@@ -116,7 +116,7 @@ impl Comm {
         Ok(self.begin(pending, window.each, "ireducescatter"))
     }
 
-    /// How many ranks there are, and which this is.
+    /// The number of ranks, and this rank.
     fn place(&self) -> (usize, usize) {
         let operations = self.0.lock();
         (operations.size(), operations.rank())
@@ -143,7 +143,7 @@ impl Window {
 }
 
 impl Request {
-    /// How many bytes it was about, once it is over. None: it is not.
+    /// The bytes of the operation, once it is over. None: it is not.
     pub fn test(&self) -> Option<Result<usize, Error>> {
         let outcome = self.group.lock().test(self.number)?;
         Some(outcome.map(|()| self.bytes).map_err(|failure| {

@@ -8,8 +8,8 @@ use std::ptr;
 use selvedge_collectives::one_host::{Buffer, Shape};
 use selvedge_job::own_place;
 
+use crate::bootstrap::{Handle, Listening};
 use crate::comm::{Comm, Request, Window, elements};
-use crate::exchange::{Handle, Listening};
 use crate::interface::{
     Begin, End, Error, Finalize, HANDLE_BYTES, NoVirtualDevice, Nothing, PTR_HOST, Part, Parts, Properties,
     Properties6, Properties7, Properties8, Properties9, Properties11, Properties12, SUCCESS, Table,
@@ -32,7 +32,7 @@ fn call(what: &str, body: impl FnOnce() -> Result<(), Error>) -> c_int {
     }
 }
 
-/// What a pointer of the caller points to.
+/// The object behind a pointer of the caller.
 ///
 /// # Safety
 /// It is null, or valid for `'a`.
@@ -41,7 +41,7 @@ unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     unsafe { pointer.as_ref() }.ok_or(Error::Argument)
 }
 
-/// Where the caller wants a value.
+/// The caller's place for a value.
 ///
 /// # Safety
 /// It is null, or can be written for `'a`.
@@ -345,7 +345,7 @@ unsafe extern "C" fn ireducescatter<L: Copy + TryInto<usize>>(
     }
 }
 
-/// What has arrived in the host's memory is there: no request is needed.
+/// Data that have arrived in the host's memory are there: no request is needed.
 ///
 /// # Safety
 /// The pointers are null or valid.

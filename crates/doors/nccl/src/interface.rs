@@ -56,7 +56,7 @@ pub fn operation(number: c_int) -> Option<Operation> {
     OPERATIONS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// What NCCL gets to know of the device.
+/// The properties of the device, for NCCL.
 const NAME: *const c_char = c"selvedge".as_ptr();
 /// Mbit/s. NCCL compares it with other networks'; memory of one host moves about so much.
 const SPEED: c_int = 100_000;
@@ -286,7 +286,7 @@ pub struct Parts<L> {
     ) -> c_int,
 }
 
-/// What earlier versions do not have.
+/// The functions that earlier versions do not have.
 #[repr(C)]
 pub struct Nothing;
 

@@ -2,10 +2,10 @@
 //! The front door `libnccl-net-selvedge.so`: NCCL's collective network (`ncclCollNetPlugin_v6` to `_v12`) over aggregation nodes (seed 001). Each
 //! rank is a process; all of a communicator are on one host and share a live group ([`selvedge_collectives::one_host`]).
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`interface`] | numbers and structures of NCCL's interface, in each version |
-//! | [`exchange`] | how ranks that know each other's handles agree on a group |
+//! | [`bootstrap`] | the bootstrap of a group: sockets of ranks that know each other's handles |
 //! | [`comm`] | a communicator, its operations under way |
 //! | [`exports`] | the functions, and the tables of them |
 //! | [`log`] | NCCL's logger |
@@ -17,8 +17,8 @@
 //!
 //! Not here: memory of devices, and the point-to-point network (`ncclNetPlugin`) that NCCL wants from the same library.
 
+mod bootstrap;
 mod comm;
-mod exchange;
 mod exports;
 mod interface;
 mod log;

@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What of these numbers the library and the NIC have.
+    /// The numbers of these that the library and the NIC have.
     fn numbers() -> Vec<(&'static str, u64)> {
         let words = [
             ("PTL_EQ_NONE", EQ_NONE),

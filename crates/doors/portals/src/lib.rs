@@ -13,7 +13,9 @@
 //! | [`table`] | portal table entries |
 //! | [`lists`] | list and match entries: append, unlink, search |
 //! | [`objects`] | memory descriptors, counting events, event queues |
-//! | [`operations`] | put, get, atomics, and their triggered forms |
+//! | [`plan`] | a checked operation, and the command that is made from it |
+//! | [`mod@put`], [`route_cache`] | put, and the routes that it has found |
+//! | [`operations`], [`triggered`] | get, atomics and swaps; triggered operations |
 //! | [`job`] | selvedge_* |
 //!
 //! Invariants
@@ -31,6 +33,9 @@ pub mod job;
 pub mod lists;
 pub mod objects;
 pub mod operations;
+pub(crate) mod plan;
+pub mod put;
 pub mod route_cache;
 pub mod state;
 pub mod table;
+pub mod triggered;

@@ -120,7 +120,7 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
     })())
 }
 
-/// What a call gives whose handle names nothing any more: `PTL_ARG_INVALID` at its first look, a closed wait later.
+/// The code of a call whose handle names nothing any more: `PTL_ARG_INVALID` at its first look, that of a closed wait later.
 struct Looks {
     gone: Code,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cache of routes for `PtlPut`: what one put found out about its descriptor and its target, kept for the next put between them.
+//! A cache of routes for `PtlPut`: the checked descriptor and the resolved target of a put, kept for the next put between them.
 //!
 //! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting events at
 //! most, that the target is in the logical map and that the portal table index is within the limits. The live home then finds the
@@ -59,7 +59,7 @@ pub struct Origin {
     pub most: u64,
 }
 
-/// How puts over a route are carried out.
+/// The path of puts over a route.
 #[derive(Clone, Copy)]
 pub enum PutRoute {
     /// Under a grant of the target: a copy and a count, without a lock.

@@ -171,7 +171,7 @@ impl Ni {
         if live { Ok(reference) } else { Err(Code::ArgInvalid) }
     }
 
-    /// Where a target is: nid << 32 | pid.
+    /// The address of a target: nid << 32 | pid.
     #[inline(always)]
     pub fn physical(&self, target: Process) -> Outcome<u64> {
         let id = match self.logical {
@@ -184,7 +184,7 @@ impl Ni {
         Ok(id)
     }
 
-    /// How this process names itself as an initiator: its rank, or nid << 32 | pid.
+    /// The id of this process as an initiator: its rank, or nid << 32 | pid.
     #[inline(always)]
     pub fn initiator_id(&self) -> u64 {
         if self.logical { self.rank.load(Relaxed).into() } else { self.interface().id() }

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_collectives::between_hosts::Operations;
-use selvedge_collectives::one_host::{Exchange, Shape, log};
+use selvedge_collectives::CollectiveGroup;
+use selvedge_collectives::one_host::{Bootstrap, Shape, log};
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 
@@ -23,7 +23,7 @@ pub struct Context {
 
 /// `struct sharp_coll_comm`.
 pub struct Comm {
-    operations: Mutex<Operations>,
+    operations: Mutex<CollectiveGroup>,
     hides_errors: bool,
 }
 
@@ -54,9 +54,9 @@ impl Context {
             true => self.out_of_band_context,
             false => spec.oob_ctx,
         };
-        let mut exchange = ByCaller { context: self, callbacks, rank, size };
+        let mut bootstrap = OutOfBandBootstrap { context: self, callbacks, rank, size };
         let hides_errors = self.config.flags & HIDE_ERRORS != 0;
-        match Operations::form((rank, size), None, (CREDITS, BYTES), &mut exchange) {
+        match CollectiveGroup::form((rank, size), None, (CREDITS, BYTES), &mut bootstrap) {
             Ok(operations) => {
                 log::info(|| {
                     format!(
@@ -78,7 +78,7 @@ impl Context {
 
 impl Comm {
     /// The group's operations. A thread that has panicked leaves them as they were.
-    pub fn operations(&self) -> MutexGuard<'_, Operations> {
+    pub fn operations(&self) -> MutexGuard<'_, CollectiveGroup> {
         self.operations.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -91,15 +91,15 @@ impl Comm {
 }
 
 /// Processes talk to each other by the caller's functions.
-struct ByCaller<'a> {
+struct OutOfBandBootstrap<'a> {
     context: &'a Context,
     callbacks: *mut c_void,
     rank: usize,
     size: usize,
 }
 
-impl Exchange for ByCaller<'_> {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+impl Bootstrap for OutOfBandBootstrap<'_> {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let OutOfBand { bcast: Some(bcast), gather: Some(gather), .. } = self.context.out_of_band else {
             return Err("the caller has no functions for it".into());
         };

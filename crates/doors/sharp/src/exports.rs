@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Pending, Shape};
 
 use crate::context::{BYTES, CREDITS, Comm, Context};
@@ -23,7 +23,7 @@ pub struct Constant(Config);
 // SAFETY: it has a pointer that is null, and does not change.
 unsafe impl Sync for Constant {}
 
-/// What callers start from.
+/// The defaults of callers.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static sharp_coll_default_config: Constant = Constant(Config {
@@ -43,7 +43,7 @@ fn call(body: impl FnOnce() -> Result<(), Error>) -> c_int {
     }
 }
 
-/// What a pointer of the caller points to.
+/// The object behind a pointer of the caller.
 ///
 /// # Safety
 /// It is null or valid for `'a`.
@@ -153,7 +153,7 @@ unsafe fn begin<S>(
     comm: *mut Comm,
     spec: *const S,
     what: &'static str,
-    operation: unsafe fn(&S, &Operations) -> Result<Pending, Error>,
+    operation: unsafe fn(&S, &CollectiveGroup) -> Result<Pending, Error>,
 ) -> Result<Request, Error> {
     // SAFETY: by this function's contract.
     let (comm, spec) = unsafe { (given(comm)?, given(spec)?) };

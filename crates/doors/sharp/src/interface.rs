@@ -16,7 +16,7 @@ pub enum Error {
 
 pub const SUCCESS: c_int = 0;
 
-/// What each number means.
+/// The meaning of each number.
 pub fn text(code: c_int) -> &'static std::ffi::CStr {
     match code {
         0 => c"Success",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The front door `libsharp_coll.so.5`: the interface that UCC, NCCL's plugin and MVAPICH call for SHARP (`include/sharp/api/sharp_coll.h`), over
-//! aggregation nodes. No hardware is needed: a communicator is a group of any kind ([`selvedge_collectives::between_hosts::Operations`]), of processes of one
+//! aggregation nodes. No hardware is needed: a communicator is a group of any kind ([`selvedge_collectives::CollectiveGroup`]), of processes of one
 //! host or of several.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`interface`] | the structures and numbers of the header |
 //! | [`context`] | a process, its communicators |

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What callers ask for, as operations of a group: types, operations, buffers.
+//! The callers' requests as operations of a group: types, operations, buffers.
 
 use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 
-use selvedge_collectives::between_hosts::Operations;
+use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Buffer, Elements, Pending, part_of_window};
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
@@ -50,7 +50,7 @@ pub fn masks() -> (u64, u64, u64) {
     ((1 << DATATYPES.len()) - 1, TAGS, (1 << (OP_MINLOC + 1)) - 1)
 }
 
-/// How elements are reduced.
+/// The reduction of elements.
 fn elements(spec: &ReduceSpec) -> Result<Elements, Error> {
     let datatype = |number: c_uint| DATATYPES.get(number as usize).copied();
     let value = datatype(spec.dtype).ok_or(Error::NotSupported)?;
@@ -83,13 +83,13 @@ fn bytes_of(elements: &Elements, length: usize) -> Result<usize, Error> {
     length.checked_mul(elements.size_bytes()).filter(|&bytes| bytes != 0).ok_or(Error::Invalid)
 }
 
-fn root_of(root: c_int, group: &Operations) -> Result<usize, Error> {
+fn root_of(root: c_int, group: &CollectiveGroup) -> Result<usize, Error> {
     usize::try_from(root).ok().filter(|&root| root < group.size()).ok_or(Error::Invalid)
 }
 
 /// # Safety
 /// The buffers of the description stay until the operation is over.
-pub unsafe fn allreduce(spec: &ReduceSpec, _: &Operations) -> Result<Pending, Error> {
+pub unsafe fn allreduce(spec: &ReduceSpec, _: &CollectiveGroup) -> Result<Pending, Error> {
     let elements = elements(spec)?;
     let bytes = bytes_of(&elements, spec.length)?;
     let buffer = Buffer { from: memory(&spec.sbuf_desc, bytes)?, to: memory(&spec.rbuf_desc, bytes)? };
@@ -99,7 +99,7 @@ pub unsafe fn allreduce(spec: &ReduceSpec, _: &Operations) -> Result<Pending, Er
 
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn reduce(spec: &ReduceSpec, group: &Operations) -> Result<Pending, Error> {
+pub unsafe fn reduce(spec: &ReduceSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
     let (elements, root) = (elements(spec)?, root_of(spec.root, group)?);
     let bytes = bytes_of(&elements, spec.length)?;
     let from = memory(&spec.sbuf_desc, bytes)?;
@@ -113,7 +113,7 @@ pub unsafe fn reduce(spec: &ReduceSpec, group: &Operations) -> Result<Pending, E
 ///
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn reduce_scatter(spec: &ReduceSpec, group: &Operations) -> Result<Pending, Error> {
+pub unsafe fn reduce_scatter(spec: &ReduceSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
     let elements = elements(spec)?;
     let each = bytes_of(&elements, spec.length)?;
     let bytes = each.checked_mul(group.size()).ok_or(Error::Invalid)?;
@@ -132,7 +132,7 @@ pub unsafe fn reduce_scatter(spec: &ReduceSpec, group: &Operations) -> Result<Pe
 }
 
 /// A window of the vector of which each process has so many bytes.
-fn window_of(offset: usize, length: usize, each: usize, group: &Operations) -> Result<Range<usize>, Error> {
+fn window_of(offset: usize, length: usize, each: usize, group: &CollectiveGroup) -> Result<Range<usize>, Error> {
     let whole = each.checked_mul(group.size()).ok_or(Error::Invalid)?;
     let end = offset.checked_add(length).filter(|&end| end <= whole && length != 0).ok_or(Error::Invalid)?;
     Ok(offset..end)
@@ -143,7 +143,7 @@ fn window_of(offset: usize, length: usize, each: usize, group: &Operations) -> R
 ///
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn allgather(spec: &GatherSpec, group: &Operations) -> Result<Pending, Error> {
+pub unsafe fn allgather(spec: &GatherSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
     // Callers may leave the kinds of memory unset (NCCL's plugin). Only what they surely say of a device's is refused.
     if spec.sbuf_desc.mem_type == MEM_TYPE_CUDA && spec.rbuf_desc.mem_type == MEM_TYPE_CUDA {
         return Err(Error::NotSupported);
@@ -165,7 +165,7 @@ pub unsafe fn allgather(spec: &GatherSpec, group: &Operations) -> Result<Pending
 
 /// # Safety
 /// As for [`allreduce`].
-pub unsafe fn bcast(spec: &BcastSpec, group: &Operations) -> Result<Pending, Error> {
+pub unsafe fn bcast(spec: &BcastSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
     let root = root_of(spec.root, group)?;
     if spec.size == 0 {
         return Err(Error::Invalid);

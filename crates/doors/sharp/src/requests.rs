@@ -10,7 +10,7 @@ use selvedge_nic::aggregation::Failure;
 use crate::context::Comm;
 use crate::interface::{Error, SUCCESS};
 
-/// What a handle of an operation points to.
+/// The object behind a handle of an operation.
 pub struct Request {
     comm: *const Comm,
     number: u64,

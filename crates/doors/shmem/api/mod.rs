@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every function of the OpenSHMEM interface, as a table, and the files that are generated from it.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | `types.rs` | the C types and the sets of types that families of functions come in |
 //! | `functions/` | the table: a row is a family of functions; **here a function is added, in one line** |

@@ -34,7 +34,7 @@ fn title(section: &Section) -> String {
     }
 }
 
-/// How many functions a section has.
+/// The number of functions of a section.
 pub fn count(section: &Section) -> usize {
     section.rows.iter().map(|row| row.functions().len()).sum()
 }

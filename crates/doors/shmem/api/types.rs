@@ -23,7 +23,7 @@ impl Type {
     }
 }
 
-/// Where the name of the type goes.
+/// The place of the type's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// `shmem_int_put_nbi`

@@ -26,7 +26,7 @@ use crate::collective::alltoall::{Strides, alltoall_among, fetch_blocks, fetch_s
 use crate::collective::arguments::{Buffers, bytes_of};
 use crate::collective::broadcast::{broadcast_among, checked_root, fetch_from_root};
 use crate::collective::collect::{checked_source, collect_among, collect_sized, fcollect_among, fetch_all, size_at};
-use crate::collective::members::{Members, TeamMembers, await_condition};
+use crate::collective::members::{Members, Synchronise, TeamMembers, await_condition};
 use crate::collective::op::{Kernel, Operator};
 use crate::collective::reduce::{reduce_among, reduce_by_blocks};
 use crate::handles::Ctx;
@@ -124,7 +124,9 @@ impl Members for ActiveSet {
     fn pe(&self, member: usize) -> usize {
         self.span.world_rank(member as c_int)
     }
+}
 
+impl Synchronise for ActiveSet {
     fn sync(&self) {
         let mut ahead = 1;
         for round in 0.. {

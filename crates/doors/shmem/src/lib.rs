@@ -17,7 +17,7 @@
 //!
 //! These functions use
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`mapped`] | the short path to directly mapped memory |
 //! | [`remote`] | the general path: by directly mapped memory, or by commands of the NIC |

@@ -252,7 +252,7 @@ impl Lock {
         old
     }
 
-    /// How a field is reached at a PE. The whole lock was found to be symmetric, so it exists at every PE.
+    /// The access to a field at a PE. The whole lock was found to be symmetric, so it exists at every PE.
     fn reach(&self, field: usize, bytes: usize, pe: usize) -> Option<Reach> {
         self.world.reach(self.call, "lock", self.node.wrapping_add(field), bytes, pe)
     }

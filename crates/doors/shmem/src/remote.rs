@@ -136,7 +136,7 @@ impl World {
         Some(self.reach_address(place, pe))
     }
 
-    /// How a checked address is reached at a PE.
+    /// The access to a checked address at a PE.
     #[inline(always)]
     pub(crate) fn reach_address(&self, place: SymAddress, pe: usize) -> Reach {
         if self.memory_mapped {

@@ -20,7 +20,7 @@ use selvedge_process::process::ProcessError;
 use selvedge_process::{Interface, Opened, Process, Symmetric};
 
 use crate::check::{self, Call};
-use crate::collective::by_nodes::tell_groups;
+use crate::collective::offload::register_memory;
 use crate::collective::sync::barrier_all;
 use crate::world::address::set_root;
 use crate::world::commands::Commands;
@@ -73,7 +73,7 @@ fn start(level: i32) -> Result<(), StartError> {
             None => {
                 let (world, starts) = make_world()?;
                 let world = world::keep(world);
-                tell_groups(world, starts);
+                register_memory(world, starts);
                 info::announce(world);
                 // SAFETY: `at_exit` is a function of this object with the signature that `atexit` asks for. libc calls
                 // it when the process exits or the object is unloaded, so while its code is mapped.
@@ -311,7 +311,7 @@ struct StartRecord {
     /// Cores that it may use.
     cores: u64,
     pid: u64,
-    /// Where its symmetric memory, and its static data, begin.
+    /// The starts of its symmetric memory and of its static data.
     root: u64,
     data_at: u64,
 }

@@ -22,7 +22,7 @@ use std::ffi::{c_int, c_long, c_void};
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{DONE, REFUSED};
-use crate::collective::members::{Members as _, TeamMembers};
+use crate::collective::members::{Synchronise as _, TeamMembers};
 use crate::collective::reduce::and_across;
 use crate::collective::sync::sync as team_sync;
 use crate::handles::Team;

@@ -13,7 +13,7 @@ use selvedge_process::nic::arithmetic::Datatype;
 
 /// An element of symmetric memory: plain data that is valid for any bits.
 pub trait Element: Copy + 'static {
-    /// What the NIC calls the type. None: its arithmetic does not have it.
+    /// The NIC's name of the type. None: its arithmetic does not have it.
     const DATATYPE: Option<Datatype>;
 }
 

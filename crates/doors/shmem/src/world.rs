@@ -3,7 +3,7 @@
 //!
 //! The records that a [`World`] holds have a file each:
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`address`] | addresses in symmetric memory |
 //! | [`layout`], [`heap`] | the layout of the symmetric memory, and the blocks of its heap |
@@ -55,7 +55,7 @@ pub mod span;
 pub mod step_numbers;
 pub mod teams;
 
-/// How often a wait yields its core before it sleeps. Where PEs share cores, the PE that is waited for is likely to run
+/// The yields of a wait before it sleeps. Where PEs share cores, the PE that is waited for is likely to run
 /// meanwhile, and a yield costs less than sleeping and waking.
 pub(crate) const YIELDS: usize = 50;
 

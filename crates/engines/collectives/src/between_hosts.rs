@@ -23,37 +23,37 @@
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::one_host::{Buffer, Carries, Elements, Entry, Exchange, Idle, Pending, What, part_of_window};
+use crate::one_host::{
+    Bootstrap, Buffer, Collective, Pending, ProgressEngine, ProgressHook, QueueEntry, part_of_window,
+};
 use selvedge_fabric::NodeId;
 use selvedge_host::simulated::is_simulated;
 use selvedge_nic::aggregation::Failure;
-use selvedge_nic::aggregation::member::{GroupState, Pieces, StartError};
+use selvedge_nic::aggregation::member::{GroupState, StartError};
 use selvedge_nic::aggregation::message::Reduction;
-use selvedge_nic::arithmetic::{Datatype, Operation};
 
+mod aggregation;
+mod group_number;
 mod hello;
-mod number;
-mod operations;
-mod share;
-mod spanning;
+mod hierarchical;
+mod reduction;
 
 /// The number of the NIC with which a process is a member of groups.
 pub const MEMBER_NI: u16 = selvedge_host::config::MEMBER_NI as u16;
 
+pub use aggregation::Aggregation;
+use aggregation::Wait;
+use group_number::GroupNumber;
 use hello::{Hello, VERSION};
-use number::Number;
-pub use operations::Operations;
-pub use share::Aggregation;
-use share::Wait;
-pub use spanning::Spanning;
+pub use hierarchical::HierarchicalGroup;
+use reduction::{PiecewiseReduction, bits, supports};
 
-/// How long a member waits for its node before it says again how it stands. Exchanges of many processes take the cores from the nodes.
+/// The time that a member waits for its node before it tells its state again. Gathers of many processes take the cores from the nodes.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 
-/// What a process says while a group forms.
+/// The words of a process while a group forms.
 mod joining {
     pub const GOES_ON: u64 = 1;
     pub const READY: u64 = 2;
@@ -64,7 +64,7 @@ mod joining {
 pub struct Group {
     aggregation: &'static Aggregation,
     /// It is this group's until this process has left.
-    _number: Number,
+    _number: GroupNumber,
     handle: u64,
     node: u64,
     rank: usize,
@@ -73,10 +73,10 @@ pub struct Group {
     /// The most bytes of one request, and of an operation that the nodes carry out.
     bytes: usize,
     longest: u64,
-    /// What does not concern this member: operands without a value, and where unwanted results go.
+    /// An operand without a value, and room for unwanted results.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
-    /// The oldest operation of the node that was not over when they were last carried on.
+    /// The oldest operation of the node that was not over when they were last advanced.
     awaited: Option<u64>,
 }
 
@@ -85,17 +85,17 @@ impl Group {
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<String>,
-        exchange: &mut dyn Exchange,
+        bootstrap: &mut dyn Bootstrap,
     ) -> Result<Group, String> {
         let own = refuses.map_or_else(Aggregation::of_process, Err);
-        Group::form_with(Some(own), (rank, size), exchange)?.ok_or_else(|| "it takes no part".to_owned())
+        Group::form_with(Some(own), (rank, size), bootstrap)?.ok_or_else(|| "it takes no part".to_owned())
     }
 
-    /// As [`Group::form`], for a process with a share. None: it is no member, and follows what members say; so is the group.
+    /// As [`Group::form`], for a process with a share. None: it is no member, and gathers with the members only; it gets no group.
     fn form_with(
         own: Option<Result<&'static Aggregation, String>>,
         (rank, size): (usize, usize),
-        exchange: &mut dyn Exchange,
+        bootstrap: &mut dyn Bootstrap,
     ) -> Result<Option<Group>, String> {
         let share = own.as_ref().and_then(|own| own.as_ref().ok().copied());
         let taken = share.filter(|_| rank == 0).and_then(Aggregation::number);
@@ -105,7 +105,7 @@ impl Group {
             number: taken.as_ref().map_or(u64::MAX, |number| number.get().into()),
             longest: share.map_or(0, Aggregation::longest),
         };
-        let all = exchange.gather(&hello.words())?;
+        let all = bootstrap.allgather(&hello.words())?;
         let all = Hello::all(&all);
         let own = own.transpose()?;
         if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
@@ -117,19 +117,19 @@ impl Group {
         let joined = own.map(|own| {
             let number = all.first().and_then(|first| u32::try_from(first.number).ok());
             let number = taken
-                .or_else(|| Number::claim(own.granted().job, number.filter(|_| rank != 0)?))
+                .or_else(|| GroupNumber::claim(own.granted().job, number.filter(|_| rank != 0)?))
                 .ok_or(Failure::NoGroup)?;
             let nodes: Vec<NodeId> = all.iter().map(|hello| NodeId((hello.node - 1) as u32)).collect();
             let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
             Group::join(own, number, (rank, size), (&nodes, longest))
         });
-        Group::finish(joined, exchange)
+        Group::finish(joined, bootstrap)
     }
 
     /// Asks the leaf node to join the group with this number.
     fn join(
         aggregation: &'static Aggregation,
-        number: Number,
+        number: GroupNumber,
         (rank, size): (usize, usize),
         (nodes, longest): (&[NodeId], u64),
     ) -> Result<Group, Failure> {
@@ -158,7 +158,7 @@ impl Group {
 
     /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined. `joined`: None at a process that is
     /// no member.
-    fn finish(joined: Option<Result<Group, Failure>>, exchange: &mut dyn Exchange) -> Result<Option<Group>, String> {
+    fn finish(joined: Option<Result<Group, Failure>>, bootstrap: &mut dyn Bootstrap) -> Result<Option<Group>, String> {
         loop {
             let state = joined.as_ref().map(|joined| match joined {
                 Ok(group) => group.state(),
@@ -169,7 +169,7 @@ impl Group {
                 Some(GroupState::Failed(_)) => joining::FAILED,
                 Some(GroupState::Joining) | None => joining::GOES_ON,
             };
-            let all = exchange.gather(&[own])?;
+            let all = bootstrap.allgather(&[own])?;
             if let Some(other) = all.iter().position(|&state| state == joining::FAILED) {
                 return Err(match state {
                     Some(GroupState::Failed(failure)) => failure.to_string(),
@@ -185,17 +185,17 @@ impl Group {
                 return Ok(group);
             }
             if let Some(Ok(group)) = &joined {
-                group.look();
+                group.wait_for_node();
             }
         }
     }
 
-    /// Waits a while for the node, before members tell each other how they stand. In virtual time their exchange waits.
-    fn look(&self) {
+    /// Waits a while for the node, before members tell each other their states. In virtual time their gather waits.
+    fn wait_for_node(&self) {
         let until = Instant::now() + BETWEEN_ROUNDS;
         let mut wait = Wait::default();
         while !is_simulated() && self.state() == GroupState::Joining && Instant::now() < until {
-            self.aggregation.rest(self.node, &mut wait, || self.state() != GroupState::Joining);
+            self.aggregation.wait_briefly(self.node, &mut wait, || self.state() != GroupState::Joining);
         }
     }
 
@@ -218,8 +218,8 @@ impl Group {
         self.aggregation.interface().lock_to_post().member().take(self.handle, number)
     }
 
-    /// Carries an operation on. None: it is not over.
-    fn carry_on(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
+    /// Advances an operation. None: it is not over.
+    fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let reducing = match running {
             Running::Reducing(reducing) => reducing,
             Running::Refused(failure) => return Some(Err(*failure)),
@@ -256,95 +256,27 @@ impl Group {
 
 /// An operation of a group under way.
 pub enum Running {
-    Reducing(Box<Reducing>),
+    Reducing(Box<PiecewiseReduction>),
     Refused(Failure),
 }
 
-/// Vectors that are reduced in pieces, each an operation of the node.
-pub struct Reducing {
-    elements: Elements,
-    /// This member's operand. None: it is 0.
-    from: Option<*const u8>,
-    /// Where the result goes. None: it is not wanted.
-    to: Option<*mut u8>,
-    pieces: Pieces,
-    /// The pieces that are not started.
-    left: Range<usize>,
-    /// The numbers of those under way.
-    started: VecDeque<u64>,
-    outcome: Result<(), Failure>,
-    /// An operand, or a result, that the program does not have as a whole.
-    whole: Vec<u8>,
-    /// The part of the result that the program gets, and where.
-    part: Option<(Range<usize>, *mut u8)>,
-}
-
-impl Reducing {
-    fn new(
-        elements: Elements,
-        from: Option<*const u8>,
-        to: Option<*mut u8>,
-        bytes: usize,
-        most: usize,
-    ) -> Result<Box<Reducing>, Failure> {
-        if bytes % elements.size_bytes() != 0 {
-            return Err(Failure::NoSuchOperation);
-        }
-        let pieces = Pieces::new(bytes, elements.size_bytes(), most)?;
-        let (left, started) = (0..pieces.count(), VecDeque::new());
-        let (whole, part) = (Vec::new(), None);
-        Ok(Box::new(Reducing { elements, from, to, pieces, left, started, outcome: Ok(()), whole, part }))
-    }
-
-    /// As [`Reducing::new`], with the part of the result that goes to a buffer.
-    fn of_part(
-        elements: Elements,
-        from: Option<*const u8>,
-        own: Range<usize>,
-        to: *mut u8,
-        bytes: usize,
-        most: usize,
-    ) -> Result<Box<Reducing>, Failure> {
-        let mut whole = vec![0; bytes];
-        let mut reducing = Reducing::new(elements, from, Some(whole.as_mut_ptr()), bytes, most)?;
-        (reducing.whole, reducing.part) = (whole, Some((own, to)));
-        Ok(reducing)
-    }
-
-    fn may_start(&self, credits: usize) -> bool {
-        !self.left.is_empty() && self.started.len() < credits
-    }
-
-    /// The operand and the result of a piece. Without an operand the member gives zeros; a result that it does not want goes to `unwanted`.
-    fn memory(&self, piece: &Range<usize>, (zeros, unwanted): (&[u8], &mut [u8])) -> (*const u8, *mut u8) {
-        let operand = self.from.map_or(zeros.as_ptr(), |from| from.wrapping_add(piece.start));
-        (operand, self.to.map_or(unwanted.as_mut_ptr(), |to| to.wrapping_add(piece.start)))
-    }
-
-    /// All pieces are over.
-    fn finish(&self) -> Result<(), Failure> {
-        let Some((own, to)) = &self.part else { return Ok(()) };
-        copy_part(&self.whole, own.clone(), *to)
-    }
-}
-
-impl Carries for Group {
+impl ProgressEngine for Group {
     type Running = Running;
 
-    fn takes(&self, operation: &Pending) -> bool {
-        takes(operation, self.size, self.longest, self.bytes)
+    fn supports(&self, operation: &Pending) -> bool {
+        supports(operation, self.size, self.longest, self.bytes)
     }
 
     fn begin(&mut self, operation: Pending) -> Running {
         self.reduction(&operation).map_or_else(Running::Refused, Running::Reducing)
     }
 
-    fn advance(&mut self, entries: &mut VecDeque<Entry<Running>>) {
+    fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Running>>) {
         self.aggregation.poll();
         self.awaited = None;
-        for Entry { running, outcome, .. } in entries.iter_mut() {
+        for QueueEntry { running, outcome, .. } in entries.iter_mut() {
             if outcome.is_none() {
-                *outcome = self.carry_on(running);
+                *outcome = self.advance_operation(running);
             }
             if matches!(running, Running::Reducing(reducing) if !reducing.left.is_empty()) {
                 break;
@@ -352,14 +284,14 @@ impl Carries for Group {
         }
     }
 
-    fn look_after_members(&mut self) {
-        self.aggregation.look_after(self.node);
+    fn check_members_if_due(&mut self) {
+        self.aggregation.check_node(self.node);
     }
 
     /// `idle` may use other NICs of the process, so it is called between waits.
     fn wait(
         &mut self,
-        idle: Idle<'_>,
+        idle: ProgressHook<'_>,
         look: &mut dyn FnMut(&mut Group) -> Option<Result<(), Failure>>,
     ) -> Result<(), Failure> {
         let mut wait = Wait::default();
@@ -368,45 +300,45 @@ impl Carries for Group {
                 return outcome;
             }
             idle();
-            self.rest(&mut wait);
+            self.wait_briefly(&mut wait);
         }
     }
 }
 
 impl Group {
     /// Waits until the oldest operation of the node is over, or for a short time.
-    fn rest(&self, wait: &mut Wait) {
+    fn wait_briefly(&self, wait: &mut Wait) {
         let is_over = |number| self.aggregation.interface().lock_to_post().member().is_over(self.handle, number);
-        self.aggregation.rest(self.node, wait, || self.awaited.is_some_and(is_over));
+        self.aggregation.wait_briefly(self.node, wait, || self.awaited.is_some_and(is_over));
     }
 
     /// An operation as a reduction.
-    fn reduction(&self, operation: &Pending) -> Result<Box<Reducing>, Failure> {
+    fn reduction(&self, operation: &Pending) -> Result<Box<PiecewiseReduction>, Failure> {
         let (bytes, Buffer { from, to }, most) = (operation.bytes(), operation.buffer(), self.bytes);
-        match *operation.what() {
-            What::Barrier => Reducing::new(bits()?, None, None, 0, most),
-            What::Reduce { root: Some(root), .. }
-            | What::Broadcast { root, .. }
-            | What::Allgather { root: Some(root), .. }
+        match *operation.collective() {
+            Collective::Barrier => PiecewiseReduction::new(bits()?, None, None, 0, most),
+            Collective::Reduce { root: Some(root), .. }
+            | Collective::Broadcast { root, .. }
+            | Collective::Allgather { root: Some(root), .. }
                 if root >= self.size =>
             {
                 Err(Failure::GroupMismatch)
             }
-            What::Reduce { elements, root } => {
+            Collective::Reduce { elements, root } => {
                 let wants = root.is_none_or(|root| root == self.rank);
-                Reducing::new(elements, Some(from), wants.then_some(to), bytes, most)
+                PiecewiseReduction::new(elements, Some(from), wants.then_some(to), bytes, most)
             }
-            What::ReduceScatter { elements, ref own } => {
-                Reducing::of_part(elements, Some(from), own.clone(), to, bytes, most)
+            Collective::ReduceScatter { elements, ref own } => {
+                PiecewiseReduction::of_part(elements, Some(from), own.clone(), to, bytes, most)
             }
-            What::Broadcast { root, ref own } => {
+            Collective::Broadcast { root, ref own } => {
                 let from = (root == self.rank).then_some(from);
                 match own {
-                    None => Reducing::new(bits()?, from, from.is_none().then_some(to), bytes, most),
-                    Some(own) => Reducing::of_part(bits()?, from, own.clone(), to, bytes, most),
+                    None => PiecewiseReduction::new(bits()?, from, from.is_none().then_some(to), bytes, most),
+                    Some(own) => PiecewiseReduction::of_part(bits()?, from, own.clone(), to, bytes, most),
                 }
             }
-            What::Allgather { ref window, root } => {
+            Collective::Allgather { ref window, root } => {
                 let all = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
                 let mut operand = vec![0; all.len()];
                 let part = operand.get_mut(part_of_window(&all, bytes, self.rank)).ok_or(Failure::GroupMismatch)?;
@@ -414,38 +346,13 @@ impl Group {
                 unsafe { part.as_mut_ptr().copy_from_nonoverlapping(from, part.len()) };
                 let wants = root.is_none_or(|root| root == self.rank);
                 let operand_at = operand.as_ptr();
-                let mut reducing = Reducing::new(bits()?, Some(operand_at), wants.then_some(to), operand.len(), most)?;
+                let mut reducing =
+                    PiecewiseReduction::new(bits()?, Some(operand_at), wants.then_some(to), operand.len(), most)?;
                 reducing.whole = operand;
                 Ok(reducing)
             }
         }
     }
-}
-
-/// Whether nodes carry an operation of so many members out: up to a length, with elements of no more bytes than a request has.
-fn takes(operation: &Pending, members: usize, longest: u64, request_bytes: usize) -> bool {
-    let bytes = match operation.what() {
-        What::Allgather { .. } => operation.bytes().saturating_mul(members),
-        _ => operation.bytes(),
-    };
-    let element = match operation.what() {
-        What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => elements.size_bytes(),
-        _ => 1,
-    };
-    bytes as u64 <= longest && (bytes == 0 || element <= request_bytes)
-}
-
-/// The reduction by which bytes of one member reach all.
-fn bits() -> Result<Elements, Failure> {
-    Elements::of_values(Operation::Bor, Datatype::Uint8).ok_or(Failure::NoSuchOperation)
-}
-
-/// Copies a part of a result to the program.
-fn copy_part(all: &[u8], part: Range<usize>, to: *mut u8) -> Result<(), Failure> {
-    let part = all.get(part).ok_or(Failure::GroupMismatch)?;
-    // SAFETY: who made the operation has room for this part.
-    unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-    Ok(())
 }
 
 impl Drop for Group {

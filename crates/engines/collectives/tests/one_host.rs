@@ -19,7 +19,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge_collectives::one_host::{
-    Buffer, Card, Carries, Elements, Member, OpenError, Pending, Queue, Shape, SharedGroup, part_of_window,
+    Buffer, Elements, Member, OpenError, Pending, ProgressEngine, Queue, SegmentHandle, Shape, SharedGroup,
+    part_of_window,
 };
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
@@ -67,12 +68,12 @@ fn owners<T: Send + 'static>(
     reachable: bool,
     body: impl Fn(Member) -> T + Clone + Send + 'static,
 ) -> Vec<T> {
-    let (_founder, card) = SharedGroup::found(shape).expect("there is memory");
+    let (_founder, handle) = SharedGroup::found(shape).expect("there is memory");
     let (send, receive) = mpsc::channel();
     for rank in 0..shape.members {
         let (body, send) = (body.clone(), send.clone());
         std::thread::spawn(move || {
-            let member = joined(&card, rank, reachable);
+            let member = joined(&handle, rank, reachable);
             let _ = send.send((rank, body(member)));
         });
     }
@@ -83,8 +84,8 @@ fn owners<T: Send + 'static>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn joined(card: &Card, rank: u32, reachable: bool) -> Member {
-    let mut member = Member::join(SharedGroup::open(card).expect("a group"), rank).expect("it may join");
+fn joined(handle: &SegmentHandle, rank: u32, reachable: bool) -> Member {
+    let mut member = Member::join(SharedGroup::open(handle).expect("a group"), rank).expect("it may join");
     member.finish_joining(&mut || {}).expect("all join");
     if reachable {
         assert!(member.probe_memory().0, "a process reaches its own memory");
@@ -286,7 +287,7 @@ struct UnderWay {
 
 /// Starts a broadcast, a sum or an allgather.
 fn start(queue: &mut Queue, seed: u64, kind: usize, bytes: usize) -> UnderWay {
-    let (rank, size, bytes) = (queue.carrier().rank(), queue.carrier().size(), bytes.next_multiple_of(8));
+    let (rank, size, bytes) = (queue.engine().rank(), queue.engine().size(), bytes.next_multiple_of(8));
     let operand = |of| operand(seed, of, Datatype::Uint64, bytes);
     let root = seed as usize % size;
     let own = operand(rank);
@@ -327,7 +328,7 @@ fn operations_under_way_give_what_they_should() {
         let shape = Shape { members: 2 + choices.below(3) as u32, credits: 1 + choices.below(4) as u32, bytes: 16384 };
         owners(shape, round % 2 == 0, move |member| {
             let mut queue = Queue::new(member);
-            let (mut choices, mut delays) = (Choices(round + 100), Choices(queue.carrier().rank() as u64));
+            let (mut choices, mut delays) = (Choices(round + 100), Choices(queue.engine().rank() as u64));
             let mut all = Vec::new();
             for seed in 0..1500 {
                 let bytes = [8, 40, 64, 200, 1000, 1000, 4096, 16392][choices.below(8)];
@@ -498,39 +499,39 @@ fn shapes_out_of_range_are_refused() {
 }
 
 /// The file of a group, as another process of the user can open it.
-fn file_of(card: &Card) -> File {
-    let path = format!("/proc/{}/fd/{}", card.pid, card.descriptor);
+fn file_of(handle: &SegmentHandle) -> File {
+    let path = format!("/proc/{}/fd/{}", handle.pid, handle.descriptor);
     OpenOptions::new().read(true).write(true).open(path).expect("the founder has it open")
 }
 
 #[test]
 fn cards_that_are_wrong_are_refused() {
-    let (_group, card) = SharedGroup::found(SHAPE).expect("there is memory");
-    assert!(SharedGroup::open(&card).is_ok());
+    let (_group, handle) = SharedGroup::found(SHAPE).expect("there is memory");
+    assert!(SharedGroup::open(&handle).is_ok());
     let mut wrong = vec![
-        Card { inode: card.inode + 1, ..card },
-        Card { descriptor: u32::MAX, ..card },
-        Card { descriptor: 0, ..card },
-        Card { pid: 0, ..card },
-        Card { pid: u32::MAX, ..card },
-        Card::default(),
+        SegmentHandle { inode: handle.inode + 1, ..handle },
+        SegmentHandle { descriptor: u32::MAX, ..handle },
+        SegmentHandle { descriptor: 0, ..handle },
+        SegmentHandle { pid: 0, ..handle },
+        SegmentHandle { pid: u32::MAX, ..handle },
+        SegmentHandle::default(),
     ];
     wrong.extend(
-        [0, 1, 63, 64, 4096, card.bytes - 1, card.bytes + 1, card.bytes - 4096, 1 << 62, u64::MAX]
-            .map(|bytes| Card { bytes, ..card }),
+        [0, 1, 63, 64, 4096, handle.bytes - 1, handle.bytes + 1, handle.bytes - 4096, 1 << 62, u64::MAX]
+            .map(|bytes| SegmentHandle { bytes, ..handle }),
     );
-    for card in wrong {
-        assert!(SharedGroup::open(&card).is_err(), "{card:?}");
+    for handle in wrong {
+        assert!(SharedGroup::open(&handle).is_err(), "{handle:?}");
     }
     let file = tempfile::tempfile().expect("a file");
-    file.set_len(card.bytes).expect("room");
-    assert!(SharedGroup::open(&Card { descriptor: file.as_raw_fd() as u32, ..card }).is_err(), "not sealed");
+    file.set_len(handle.bytes).expect("room");
+    assert!(SharedGroup::open(&SegmentHandle { descriptor: file.as_raw_fd() as u32, ..handle }).is_err(), "not sealed");
 }
 
 #[test]
 fn headers_of_garbage_are_refused() {
-    let (_group, card) = SharedGroup::found(SHAPE).expect("there is memory");
-    let file = file_of(&card);
+    let (_group, handle) = SharedGroup::found(SHAPE).expect("there is memory");
+    let file = file_of(&handle);
     let mut header = [0; 64];
     file.read_exact_at(&mut header, 0).expect("a header");
     for at in (0..24).step_by(4) {
@@ -543,7 +544,7 @@ fn headers_of_garbage_are_refused() {
             other[at..at + 4].copy_from_slice(&value.to_le_bytes());
             file.write_all_at(&other, 0).expect("written");
             // Another shape may have a file as long by chance of rounding; it must then fit.
-            if let Ok(group) = SharedGroup::open(&card) {
+            if let Ok(group) = SharedGroup::open(&handle) {
                 assert!(at >= 12, "byte {at}: {value}");
                 let _ = Member::join(group, 0);
             }
@@ -555,7 +556,7 @@ fn headers_of_garbage_are_refused() {
         let mut other = header;
         other[8..].copy_from_slice(&words[8..]);
         file.write_all_at(&other, 0).expect("written");
-        let _ = SharedGroup::open(&card);
+        let _ = SharedGroup::open(&handle);
     }
 }
 
@@ -589,7 +590,7 @@ fn a_member_that_is_killed_ends_the_group() {
     let mut choices = Choices(9);
     for round in 0..24u64 {
         let shape = Shape { members: 3, credits: 2, bytes: 4096 };
-        let (_founder, card) = SharedGroup::found(shape).expect("there is memory");
+        let (_founder, handle) = SharedGroup::found(shape).expect("there is memory");
         let reachable = round % 2 == 0;
         // Who has not joined when it dies is missed by the exchange by which a group forms, not by the group.
         let (mut have_joined, joined) = UnixStream::pair().expect("a pair");
@@ -597,7 +598,7 @@ fn a_member_that_is_killed_ends_the_group() {
             .map(|rank| {
                 fork(|| {
                     let mut member =
-                        Member::join(SharedGroup::open(&card).expect("a group"), rank).expect("it may join");
+                        Member::join(SharedGroup::open(&handle).expect("a group"), rank).expect("it may join");
                     if let Err(failure) = member.finish_joining(&mut || {}) {
                         return failure as i32;
                     }
@@ -645,23 +646,23 @@ fn a_member_that_is_killed_ends_the_group() {
 /// A process that ends, without leaving, once it has sent what the others need.
 #[test]
 fn what_a_process_has_sent_before_its_end_counts() {
-    let (_founder, card) = SharedGroup::found(Shape { members: 3, ..SHAPE }).expect("there is memory");
+    let (_founder, handle) = SharedGroup::found(Shape { members: 3, ..SHAPE }).expect("there is memory");
     let child = fork(|| {
-        let mut member = joined(&card, 1, false);
+        let mut member = joined(&handle, 1, false);
         let mut memory = [7; 4000];
         // SAFETY: an array of this frame.
         let sent = unsafe { member.complete(Pending::broadcast(1, memory.as_mut_ptr(), 4000), &mut || {}) };
         std::mem::forget(member);
         i32::from(sent.is_err())
     });
-    let thread = std::thread::spawn(move || late(&card, 2, 900));
-    assert_eq!(late(&card, 0, 0), (true, Err(Failure::Lost)));
+    let thread = std::thread::spawn(move || late(&handle, 2, 900));
+    assert_eq!(late(&handle, 0, 0), (true, Err(Failure::Lost)));
     assert_eq!(thread.join().expect("no panic"), (true, Err(Failure::Lost)));
     assert_eq!(ended(child), 0);
 }
 
-fn late(card: &Card, rank: u32, after_ms: u64) -> (bool, Result<(), Failure>) {
-    let mut member = joined(card, rank, false);
+fn late(handle: &SegmentHandle, rank: u32, after_ms: u64) -> (bool, Result<(), Failure>) {
+    let mut member = joined(handle, rank, false);
     std::thread::sleep(Duration::from_millis(after_ms));
     let mut memory = [0; 4000];
     // SAFETY: an array of this frame.
@@ -673,13 +674,13 @@ fn late(card: &Card, rank: u32, after_ms: u64) -> (bool, Result<(), Failure>) {
 #[test]
 fn a_forked_copy_of_a_member_does_not_leave() {
     members(Shape { members: 1, ..SHAPE }, false, |_| ());
-    let (_founder, card) = SharedGroup::found(SHAPE).expect("there is memory");
+    let (_founder, handle) = SharedGroup::found(SHAPE).expect("there is memory");
     let other = std::thread::spawn(move || {
-        let mut member = joined(&card, 1, false);
+        let mut member = joined(&handle, 1, false);
         std::thread::sleep(Duration::from_millis(300));
         member.complete(Pending::barrier(), &mut || {})
     });
-    let mut member = joined(&card, 0, false);
+    let mut member = joined(&handle, 0, false);
     let child = fork(|| {
         // SAFETY: the child has its own copy, which nothing else drops, as it ends without destructors.
         drop(unsafe { std::ptr::read(&member) });
@@ -697,12 +698,12 @@ fn a_forked_copy_of_a_member_does_not_leave() {
 #[test]
 fn nobody_writes_into_memory_of_a_member_that_has_returned() {
     const BYTES: usize = 65536;
-    let (_founder, card) = SharedGroup::found(SHAPE).expect("there is memory");
-    let file = file_of(&card);
+    let (_founder, handle) = SharedGroup::found(SHAPE).expect("there is memory");
+    let file = file_of(&handle);
     let (other_is_idle, idle_begins) = mpsc::channel();
     let (has_returned, other_returns) = mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
-        let mut member = joined(&card, 1, true);
+        let mut member = joined(&handle, 1, true);
         let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
         let buffer = Buffer { from: from.as_ptr(), to: to.as_mut_ptr() };
         let sum = elements(Operation::Sum, Datatype::Uint8);
@@ -714,7 +715,7 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
         // SAFETY: vectors of this frame.
         let _ = unsafe { member.complete(Pending::allreduce(&sum, buffer, BYTES), idle) };
     });
-    let mut member = joined(&card, 0, true);
+    let mut member = joined(&handle, 0, true);
     idle_begins.recv_timeout(LONG).expect("the other waits for this one's request");
     let done = line_at(&SHAPE, 1, 0);
     let ender = std::thread::spawn(move || {
@@ -759,11 +760,11 @@ fn line_at(shape: &Shape, number: u64, member: u64) -> u64 {
 #[test]
 fn an_unknown_failure_ends_the_group() {
     for word in [14u64, 255, 256, 1 << 16, 0xffff_ffff] {
-        let (_founder, card) = SharedGroup::found(SHAPE).expect("there is memory");
-        let file = file_of(&card);
+        let (_founder, handle) = SharedGroup::found(SHAPE).expect("there is memory");
+        let file = file_of(&handle);
         let (mut waiting, waits) = UnixStream::pair().expect("a pair");
         let child = fork(|| {
-            let mut member = Member::join(SharedGroup::open(&card).expect("a group"), 0).expect("it may join");
+            let mut member = Member::join(SharedGroup::open(&handle).expect("a group"), 0).expect("it may join");
             let mut first = Some(&waits);
             let is_joined = member.finish_joining(&mut || {
                 if let Some(mut waits) = first.take() {
@@ -781,14 +782,14 @@ fn an_unknown_failure_ends_the_group() {
 /// Another member changes a member's own line after it was sent: that member must not take its addresses from there.
 #[test]
 fn own_addresses_are_not_read_back() {
-    let (_founder, card) = SharedGroup::found(SHAPE).expect("there is memory");
-    let file = file_of(&card);
+    let (_founder, handle) = SharedGroup::found(SHAPE).expect("there is memory");
+    let file = file_of(&handle);
     let victim = fork(|| {
-        let mut member = joined(&card, 0, true);
+        let mut member = joined(&handle, 0, true);
         let bytes = 65536;
         i32::from(allreduce(&mut member, &elements(Operation::Sum, Datatype::Uint8), bytes).is_ok())
     });
-    let mut other = Member::join(SharedGroup::open(&card).expect("a group"), 1).expect("it may join");
+    let mut other = Member::join(SharedGroup::open(&handle).expect("a group"), 1).expect("it may join");
     other.finish_joining(&mut || {}).expect("all join");
     other.set_memory(false, false);
     let own = line_at(&SHAPE, 0, 0);
@@ -811,15 +812,15 @@ fn own_addresses_are_not_read_back() {
 fn garbage_in_the_file_harms_nobody_else() {
     for round in 0..12u64 {
         let shape = Shape { members: 3, credits: 2, bytes: 4096 };
-        let (_founder, card) = SharedGroup::found(shape).expect("there is memory");
-        let file = file_of(&card);
+        let (_founder, handle) = SharedGroup::found(shape).expect("there is memory");
+        let file = file_of(&handle);
         let (send, receive) = mpsc::channel();
         static OPERATIONS: AtomicU64 = AtomicU64::new(0);
         let (has_joined, joins) = mpsc::channel();
         for rank in 0..3 {
             let (send, has_joined) = (send.clone(), has_joined.clone());
             std::thread::spawn(move || {
-                let mut member = joined(&card, rank, false);
+                let mut member = joined(&handle, rank, false);
                 let _ = has_joined.send(());
                 let mut choices = Choices(round);
                 let sum = elements(Operation::Sum, Datatype::Double);
@@ -867,7 +868,7 @@ fn garbage_in_the_file_harms_nobody_else() {
             // Operands more often than lines, so that the group lives for a while.
             let at = match choices.below(if round < 6 { 40 } else { 4 }) {
                 0 => lines + 8 * choices.below(3 * 4 * 8) as u64,
-                _ => 4096 + 8 * choices.below((card.bytes as usize - 4096) / 8) as u64,
+                _ => 4096 + 8 * choices.below((handle.bytes as usize - 4096) / 8) as u64,
             };
             let word = choices.next() >> choices.below(64);
             poke(&file, at, word);

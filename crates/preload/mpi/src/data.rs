@@ -20,7 +20,7 @@ use selvedge_os::shared::{SharedRange, sealed};
 
 use crate::file;
 use crate::huge::HugePages;
-use crate::malloc::LARGE_BYTES;
+use crate::pool::LARGE_BYTES;
 
 struct Data {
     file: OwnedFd,

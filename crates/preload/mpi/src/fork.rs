@@ -14,7 +14,7 @@ use std::sync::Once;
 use rustix::pipe::PipeFlags;
 
 use crate::data;
-use crate::malloc::POOL;
+use crate::pool::POOL;
 
 /// The pipe of the fork that is in progress: read by the parent, closed by the child.
 struct Pipe(UnsafeCell<Option<(OwnedFd, OwnedFd)>>);

@@ -4,17 +4,18 @@
 //! `selvedge mpirun` and `selvedge env` load it (`LD_PRELOAD`). Its parts make an unchanged program start and communicate faster,
 //! and change nothing that the program uses:
 //!
-//! | file | what | turned off by |
+//! | file | subject | turned off by |
 //! |---|---|---|
 //! | [`malloc`] | large blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`pool`], [`blocks`] | the pages of those blocks | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`mod@file`] | sealed memory files, which hold both | |
-//! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
+//! | [`huge`] | the bytes worth sharing where only private memory has huge pages | |
 //! | [`fork`] | a forked child gets private copies of both | |
 //! | [`yields`] | most calls of `sched_yield` skip the kernel, where every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
 //! | [`kallsyms`] | the file `/proc/kallsyms` is missing, because libfabric reads it at every start | |
 //! | [`system`] | the C library's own allocator | |
+//! | `process` | environment and `errno` | |
 //!
 //! Not handled: a child made by the bare system call `clone`, which shares its parent's large blocks and static data.
 
@@ -26,32 +27,18 @@ mod huge;
 mod kallsyms;
 mod malloc;
 mod pool;
+mod process;
 mod system;
 mod yields;
 
-use std::ffi::CStr;
-
 use selvedge_os::shared::{RANGES_MAX, SharedRange};
+
+use process::{is_sharing_wanted, keeping_errno};
 
 /// This library's own memory comes from the C library and is not shared.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: system::Allocator = system::Allocator;
-
-/// The value of an environment variable.
-fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: `name` is a C string. `getenv` returns null or a C string of the environment, which stays unless the program
-    // changes that variable; this library reads its variables before the program's own code runs, or at the first call.
-    unsafe {
-        let value = libc::getenv(name.as_ptr());
-        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
-    }
-}
-
-/// Whether memory is to be shared: not in simulated ranks, and not if the environment forbids it.
-fn is_sharing_wanted() -> bool {
-    variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
-}
 
 /// The loader calls this before `main`, after it has relocated the program.
 #[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]
@@ -73,20 +60,9 @@ extern "C" fn before_main() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn selvedge_shared_memory(ranges: *mut SharedRange, room: usize) {
     keeping_errno(malloc::begin);
-    let found: [Option<SharedRange>; RANGES_MAX] = [malloc::POOL.shared(), data::shared()];
+    let found: [Option<SharedRange>; RANGES_MAX] = [pool::POOL.shared(), data::shared()];
     for (at, range) in found.into_iter().flatten().take(room).enumerate() {
         // SAFETY: `at` is less than `room`, and this function requires room for that many ranges.
         unsafe { ranges.add(at).write(range) };
-    }
-}
-
-/// Runs `call` and restores `errno` afterwards.
-fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
-    // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.
-    unsafe {
-        let error = *libc::__errno_location();
-        let value = call();
-        *libc::__errno_location() = error;
-        value
     }
 }

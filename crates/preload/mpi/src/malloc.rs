@@ -11,13 +11,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use crate::pool::{Block, Pool};
-use crate::{fork, is_sharing_wanted, keeping_errno, system};
-
-/// Blocks of this many bytes and more are shared.
-pub const LARGE_BYTES: usize = 4 << 10;
-
-pub static POOL: Pool = Pool::new();
+use crate::pool::{Block, LARGE_BYTES, POOL};
+use crate::process::{is_sharing_wanted, keeping_errno};
+use crate::{fork, system};
 
 /// Makes the pool at its first use.
 pub fn begin() {

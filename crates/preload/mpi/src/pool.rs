@@ -28,6 +28,12 @@ use crate::blocks::{Blocks, Freed, PAGES_MAX};
 use crate::file;
 use crate::huge::HugePages;
 
+/// Blocks of this many bytes and more are shared.
+pub const LARGE_BYTES: usize = 4 << 10;
+
+/// The pool of this process.
+pub static POOL: Pool = Pool::new();
+
 /// Up to this many bytes of dirty pages are always kept.
 const KEEP_BYTES: u64 = 64 << 20;
 /// The bytes_max address space that is reserved, and the least that is worth reserving.

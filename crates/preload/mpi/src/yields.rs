@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use selvedge_os::ranks;
 
-use crate::variable;
+use crate::process::variable;
 
 /// One call in this many enters the kernel.
 const EVERY: u32 = 32;

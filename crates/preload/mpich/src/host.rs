@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which ranks share memory: those of one host and one namespace of process ids, whose memory files they can open.
+//! The ranks that share memory: those of one host and one namespace of process ids, whose memory files they can open.
 
 use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -30,7 +30,7 @@ pub struct Part {
     pub unit: c_int,
 }
 
-/// Where a rank's part lies in the file.
+/// The place of a rank's part in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     offset: u64,

@@ -9,9 +9,10 @@ use selvedge_process::process::Process;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::NO_ID;
-use super::port::{self, Port, asked};
+use super::objects::Port;
+use super::port::{self, source_filter};
 
-/// What the program has set before the start, and what the start has made.
+/// The settings of the program before the start, and the results of the start.
 struct State {
     connects: bool,
     tests: bool,
@@ -104,7 +105,7 @@ fn test(port: &mut crate::atoll::channels::HostPort, state: &State) -> Outcome {
     // SAFETY: the message has no bytes.
     unsafe { port.send(&state.handles, &Gather { header: nothing, data: &[], tag: rank }) }?;
     for (peer, id) in (0..).zip(&state.ids) {
-        let message = port.match_wait(asked(port, *id)?, None)?;
+        let message = port.match_wait(source_filter(port, *id)?, None)?;
         let (tag, bytes) = (message.tag(), message.data_bytes());
         port.free(message);
         if (tag, bytes) != (peer, 0) {

@@ -32,7 +32,7 @@ codes! {
     Lost = 18, c"messages that were sent could not leave, and are lost";
 }
 
-/// What a function returns.
+/// The return value of a function.
 pub type Outcome<T = ()> = Result<T, Code>;
 
 /// The value that C gets.

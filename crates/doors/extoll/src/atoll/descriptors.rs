@@ -1,123 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptors: messages that C holds, and the functions that read and set their fields.
-//!
-//! A descriptor's memory is used again for later messages of its port, and never freed. So one that has ended is refused until it is used
-//! again.
+//! The functions that read and set the fields of descriptors.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::Release};
 
+use crate::atoll::channels::Received;
 use crate::atoll::channels::build::Building;
-use crate::atoll::channels::receive::Received;
 
 use super::codes::{Code, Outcome, value};
-use super::port::{Port, packed};
-use crate::marked::Marked;
+use super::objects::{Content, Descriptor};
+use super::port::packed;
+use crate::c_object::CObject;
 
 /// `ATOLL_NO_ID`.
 pub const NO_ID: u32 = 0xffff_fffe;
-
-/// A message that C holds.
-pub enum Content {
-    Nothing,
-    Building(Building),
-    Received(Received),
-}
-
-/// What an `Atoll_Descriptor` points to.
-#[repr(C)]
-pub struct Descriptor {
-    mark: AtomicU64,
-    port: &'static Port,
-    content: UnsafeCell<Content>,
-}
-
-// SAFETY: the mark is the first field of a `repr(C)` type.
-unsafe impl Marked for Descriptor {
-    const ALIVE: u64 = u64::from_ne_bytes(*b"atolldsc");
-
-    fn mark(&self) -> &AtomicU64 {
-        &self.mark
-    }
-}
-
-impl Descriptor {
-    /// Gives a message to C.
-    pub fn hold(port: &'static Port, content: Content) -> *const Descriptor {
-        let spare = port.spare.borrow_mut().pop();
-        let Some(descriptor) = spare else {
-            let made = Descriptor { mark: AtomicU64::new(0), port, content: UnsafeCell::new(content) }.hand_out();
-            // SAFETY: `hand_out` never frees what it makes.
-            port.descriptors.borrow_mut().push(unsafe { &*made });
-            return made;
-        };
-        // SAFETY: it is of no message, so nobody has a reference to its content.
-        unsafe { *descriptor.content.get() = content };
-        descriptor.mark.store(Descriptor::here(), Release);
-        descriptor
-    }
-
-    /// The descriptor behind a pointer, if its port is this one.
-    ///
-    /// # Safety
-    /// The pointer is NULL, or a descriptor's.
-    pub unsafe fn of(port: &'static Port, descriptor: *const c_void) -> Outcome<&'static Descriptor> {
-        // SAFETY: the caller's.
-        let found = unsafe { Descriptor::from_c(descriptor) }.ok_or(Code::Descriptor)?;
-        if std::ptr::eq(found.port, port) { Ok(found) } else { Err(Code::Descriptor) }
-    }
-
-    /// # Safety
-    /// The calling thread is the one that uses the port, and has no other reference from here.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn content(&self) -> &mut Content {
-        // SAFETY: the caller's.
-        unsafe { &mut *self.content.get() }
-    }
-
-    /// # Safety
-    /// As [`Descriptor::content`].
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn building(&self) -> Outcome<&mut Building> {
-        // SAFETY: the caller's.
-        match unsafe { self.content() } {
-            Content::Building(message) => Ok(message),
-            _ => Err(Code::Descriptor),
-        }
-    }
-
-    /// # Safety
-    /// As [`Descriptor::content`].
-    pub unsafe fn received(&self) -> Outcome<&Received> {
-        // SAFETY: the caller's.
-        match unsafe { self.content() } {
-            Content::Received(message) => Ok(message),
-            _ => Err(Code::Descriptor),
-        }
-    }
-
-    /// Takes the message back from C. It must be one that `is_right` accepts.
-    ///
-    /// # Safety
-    /// As [`Descriptor::content`].
-    pub unsafe fn take(&'static self, is_right: impl Fn(&Content) -> bool) -> Outcome<Content> {
-        // SAFETY: the caller's.
-        let content = unsafe { self.content() };
-        if !is_right(content) || !self.end() {
-            return Err(Code::Descriptor);
-        }
-        self.port.spare.borrow_mut().push(self);
-        Ok(std::mem::replace(content, Content::Nothing))
-    }
-
-    /// Its port is closed.
-    pub fn close(&self) {
-        self.end();
-        // SAFETY: the thread that closes the port is the one that uses it.
-        unsafe { *self.content() = Content::Nothing };
-    }
-}
 
 /// Reads a field of a message. `none` is what a descriptor of no message gives.
 ///

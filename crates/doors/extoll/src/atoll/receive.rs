@@ -4,14 +4,14 @@
 use std::ffi::c_void;
 
 use crate::atoll::channels::HostPort;
-use crate::atoll::channels::receive::Received;
+use crate::atoll::channels::Received;
 use crate::atoll::channels::sink::Sink;
 
 use super::codes::{Code, Outcome, value};
-use super::descriptors::{Content, Descriptor};
-use super::port::{Port, asked, packed};
+use super::objects::{Content, Descriptor, Port};
+use super::port::{packed, source_filter};
 
-/// Where a received message goes. Each may be NULL.
+/// The destination of a received message. Each may be NULL.
 struct Outputs {
     header: *mut c_void,
     header_bytes: *mut usize,
@@ -93,12 +93,12 @@ unsafe fn receive(port: *const c_void, from: u32, outputs: &Outputs, waits: bool
     // SAFETY: the caller's.
     let port = unsafe { Port::of(port) }?;
     outputs.check()?;
-    let asked = asked(port, from)?;
+    let filter = source_filter(port, from)?;
     let message = if waits {
         // SAFETY: the caller's.
-        unsafe { port.match_into(asked, outputs.sink()) }
+        unsafe { port.match_into(filter, outputs.sink()) }
     } else {
-        port.match_now(asked)
+        port.match_now(filter)
     }?;
     // SAFETY: the caller's.
     unsafe { outputs.store(port, &message) };
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn atoll_fast_recv(port: *const c_void, from: u32, operand
     value((|| {
         // SAFETY: the caller's.
         let port = unsafe { Port::of(port) }?;
-        let message = port.match_wait(asked(port, from)?, None)?;
+        let message = port.match_wait(source_filter(port, from)?, None)?;
         if message.header_bytes() + message.data_bytes() != 0 {
             port.put_back(message);
             return Err(Code::NotFast);
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn atoll_match(port: *const c_void, from: u32, descriptor:
         }
         // SAFETY: the caller's.
         let host_port = unsafe { port.host_port() }?;
-        let message = host_port.match_now(asked(host_port, from)?)?;
+        let message = host_port.match_now(source_filter(host_port, from)?)?;
         // SAFETY: not null; the caller says that it has room.
         unsafe { descriptor.write(Descriptor::hold(port, Content::Received(message))) };
         Ok(())

@@ -6,8 +6,7 @@ use std::ffi::c_void;
 use crate::atoll::channels::send::{Gather, Part};
 
 use super::codes::{Code, Outcome, value};
-use super::descriptors::{Content, Descriptor};
-use super::port::Port;
+use super::objects::{Content, Descriptor, Port};
 
 /// Memory of a program, which may be NULL if it has no bytes.
 fn part(start: *const c_void, bytes: usize) -> Outcome<Part> {

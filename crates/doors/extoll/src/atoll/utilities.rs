@@ -7,7 +7,8 @@ use crate::atoll::channels::Watermarks;
 
 use super::codes::{Code, Outcome, value};
 use super::descriptors::NO_ID;
-use super::port::{Port, packed};
+use super::objects::Port;
+use super::port::packed;
 
 /// `Atoll_Resources`.
 #[repr(C)]

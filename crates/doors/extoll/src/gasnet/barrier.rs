@@ -6,7 +6,8 @@ use crate::gasnet::active_messages::barrier::BarrierError;
 use crate::gasnet::active_messages::wire::Mark;
 
 use super::codes::{Code, Outcome, refuse, value};
-use super::{job, messages};
+use super::engine::engine;
+use super::messages;
 
 /// Bits of the flags: the barrier has no name; the caller knows that names differ.
 const ANONYMOUS: i32 = 1;
@@ -21,15 +22,15 @@ fn mark(id: i32, flags: i32) -> Mark {
 }
 
 /// The engine, where a segment is attached.
-fn engine(name: &str) -> Outcome<&'static ActiveMessages> {
-    let engine = job::engine(name)?;
+fn attached_engine(name: &str) -> Outcome<&'static ActiveMessages> {
+    let engine = engine(name)?;
     if engine.segment_of(engine.node()).is_none() {
         return Err(refuse(Code::NotInit, name, "gasnet_attach comes first"));
     }
     Ok(engine)
 }
 
-/// What a program gets; an error of the caller is reported.
+/// The program's return value; an error of the caller is reported.
 fn told(name: &str, error: BarrierError) -> Code {
     match error {
         BarrierError::Running | BarrierError::NotRunning => refuse(error.into(), name, error),
@@ -41,14 +42,15 @@ fn told(name: &str, error: BarrierError) -> Code {
 pub extern "C" fn gasnet_barrier_notify(id: i32, flags: i32) {
     const NAME: &str = "gasnet_barrier_notify";
     // The call returns nothing. What is wrong has been reported.
-    let _ = engine(NAME).and_then(|engine| engine.barrier_start(mark(id, flags)).map_err(|error| told(NAME, error)));
+    let _ = attached_engine(NAME)
+        .and_then(|engine| engine.barrier_start(mark(id, flags)).map_err(|error| told(NAME, error)));
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_barrier_wait(id: i32, flags: i32) -> i32 {
     const NAME: &str = "gasnet_barrier_wait";
     value((|| {
-        let engine = engine(NAME)?;
+        let engine = attached_engine(NAME)?;
         loop {
             match engine.barrier_finish(mark(id, flags)) {
                 Err(BarrierError::NotReady) => messages::wait_a_little(NAME)?,
@@ -62,7 +64,7 @@ pub extern "C" fn gasnet_barrier_wait(id: i32, flags: i32) -> i32 {
 pub extern "C" fn gasnet_barrier_try(id: i32, flags: i32) -> i32 {
     const NAME: &str = "gasnet_barrier_try";
     value((|| {
-        let engine = engine(NAME)?;
+        let engine = attached_engine(NAME)?;
         match engine.barrier_finish(mark(id, flags)) {
             Err(BarrierError::NotReady) => {}
             ended => return ended.map_err(|error| told(NAME, error)),

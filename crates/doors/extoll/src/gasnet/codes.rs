@@ -8,7 +8,7 @@ use crate::gasnet::active_messages::{OpenError, SendError};
 
 use crate::codes::codes;
 
-/// What the codes begin behind, as in the public versions of GASNet.
+/// The base of the codes, as in the public versions of GASNet.
 const BASE: i32 = 10_000;
 
 codes! {
@@ -20,7 +20,7 @@ codes! {
     BarrierMismatch = 10_005, c"the callers of a barrier have given different names";
 }
 
-/// What a function returns.
+/// The return value of a function.
 pub type Outcome<T = ()> = Result<T, Code>;
 
 /// The value that C gets.

@@ -1,55 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The start and the end of a GASNet program: job, handler table, segments.
+//! The start and the end of a GASNet program: job, segments.
 
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use crate::gasnet::active_messages::ActiveMessages;
 use selvedge_process::nic::atu::PAGE_BYTES;
 
-use super::codes::{Code, Outcome, refuse, value};
-use super::messages;
+use super::codes::{Code, refuse, value};
+use super::engine::{engine, start, started};
+use super::handlers::{self, HandlerEntry};
 
-/// The smallest handler number of a program; those below belong to libraries that GASNet itself has.
-const HANDLERS_OWN: usize = 128;
-const HANDLERS: usize = 256;
 /// The version of `gasnet.h` that this library has been made for.
 const INTERFACE: i32 = 1;
 
-static ENGINE: OnceLock<ActiveMessages> = OnceLock::new();
 /// Held during a start, so that two threads do not start at once.
 static STARTING: Mutex<Option<i32>> = Mutex::new(None);
-static TABLE: [AtomicUsize; HANDLERS] = [const { AtomicUsize::new(0) }; HANDLERS];
-
-/// `gasnet_handlerentry_t`.
-#[repr(C)]
-pub struct HandlerEntry {
-    index: u8,
-    function: *const c_void,
-}
 
 /// `gasnet_seginfo_t`.
 #[repr(C)]
 pub struct SegmentInfo {
     start: *mut c_void,
     bytes: usize,
-}
-
-/// The engine, for a call that needs it.
-pub fn engine(function: &str) -> Outcome<&'static ActiveMessages> {
-    ENGINE.get().ok_or_else(|| refuse(Code::NotInit, function, "gasnet_init comes first"))
-}
-
-/// The engine, if there is one.
-pub fn existing() -> Option<&'static ActiveMessages> {
-    ENGINE.get()
-}
-
-/// The handler with this number. NULL: it is not registered.
-pub fn handler(number: u8) -> *const c_void {
-    // Pairs with the store with release in `register`.
-    TABLE[usize::from(number)].load(Acquire) as *const c_void
 }
 
 /// Starts. `mode` is the threading mode, `interface` the version of the header.
@@ -65,46 +37,15 @@ pub extern "C" fn selvedge_gasnet_init(mode: i32, interface: i32) -> i32 {
                 "gasnet.h and the library are of different versions: compile again",
             ));
         }
-        if ENGINE.get().is_some() {
+        if started().is_some() {
             let other = if *starting == Some(mode) { "" } else { ", by a part compiled for another threading mode" };
             return Err(refuse(Code::NotInit, NAME, format_args!("GASNet is initialised already{other}")));
         }
-        let engine = ActiveMessages::open(messages::run).map_err(|error| refuse((&error).into(), NAME, error))?;
-        let _ = ENGINE.set(engine);
+        let engine = ActiveMessages::open(handlers::run).map_err(|error| refuse((&error).into(), NAME, error))?;
+        start(engine);
         *starting = Some(mode);
         Ok(())
     })())
-}
-
-/// Enters a handler table. Numbers 0 become free ones, from 128 on, in the order of the table. Returns which numbers exist.
-fn register(table: &mut [HandlerEntry]) -> Result<[u64; 4], String> {
-    let mut exist = [0u64; 4];
-    for entry in table.iter() {
-        let number = usize::from(entry.index);
-        if entry.function.is_null() {
-            return Err(format!("the function of handler {number} is NULL"));
-        }
-        if number == 0 {
-            continue;
-        }
-        if number < HANDLERS_OWN {
-            return Err(format!("handler {number} is not a program's: choose 0, or 128 to 255"));
-        }
-        if exist[number / 64] >> (number % 64) & 1 != 0 {
-            return Err(format!("handler {number} is in the table twice"));
-        }
-        exist[number / 64] |= 1 << (number % 64);
-    }
-    for entry in table.iter_mut().filter(|entry| entry.index == 0) {
-        let is_free = |number: &usize| exist[number / 64] >> (number % 64) & 1 == 0;
-        let number = (HANDLERS_OWN..HANDLERS).find(is_free).ok_or("there are more than 128 handlers")?;
-        exist[number / 64] |= 1 << (number % 64);
-        entry.index = number as u8;
-    }
-    for entry in table.iter() {
-        TABLE[usize::from(entry.index)].store(entry.function as usize, Release);
-    }
-    Ok(exist)
 }
 
 /// # Safety
@@ -142,7 +83,7 @@ pub unsafe extern "C" fn gasnet_attach(
             // SAFETY: not null; the caller says that it has so many entries.
             _ => unsafe { std::slice::from_raw_parts_mut(table, count) },
         };
-        let exist = register(entries).map_err(bad)?;
+        let exist = handlers::register(entries).map_err(bad)?;
         engine.attach(bytes, exist).map_err(|error| refuse((&error).into(), NAME, error))
     })())
 }
@@ -173,7 +114,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegmentInfo, count: i
 /// Ends this node, and the others.
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_exit(status: i32) -> ! {
-    if let Some(engine) = ENGINE.get() {
+    if let Some(engine) = started() {
         // SAFETY: NULL means all output streams.
         unsafe { libc::fflush(std::ptr::null_mut()) };
         engine.leave(status);
@@ -183,12 +124,12 @@ pub extern "C" fn gasnet_exit(status: i32) -> ! {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    ENGINE.get().map_or(0, |engine| engine.node().into())
+    started().map_or(0, |engine| engine.node().into())
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    ENGINE.get().map_or(1, |engine| engine.nodes().into())
+    started().map_or(1, |engine| engine.nodes().into())
 }
 
 /// The launcher gives every node the same environment.
@@ -206,34 +147,10 @@ pub unsafe extern "C" fn gasnet_getenv(name: *const c_char) -> *mut c_char {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
-    ENGINE.get().map_or(0, |engine| engine.segment_bytes_max() as usize)
+    started().map_or(0, |engine| engine.segment_bytes_max() as usize)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
-    ENGINE.get().map_or(0, |engine| engine.segment_bytes_max_everywhere() as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    extern "C" fn nothing() {}
-
-    fn entries(numbers: &[u8]) -> Vec<HandlerEntry> {
-        numbers.iter().map(|index| HandlerEntry { index: *index, function: nothing as *const c_void }).collect()
-    }
-
-    #[test]
-    fn a_table_gets_free_numbers_or_is_refused() {
-        let mut table = entries(&[0, 129, 0, 255]);
-        let exist = register(&mut table).expect("it is legal");
-        assert_eq!(table.iter().map(|entry| entry.index).collect::<Vec<_>>(), [128, 129, 130, 255]);
-        assert_eq!(exist, [0, 0, 0b111, 1 << 63]);
-        for wrong in [&[127][..], &[200, 200], &[0; 129]] {
-            assert!(register(&mut entries(wrong)).is_err(), "{wrong:?}");
-        }
-        assert!(register(&mut entries(&[0; 128])).is_ok());
-        assert!(register(&mut [HandlerEntry { index: 0, function: std::ptr::null() }]).is_err());
-    }
+    started().map_or(0, |engine| engine.segment_bytes_max_everywhere() as usize)
 }

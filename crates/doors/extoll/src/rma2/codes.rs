@@ -40,7 +40,7 @@ codes! {
     MlockLimit = 32, "the limit of locked memory is reached";
 }
 
-/// What a function of the library returns.
+/// The return value of a function of the library.
 pub type Outcome<T = ()> = Result<T, Code>;
 
 /// The value that C gets.

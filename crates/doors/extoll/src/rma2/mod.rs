@@ -2,7 +2,8 @@
 //! librma2: ports, connections, commands, notifications, regions.
 //!
 //! * [`codes`]: error codes and their texts. [`port`]: ports and connections. [`post`]: commands. [`descriptors`]: commands that a
-//!   program makes itself. [`notifications`]: probing, matching, reading. [`regions`]: registered memory.
+//!   program makes itself. [`notifications`]: probing, matching, reading. [`regions`]: registered memory; [`registration`]: its
+//!   functions.
 
 pub mod codes;
 pub mod descriptors;
@@ -10,3 +11,4 @@ pub mod notifications;
 pub mod port;
 pub mod post;
 pub mod regions;
+pub mod registration;

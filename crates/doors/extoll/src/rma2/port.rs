@@ -14,7 +14,7 @@ use selvedge_process::nic::velo::PortId;
 
 use super::codes::{Code, Outcome, value};
 use super::regions::Regions;
-use crate::marked::Marked;
+use crate::c_object::CObject;
 
 /// Bytes of a notification.
 const NOTIFICATION_BYTES: u32 = 16;
@@ -38,7 +38,7 @@ pub struct Port {
 }
 
 // SAFETY: the mark is the first field of a `repr(C)` type.
-unsafe impl Marked for Port {
+unsafe impl CObject for Port {
     const ALIVE: u64 = u64::from_ne_bytes(*b"rma2port");
 
     fn mark(&self) -> &AtomicU64 {
@@ -50,7 +50,7 @@ impl Port {
     /// The port behind a pointer of C.
     ///
     /// # Safety
-    /// As [`Marked::from_c`].
+    /// As [`CObject::from_c`].
     pub unsafe fn get<'a>(port: *const c_void) -> Outcome<&'a Port> {
         // SAFETY: the caller's.
         unsafe { Port::from_c(port) }.ok_or(Code::InvPort)
@@ -76,7 +76,7 @@ pub struct Connection {
 }
 
 // SAFETY: the mark is the first field of a `repr(C)` type.
-unsafe impl Marked for Connection {
+unsafe impl CObject for Connection {
     const ALIVE: u64 = u64::from_ne_bytes(*b"rma2conn");
 
     fn mark(&self) -> &AtomicU64 {
@@ -88,7 +88,7 @@ impl Connection {
     /// The connection behind a pointer of C.
     ///
     /// # Safety
-    /// As [`Marked::from_c`].
+    /// As [`CObject::from_c`].
     pub unsafe fn get<'a>(handle: *const c_void) -> Outcome<&'a Connection> {
         // SAFETY: the caller's.
         unsafe { Connection::from_c(handle) }.ok_or(Code::InvHandle)
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn rma2_set_protectionid(port: *const c_void, id: u16) -> 
 /// Both objects of a call.
 ///
 /// # Safety
-/// As [`Marked::from_c`], for both.
+/// As [`CObject::from_c`], for both.
 pub unsafe fn both<'a>(port: *const c_void, handle: *const c_void) -> Outcome<(&'a Port, &'a Connection)> {
     // SAFETY: the caller's.
     unsafe { Ok((Port::get(port)?, Connection::get(handle)?)) }

@@ -14,7 +14,7 @@ use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, both};
 use super::regions::Region;
 
-/// What every command has.
+/// The fields of every command.
 #[derive(Clone, Copy)]
 struct Common {
     spec: u32,

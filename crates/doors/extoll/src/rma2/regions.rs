@@ -7,25 +7,23 @@
 //!    that was given back first is unregistered.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::c_void;
 
 use selvedge_process::device::Device;
 use selvedge_process::nic::atu::PAGE_BYTES;
 
-use super::codes::{Code, Outcome, value};
-use super::port::Port;
+use super::codes::{Code, Outcome};
 
 /// `RMA2_Region`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Region {
     list: [usize; 2],
-    start: u64,
-    nla: u64,
-    count: u32,
+    pub start: u64,
+    pub nla: u64,
+    pub count: u32,
     offset: u32,
-    end: u64,
-    size: usize,
+    pub end: u64,
+    pub size: usize,
     refcount: u64,
     endpoint: usize,
     parent: usize,
@@ -36,9 +34,9 @@ const _: () = assert!(size_of::<Region>() == 80);
 /// Regions without users that stay registered.
 const CACHED_MAX: usize = 64;
 
-/// How a region is kept.
+/// The owner of a region's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeping {
+pub enum Keeping {
     /// The program's own record.
     Program,
     /// A record of the library.
@@ -67,7 +65,7 @@ impl Regions {
     pub fn close(&mut self) {
         for (record, kept) in std::mem::take(&mut self.kept) {
             if kept.keeping != Keeping::Program {
-                // SAFETY: `keep` got the record from `Box::into_raw`, and it is taken from the list once.
+                // SAFETY: `register` got the record from `Box::into_raw`, and it is taken from the list once.
                 drop(unsafe { Box::from_raw(record as *mut Region) });
             }
         }
@@ -115,244 +113,71 @@ impl Region {
     }
 }
 
-/// Registers memory of a port.
-fn register(port: &Port, address: u64, bytes: u64, keeping: Keeping, record: *mut Region) -> Outcome<*mut Region> {
-    if address == 0 || bytes == 0 {
-        return Err(Code::InvValue);
-    }
-    let mut regions = port.regions();
-    if keeping == Keeping::Cached {
-        if let Some(found) = regions.cached(address, bytes) {
-            // SAFETY: the record is the library's, and in the list.
-            unsafe { (*found).refcount += 1 };
-            return Ok(found);
-        }
-    }
-    let nla = port.device.register(port.vpid, address, bytes)?;
-    let region = Region { endpoint: std::ptr::from_ref(port) as usize, ..Region::new(address, bytes, nla) };
-    let pages = region.count.into();
-    let record = match keeping {
-        // SAFETY: the caller of `rma2_register_nomalloc` gives a record that may be written.
-        Keeping::Program => unsafe {
-            record.write(region);
-            record
-        },
-        _ => Box::into_raw(Box::new(region)),
-    };
-    let kept = Kept { nla, pages, keeping };
-    if let Some(before) = regions.kept.insert(record as usize, kept) {
-        // The program has used the record for two regions; the first can no longer be named.
-        let _ = port.device.unregister(port.vpid, before.nla, before.pages);
-    }
-    Ok(record)
-}
-
-/// Ends a region, or one use of a cached one.
-fn unregister(port: &Port, record: *mut Region, keepings: &[Keeping]) -> Outcome {
-    let mut regions = port.regions();
-    let kept = regions.kept.get(&(record as usize)).ok_or(Code::NoTable)?;
-    if !keepings.contains(&kept.keeping) {
-        return Err(Code::NoTable);
-    }
-    if kept.keeping != Keeping::Cached {
-        return drop_region(&port.device, port.vpid, &mut regions, record as usize);
-    }
-    // SAFETY: the record is the library's, and in the list.
-    let uses = unsafe { &mut (*record).refcount };
-    *uses = uses.checked_sub(1).ok_or(Code::NoTable)?;
-    if *uses == 0 {
-        regions.idle.push_back(record as usize);
-        if regions.idle.len() > CACHED_MAX {
-            if let Some(oldest) = regions.idle.pop_front() {
-                drop_region(&port.device, port.vpid, &mut regions, oldest)?;
+impl Regions {
+    /// Registers memory of a port. `endpoint`: the address of the port, for the region's record.
+    pub fn register(
+        &mut self,
+        (device, vpid, endpoint): (&Device, u16, usize),
+        (address, bytes): (u64, u64),
+        keeping: Keeping,
+        record: *mut Region,
+    ) -> Outcome<*mut Region> {
+        if keeping == Keeping::Cached {
+            if let Some(found) = self.cached(address, bytes) {
+                // SAFETY: the record is the library's, and in the list.
+                unsafe { (*found).refcount += 1 };
+                return Ok(found);
             }
         }
-    }
-    Ok(())
-}
-
-fn drop_region(device: &Device, vpid: u16, regions: &mut Regions, record: usize) -> Outcome {
-    let Some(kept) = regions.kept.remove(&record) else { return Err(Code::NoTable) };
-    let result = device.unregister(vpid, kept.nla, kept.pages);
-    if kept.keeping != Keeping::Program {
-        // SAFETY: `register` got the record from `Box::into_raw`, and it is taken from the list once.
-        drop(unsafe { Box::from_raw(record as *mut Region) });
-    }
-    Ok(result?)
-}
-
-/// Registers and stores the record's address.
-///
-/// # Safety
-/// `output` has room for a pointer, or is NULL.
-unsafe fn register_to(
-    port: *const c_void,
-    address: u64,
-    bytes: u64,
-    keeping: Keeping,
-    output: *mut *mut Region,
-) -> i32 {
-    // SAFETY: the caller's.
-    value(unsafe { Port::get(port) }.and_then(|port| {
-        if output.is_null() {
-            return Err(Code::WrongArg);
+        let nla = device.register(vpid, address, bytes)?;
+        let region = Region { endpoint, ..Region::new(address, bytes, nla) };
+        let pages = region.count.into();
+        let record = match keeping {
+            // SAFETY: the caller of `rma2_register_nomalloc` gives a record that may be written.
+            Keeping::Program => unsafe {
+                record.write(region);
+                record
+            },
+            _ => Box::into_raw(Box::new(region)),
+        };
+        let kept = Kept { nla, pages, keeping };
+        if let Some(before) = self.kept.insert(record as usize, kept) {
+            // The program has used the record for two regions; the first can no longer be named.
+            let _ = device.unregister(vpid, before.nla, before.pages);
         }
-        let region = register(port, address, bytes, keeping, std::ptr::null_mut())?;
-        // SAFETY: not null; the caller says that it has room.
-        unsafe { output.write(region) };
+        Ok(record)
+    }
+
+    /// Ends a region, or one use of a cached one.
+    pub fn unregister(&mut self, device: &Device, vpid: u16, record: *mut Region, keepings: &[Keeping]) -> Outcome {
+        let kept = self.kept.get(&(record as usize)).ok_or(Code::NoTable)?;
+        if !keepings.contains(&kept.keeping) {
+            return Err(Code::NoTable);
+        }
+        if kept.keeping != Keeping::Cached {
+            return self.remove(device, vpid, record as usize);
+        }
+        // SAFETY: the record is the library's, and in the list.
+        let uses = unsafe { &mut (*record).refcount };
+        *uses = uses.checked_sub(1).ok_or(Code::NoTable)?;
+        if *uses == 0 {
+            self.idle.push_back(record as usize);
+            if self.idle.len() > CACHED_MAX {
+                if let Some(oldest) = self.idle.pop_front() {
+                    self.remove(device, vpid, oldest)?;
+                }
+            }
+        }
         Ok(())
-    }))
-}
+    }
 
-/// # Safety
-/// As `rma2.h` says: `region` has room for a pointer, or is NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_register(
-    port: *const c_void,
-    address: *const c_void,
-    size: usize,
-    region: *mut *mut Region,
-) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { register_to(port, address as u64, size as u64, Keeping::Library, region) }
-}
-
-/// # Safety
-/// As `rma2.h` says: `region` has room for a pointer, or is NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_register_cached(
-    port: *const c_void,
-    address: *const c_void,
-    size: usize,
-    region: *mut *mut Region,
-) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { register_to(port, address as u64, size as u64, Keeping::Cached, region) }
-}
-
-/// # Safety
-/// As `rma2.h` says: `region` has room for a pointer, or is NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_register_adhoc(
-    port: *const c_void,
-    address: *const c_void,
-    region: *mut *mut Region,
-) -> i32 {
-    let left = PAGE_BYTES - address as u64 % PAGE_BYTES;
-    // SAFETY: the caller's.
-    unsafe { register_to(port, address as u64, left, Keeping::Cached, region) }
-}
-
-/// # Safety
-/// As `rma2.h` says: `region` is a record that may be written, or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_register_nomalloc(
-    port: *const c_void,
-    address: *const c_void,
-    size: usize,
-    region: *mut Region,
-) -> i32 {
-    // SAFETY: the caller's.
-    value(unsafe { Port::get(port) }.and_then(|port| {
-        if region.is_null() {
-            return Err(Code::WrongArg);
+    fn remove(&mut self, device: &Device, vpid: u16, record: usize) -> Outcome {
+        let Some(kept) = self.kept.remove(&record) else { return Err(Code::NoTable) };
+        let result = device.unregister(vpid, kept.nla, kept.pages);
+        if kept.keeping != Keeping::Program {
+            // SAFETY: `register` got the record from `Box::into_raw`, and it is taken from the list once.
+            drop(unsafe { Box::from_raw(record as *mut Region) });
         }
-        register(port, address as u64, size as u64, Keeping::Program, region).map(|_| ())
-    }))
-}
-
-/// Defines the functions that end a region.
-macro_rules! endings {
-    ($($name:ident: $($keeping:ident)*;)*) => {
-        $(
-            /// # Safety
-            /// As `rma2.h` says: the pointers are valid or NULL.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(port: *const c_void, region: *mut Region) -> i32 {
-                // SAFETY: the caller's.
-                value(unsafe { Port::get(port) }.and_then(|port| unregister(port, region, &[$(Keeping::$keeping,)*])))
-            }
-        )*
-    };
-}
-
-endings! {
-    rma2_unregister: Library;
-    rma2_unregister_nofree: Program;
-    rma2_unregister_cached: Cached;
-    rma2_unregister_adhoc: Cached;
-}
-
-/// Stores something of a region.
-///
-/// # Safety
-/// The pointers are valid or NULL.
-unsafe fn tell<T>(region: *const Region, output: *mut T, get: impl FnOnce(&Region) -> Outcome<T>) -> i32 {
-    value((|| {
-        // SAFETY: the caller's.
-        let region = unsafe { region.as_ref() }.ok_or(Code::WrongArg)?;
-        if output.is_null() {
-            return Err(Code::WrongArg);
-        }
-        let found = get(region)?;
-        // SAFETY: not null; the caller says that it has room.
-        unsafe { output.write(found) };
-        Ok(())
-    })())
-}
-
-/// # Safety
-/// As `rma2.h` says: the pointers are valid or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_get_nla(region: *const Region, offset: usize, nla: *mut u64) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { tell(region, nla, |region| region.nla_of(offset as u64, 0)) }
-}
-
-/// # Safety
-/// As `rma2.h` says: the pointers are valid or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_get_va(region: *const Region, offset: usize, address: *mut u64) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { tell(region, address, |region| Ok(region.nla_of(offset as u64, 0)? - region.nla + region.start)) }
-}
-
-/// # Safety
-/// As `rma2.h` says: the pointers are valid or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_get_size(region: *const Region, size: *mut usize) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { tell(region, size, |region| Ok(region.size)) }
-}
-
-/// # Safety
-/// As `rma2.h` says: the pointers are valid or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rma2_get_page_count(region: *const Region, count: *mut usize) -> i32 {
-    // SAFETY: the caller's.
-    unsafe { tell(region, count, |region| Ok(region.count as usize)) }
-}
-
-/// Defines the comparisons of a region with a range: the region's first address and that behind it, the range's.
-macro_rules! comparisons {
-    ($($name:ident: |$start:ident, $end:ident, $from:ident, $to:ident| $compare:expr;)*) => {
-        $(
-            /// # Safety
-            /// As `rma2.h` says: the region is valid or NULL.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(region: *const Region, start: *const c_void, size: usize) -> i32 {
-                // SAFETY: the caller's.
-                let Some(region) = (unsafe { region.as_ref() }) else { return 0 };
-                let ($start, $end, $from) = (region.start, region.end, start as u64);
-                let $to = $from.saturating_add(size as u64);
-                i32::from($compare)
-            }
-        )*
-    };
-}
-
-comparisons! {
-    rma2_get_region_contained: |start, end, from, to| start <= from && to <= end;
-    rma2_get_region_overlap: |start, end, from, to| start < to && from < end;
-    rma2_get_region_equal: |start, end, from, to| start == from && end == to;
+        Ok(result?)
+    }
 }

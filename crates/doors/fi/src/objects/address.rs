@@ -19,7 +19,7 @@ pub(crate) const MAGIC: u16 = u16::from_le_bytes(*b"S\x02");
 pub(crate) const MAGIC_NAME: u16 = u16::from_le_bytes(*b"N\x02");
 
 /// Marks a name of another host: `link` has the IP address of the host.
-const MAGIC_ELSEWHERE: u16 = u16::from_le_bytes(*b"R\x02");
+const MAGIC_REMOTE: u16 = u16::from_le_bytes(*b"R\x02");
 
 /// The address of an endpoint; or the name of a service, to which an endpoint may be bound.
 #[repr(C)]
@@ -55,7 +55,7 @@ impl Address {
     /// The name of a service of another host; 0: any service, which nobody has.
     pub fn of_service_at(node: IpAddr, service: u16) -> Address {
         let link = LinkAddress::new(SocketAddr::new(node, 0), 0).to_bytes();
-        Address { magic: MAGIC_ELSEWHERE, nic: 0, endpoint: service, link }
+        Address { magic: MAGIC_REMOTE, nic: 0, endpoint: service, link }
     }
 
     /// Whether other hosts do not know the name of a service of this host.
@@ -65,7 +65,7 @@ impl Address {
 
     /// The host and the service of a name of another host; None: it is none.
     pub(crate) fn elsewhere(&self) -> Option<(IpAddr, u16)> {
-        (self.magic == MAGIC_ELSEWHERE).then(|| (self.link().socket().ip(), self.endpoint))
+        (self.magic == MAGIC_REMOTE).then(|| (self.link().socket().ip(), self.endpoint))
     }
 
     /// The endpoint's address, from the bytes that its process tells other hosts.
@@ -136,7 +136,7 @@ impl Address {
     pub(crate) fn check(self) -> Result<Address, &'static str> {
         let place = self.link.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match () {
-            _ if self.magic == MAGIC_ELSEWHERE => Ok(self),
+            _ if self.magic == MAGIC_REMOTE => Ok(self),
             _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
             _ if !self.is_name() && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
                 Err("these bytes are not an address of this provider")

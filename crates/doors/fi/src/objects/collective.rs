@@ -21,7 +21,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use selvedge_collectives::one_host::{Forming, Heard, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use selvedge_collectives::one_host::{FormError, Formation, Member, Participant, Pending, Queue, RoundResult, Shape};
 use selvedge_messages::Transport;
 use selvedge_messages::bindings::Side;
 use selvedge_messages::completion::Completion;
@@ -99,7 +99,7 @@ enum Stage {
 /// A join under way.
 struct Join {
     /// None: it is over.
-    forming: Option<Forming>,
+    forming: Option<Formation>,
     round: u8,
     /// Digests: of who the members are, and of their order.
     key: u64,
@@ -222,9 +222,9 @@ impl Groups {
         context: *mut c_void,
     ) -> Result<usize, c_int> {
         let meeting = self.meeting.as_mut().ok_or(EOPNOTSUPP)?;
-        let process = Process { rank, size: invited.len(), place: own_place(), refuses: None };
+        let process = Participant { rank, size: invited.len(), place: own_place(), refuses: None };
         let shape = Shape { members: invited.len() as u32, credits: CREDITS, bytes: BYTES };
-        let mut join = Join::new(invited, Forming::new(process, shape), rank, events, context);
+        let mut join = Join::new(invited, Formation::new(process, shape), rank, events, context);
         if !join.begin_round(transport, meeting) {
             return Err(EAGAIN);
         }
@@ -295,7 +295,7 @@ impl Groups {
         if working.running.len() >= UNDER_WAY_MAX {
             return Err(EAGAIN);
         }
-        let pending = operation(&Roster { member: working.queue.carrier(), numbers: &group.members })?;
+        let pending = operation(&Roster { member: working.queue.engine(), numbers: &group.members })?;
         let number = working.queue.add(pending);
         working.running.push_back(Running { number, ticket });
         working.carry_on(transport);
@@ -378,7 +378,13 @@ fn words_of(address: &Address) -> impl Iterator<Item = u64> {
 }
 
 impl Join {
-    fn new(invited: &[Invited], forming: Forming, rank: usize, events: *mut EventQueue, context: *mut c_void) -> Join {
+    fn new(
+        invited: &[Invited],
+        forming: Formation,
+        rank: usize,
+        events: *mut EventQueue,
+        context: *mut c_void,
+    ) -> Join {
         let mut sorted: Vec<_> = invited.iter().enumerate().map(|(rank, one)| (one.address.to_bytes(), rank)).collect();
         sorted.sort_unstable();
         let order = digest(invited.iter().flat_map(|one| words_of(&one.address)));
@@ -398,7 +404,7 @@ impl Join {
     /// Says what this member has to say, and waits for what it has to hear. Returns false if there is no room.
     fn begin_round(&mut self, transport: &mut Transport, meeting: &mut Meeting) -> bool {
         let mut words = vec![self.order];
-        words.extend(self.forming.iter().flat_map(Forming::words));
+        words.extend(self.forming.iter().flat_map(Formation::words));
         self.heard.clear();
         if self.place != 0 {
             let Some(receive) = meeting.want(transport, self.tag(0, self.place)) else { return false };
@@ -492,7 +498,7 @@ impl Join {
             by_rank[self.members[place].0] = &self.words(place)[1..];
         }
         let all: Vec<u64> = by_rank.concat();
-        let conclusion = self.forming.as_ref().map_or_else(Vec::new, |forming| forming.conclude(&all));
+        let conclusion = self.forming.as_ref().map_or_else(Vec::new, |forming| forming.conclusion_of(&all));
         [status::GOES_ON].into_iter().chain(conclusion).collect()
     }
 
@@ -508,19 +514,19 @@ impl Join {
             _ => return Err(NoGroup::new(EINVAL, "its members do not agree on their order")),
         }
         let forming = self.forming.take().ok_or_else(|| NoGroup::new(EIO, "it is over"))?;
-        match forming.hear(rest) {
-            Ok(Heard::Formed(member)) => {
+        match forming.advance(rest) {
+            Ok(RoundResult::Formed(member)) => {
                 let size = self.members.len();
                 info_line!("fi_join_collective: a group of {size} members goes through an aggregation node");
                 Ok(Some(*member))
             }
-            Ok(Heard::Again(forming)) => {
+            Ok(RoundResult::Again(forming)) => {
                 self.forming = Some(forming);
                 Ok(None)
             }
             Err(reason) => {
-                let error = if reason == SEVERAL_HOSTS { EOPNOTSUPP } else { ENOMEM };
-                Err(NoGroup { error, reason })
+                let error = if matches!(reason, FormError::SeveralHosts) { EOPNOTSUPP } else { ENOMEM };
+                Err(NoGroup { error, reason: reason.to_string() })
             }
         }
     }
@@ -550,7 +556,7 @@ impl Working {
         while running.iter().any(|one| queue.outcome(one.number).is_none()) {
             queue.advance();
             if !has_failed {
-                queue.carrier().fail(Failure::Left);
+                queue.engine().fail(Failure::Left);
                 has_failed = true;
             }
             std::hint::spin_loop();

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ffi::c_void;
 
 use libc::iovec;
-use selvedge_collectives::one_host::Forming;
+use selvedge_collectives::one_host::Formation;
 use selvedge_host::direct::ring_flags;
 use selvedge_messages::Transport;
 use selvedge_messages::bindings::Bindings;
@@ -26,7 +26,7 @@ use slab::Slab;
 use crate::constants::{EAGAIN, RECV, SEND, TAGGED};
 
 /// Most words of a message: those of a group that forms, and one of ours.
-pub const WORDS_MAX: usize = Forming::WORDS_MAX + 1;
+pub const WORDS_MAX: usize = Formation::WORDS_MAX + 1;
 
 /// Completions that are read at once.
 const READ: usize = 16;

@@ -16,9 +16,9 @@ use std::ffi::c_int;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
-use crate::collective::exchange::Contributions;
-use crate::collective::members::{Algorithm, Members, TeamMembers};
-use crate::collective::tree::TreeBuffer;
+use crate::collective::exchange::{Contributions, Exchange};
+use crate::collective::members::{Algorithm, Members, Synchronise, TeamMembers};
+use crate::collective::tree::{Tree, TreeBuffer};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::address::SymAddress;
@@ -54,54 +54,53 @@ pub(crate) unsafe fn alltoall_among(
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     unsafe {
-        if !members.alltoall_in_one_step(dest, source, bytes) {
+        if !alltoall_in_one_step(members, dest, source, bytes) {
             fetch_blocks(members, buffers.source, dest, bytes);
         }
     }
     DONE
 }
 
-impl TeamMembers<'_> {
-    /// In one step, if the blocks fit into one.
-    unsafe fn alltoall_in_one_step(&self, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
-        let row = bytes * self.n;
-        // SAFETY: the caller has checked source and dest for a block of each member. A contribution holds as many bytes
-        // as each member contributes; a tree's buffer holds `tree_limit` bytes, and the blocks fit.
-        unsafe {
-            let copy_blocks = |contributions: Contributions, at: usize| {
-                for member in 0..self.n {
-                    dest.add(member * bytes).copy_from_nonoverlapping(contributions.of(member).add(at), bytes);
-                }
-            };
-            match (self.algorithm, self.exchange_limit()) {
-                (Algorithm::Direct, Some(limit)) if bytes <= limit => {
-                    copy_blocks(self.exchange_directly(source, bytes, bytes), 0);
-                }
-                (Algorithm::Central, Some(limit)) if row <= limit => {
-                    copy_blocks(self.exchange(source, row), self.me * bytes)
-                }
-                (Algorithm::Tree, _) if row.saturating_mul(self.n) <= self.tree_limit() => {
-                    let mut gathered = TreeBuffer::uninit();
-                    let gathered = gathered.as_mut_ptr().cast::<u8>();
-                    gathered.add(self.me * row).copy_from_nonoverlapping(source, row);
-                    self.gather_in_tree(gathered, |member| member * row);
-                    for member in 0..self.n {
-                        let from = gathered.add(member * row + self.me * bytes);
-                        dest.add(member * bytes).copy_from_nonoverlapping(from, bytes);
-                    }
-                }
-                _ => return false,
+/// In one step, if the blocks fit into one.
+unsafe fn alltoall_in_one_step(members: &TeamMembers<'_>, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
+    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
+    let row = bytes * members.n;
+    // SAFETY: the caller has checked source and dest for a block of each member. A contribution holds as many bytes
+    // as each member contributes; a tree's buffer holds its limit of bytes, and the blocks fit.
+    unsafe {
+        let copy_blocks = |contributions: Contributions, at: usize| {
+            for member in 0..members.n {
+                dest.add(member * bytes).copy_from_nonoverlapping(contributions.of(member).add(at), bytes);
             }
+        };
+        match (members.algorithm, exchange.limit()) {
+            (Algorithm::Direct, Some(limit)) if bytes <= limit => {
+                copy_blocks(exchange.contribute_directly(source, bytes, bytes), 0);
+            }
+            (Algorithm::Central, Some(limit)) if row <= limit => {
+                copy_blocks(exchange.contribute(source, row), members.me * bytes)
+            }
+            (Algorithm::Tree, _) if row.saturating_mul(members.n) <= tree.limit() => {
+                let mut gathered = TreeBuffer::uninit();
+                let gathered = gathered.as_mut_ptr().cast::<u8>();
+                gathered.add(members.me * row).copy_from_nonoverlapping(source, row);
+                tree.gather(gathered, |member| member * row);
+                for member in 0..members.n {
+                    let from = gathered.add(member * row + members.me * bytes);
+                    dest.add(member * bytes).copy_from_nonoverlapping(from, bytes);
+                }
+            }
+            _ => return false,
         }
-        true
     }
+    true
 }
 
 /// Fetches this PE's block from each member's source, between two syncs.
 ///
 /// # Safety
 /// `dest` was found to be symmetric memory of this PE, for a block of each member.
-pub(crate) unsafe fn fetch_blocks<M: Members>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
+pub(crate) unsafe fn fetch_blocks<M: Synchronise>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
     let source = source.at(members.me() * bytes);
     members.sync();
     let own = dest.wrapping_add(members.me() * bytes);
@@ -179,7 +178,7 @@ const PIECE_BYTES: usize = 4096;
 ///
 /// # Safety
 /// The strides were checked for these members.
-pub(crate) unsafe fn fetch_strided_blocks<M: Members>(members: &M, shape: &Strides) {
+pub(crate) unsafe fn fetch_strided_blocks<M: Synchronise>(members: &M, shape: &Strides) {
     let Some(source) = shape.source else { return };
     let Strides { dest, nelems, size, dest_apart, source_apart, .. } = *shape;
     let first = source.at(members.me() * nelems * source_apart);

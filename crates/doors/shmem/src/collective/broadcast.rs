@@ -19,8 +19,8 @@ use selvedge_collectives::one_host::Pending;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
-use crate::collective::by_nodes::{Kind, result_of};
-use crate::collective::members::{Members, TeamMembers};
+use crate::collective::members::{Members, Synchronise, TeamMembers};
+use crate::collective::offload::{Kind, Offload, result_of};
 use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
 use crate::collective::tree::children;
 use crate::handles::Team;
@@ -80,19 +80,19 @@ pub(crate) unsafe fn broadcast_among(
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process. At the root the memory is only read.
     let operation = || unsafe { Pending::broadcast(root, memory, bytes) };
-    if let Some(outcome) = members.by_node(Kind::Broadcast, bytes, operation) {
+    if let Some(outcome) = Offload::of(members).complete(Kind::Broadcast, bytes, operation) {
         return result_of(call, outcome);
     }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     unsafe {
         if bytes <= RING_BYTES {
-            let payload = members.send_from_root(root, source, bytes);
+            let payload = send_from_root(members, root, source, bytes);
             if members.me != root {
                 dest.copy_from_nonoverlapping(payload, bytes);
             }
         } else {
-            members.send_from_root(root, source, 0);
+            send_from_root(members, root, source, 0);
             if members.me != root {
                 members.world.get(members.pe(root), buffers.source, dest, bytes);
             }
@@ -115,7 +115,7 @@ pub(crate) fn checked_root(call: Call, root: c_int, members: usize) -> Option<us
 ///
 /// # Safety
 /// `dest` was found to be symmetric memory of this PE, for `bytes`.
-pub(crate) unsafe fn fetch_from_root<M: Members>(
+pub(crate) unsafe fn fetch_from_root<M: Synchronise>(
     members: &M,
     root: usize,
     source: SymAddress,
@@ -129,38 +129,36 @@ pub(crate) unsafe fn fetch_from_root<M: Members>(
     members.sync();
 }
 
-impl TeamMembers<'_> {
-    /// Sends a message from the root to all others. Returns the payload's address, which is valid until this member
-    /// makes its next call on the team.
-    ///
-    /// # Safety
-    /// At the root, `bytes` can be read at `from`. They are at most [`RING_BYTES`].
-    unsafe fn send_from_root(&self, root: usize, from: *const u8, bytes: usize) -> *const u8 {
-        if self.step_numbers.since_step() == RING_SLOTS {
-            self.sync();
-        }
-        let number = self.step_numbers.next_ring();
-        let slot = self.area.ring(number);
-        let distance = if self.me >= root { self.me - root } else { self.me + self.n - root };
-        let payload = if distance == 0 {
-            from
-        } else {
-            self.await_number(slot, number);
-            self.payload(slot).cast_const()
-        };
-        // SAFETY: at the root, the contract of this function lets us read `bytes` at `from`; at others, the slot holds
-        // as many, and is not written again before this member's next call (invariant 2).
-        unsafe {
-            if !self.world.oversubscribed() {
-                for (.., ahead) in children(distance, self.n).rev() {
-                    self.write_slot((root + ahead) % self.n, slot, payload, bytes, number);
-                }
-            } else if distance == 0 {
-                for member in self.others() {
-                    self.write_slot(member, slot, payload, bytes, number);
-                }
+/// Sends a message from the root to all others. Returns the payload's address, which is valid until this member
+/// makes its next call on the team.
+///
+/// # Safety
+/// At the root, `bytes` can be read at `from`. They are at most [`RING_BYTES`].
+unsafe fn send_from_root(members: &TeamMembers<'_>, root: usize, from: *const u8, bytes: usize) -> *const u8 {
+    if members.step_numbers.since_step() == RING_SLOTS {
+        members.sync();
+    }
+    let number = members.step_numbers.next_ring();
+    let slot = members.area.ring(number);
+    let distance = if members.me >= root { members.me - root } else { members.me + members.n - root };
+    let payload = if distance == 0 {
+        from
+    } else {
+        members.await_number(slot, number);
+        members.payload(slot).cast_const()
+    };
+    // SAFETY: at the root, the contract of this function lets us read `bytes` at `from`; at others, the slot holds
+    // as many, and is not written again before this member's next call (invariant 2).
+    unsafe {
+        if !members.world.oversubscribed() {
+            for (.., ahead) in children(distance, members.n).rev() {
+                members.write_slot((root + ahead) % members.n, slot, payload, bytes, number);
+            }
+        } else if distance == 0 {
+            for member in members.others() {
+                members.write_slot(member, slot, payload, bytes, number);
             }
         }
-        payload
     }
+    payload
 }

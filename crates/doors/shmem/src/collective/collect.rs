@@ -3,7 +3,7 @@
 //!
 //! Data that fit into the slots of an exchange or of a tree are copied from there. Longer data are fetched from every
 //! member's source, between two steps. Where PEs have no memory of each other mapped, they go through an aggregation node
-//! (`by_nodes.rs`). In a collect each member first announces how many bytes it has: with its data in
+//! (`offload.rs`). In a collect each member first announces how many bytes it has: with its data in
 //! an exchange, through the tree, or in large teams in a word of its own area, which the others read.
 //!
 //! Invariant: that word is written again only in its owner's next collect, so after the step that ends this one.
@@ -18,12 +18,12 @@ use selvedge_collectives::one_host::{Buffer, Pending};
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
-use crate::collective::by_nodes::{Kind, result_of};
-use crate::collective::exchange::Contributions;
-use crate::collective::members::{Members, TeamMembers};
+use crate::collective::exchange::{Contributions, Exchange};
+use crate::collective::members::{Members, Synchronise, TeamMembers};
+use crate::collective::offload::{Kind, Offload, result_of};
 use crate::collective::sync::sync_members;
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX};
-use crate::collective::tree::TreeBuffer;
+use crate::collective::tree::{Tree, TreeBuffer};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::address::SymAddress;
@@ -57,24 +57,24 @@ pub(crate) unsafe fn fcollect_among(
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     let operation = || unsafe { Pending::allgather(Buffer { from: source, to: dest }, bytes) };
-    if let Some(outcome) = members.by_node(Kind::Gather, bytes, operation) {
+    if let Some(outcome) = Offload::of(members).complete(Kind::Gather, bytes, operation) {
         return result_of(call, outcome);
     }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process.
     unsafe {
-        match members.exchange_limit() {
+        match Exchange::of(members).limit() {
             Some(limit) if bytes <= limit => {
-                let contributions = members.exchange(source, bytes);
+                let contributions = Exchange::of(members).contribute(source, bytes);
                 for member in 0..members.n {
                     dest.add(member * bytes).copy_from_nonoverlapping(contributions.of(member), bytes);
                 }
             }
-            None if all <= members.tree_limit() => {
+            None if all <= Tree::of(members).limit() => {
                 let mut gathered = TreeBuffer::uninit();
                 let gathered = gathered.as_mut_ptr().cast::<u8>();
                 gathered.add(members.me * bytes).copy_from_nonoverlapping(source, bytes);
-                members.gather_in_tree(gathered, |member| member * bytes);
+                Tree::of(members).gather(gathered, |member| member * bytes);
                 dest.copy_from_nonoverlapping(gathered, all);
             }
             _ => fetch_all(members, buffers.source, dest, bytes),
@@ -87,7 +87,7 @@ pub(crate) unsafe fn fcollect_among(
 ///
 /// # Safety
 /// `dest` was found to be symmetric memory of this PE, for `bytes` of each member.
-pub(crate) unsafe fn fetch_all<M: Members>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
+pub(crate) unsafe fn fetch_all<M: Synchronise>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
     members.sync();
     let own = dest.wrapping_add(members.me() * bytes);
     // SAFETY: the source was checked for `bytes`, and the contract of this function gives room for them in `dest`. They
@@ -128,12 +128,12 @@ pub(crate) unsafe fn collect_among(
     if let Some(done) = unsafe { collect_by_node(call, members, dest, source, bytes) } {
         return done;
     }
-    match members.exchange_limit() {
+    match Exchange::of(members).limit() {
         // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
         Some(limit) => unsafe { collect_in_one_step(call, members, dest, source, bytes, limit) },
         // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
         // The sizes fit into the tree.
-        None if members.n * size_of::<u64>() <= members.tree_limit() => unsafe {
+        None if members.n * size_of::<u64>() <= Tree::of(members).limit() => unsafe {
             collect_in_tree(call, members, dest, source, bytes)
         },
         None => {
@@ -167,8 +167,8 @@ unsafe fn collect_by_node(
     let (own, mut sizes) = (bytes as u64, [0u64; MEMBERS_MAX]);
     let words = Buffer { from: (&raw const own).cast(), to: sizes.as_mut_ptr().cast() };
     // SAFETY: both are on this stack. There are at most `MEMBERS_MAX` members.
-    let said =
-        members.by_node(Kind::Gather, size_of::<u64>(), || unsafe { Pending::allgather(words, size_of::<u64>()) })?;
+    let said = Offload::of(members)
+        .complete(Kind::Gather, size_of::<u64>(), || unsafe { Pending::allgather(words, size_of::<u64>()) })?;
     if said.is_err() {
         return Some(result_of(call, said));
     }
@@ -182,7 +182,8 @@ unsafe fn collect_by_node(
         let Some(dest) = all else { return Some(REFUSED) };
         let data = Buffer { from: source.local(), to: dest.local() };
         // SAFETY: the source was checked for `bytes`, and `dest` for those of all members.
-        let gathered = members.by_node(Kind::Gather, bytes, || unsafe { Pending::allgather(data, bytes) });
+        let gathered =
+            Offload::of(members).complete(Kind::Gather, bytes, || unsafe { Pending::allgather(data, bytes) });
         if let Some(outcome) = gathered {
             return Some(result_of(call, outcome));
         }
@@ -203,15 +204,15 @@ unsafe fn collect_in_tree(
 ) -> c_int {
     let (mut sizes, mut gathered) = (TreeBuffer::uninit(), TreeBuffer::uninit());
     let (sizes, gathered) = (sizes.as_mut_ptr().cast::<u64>(), gathered.as_mut_ptr().cast::<u8>());
-    // SAFETY: a buffer holds `tree_limit` bytes. The caller has found that the sizes fit, and the data go into one only
+    // SAFETY: a buffer holds the tree's limit of bytes. The caller has found that the sizes fit, and the data go into one only
     // if all of them fit. The source was checked for `bytes`.
     unsafe {
         sizes.add(members.me).write_unaligned(bytes as u64);
-        members.gather_in_tree(sizes.cast(), |member| member * size_of::<u64>());
+        Tree::of(members).gather(sizes.cast(), |member| member * size_of::<u64>());
         let size = |member: usize| sizes.add(member).read_unaligned() as usize;
         let at = |member| (0..member).map(size).fold(0, usize::saturating_add);
         let all = at(members.n);
-        if all > members.tree_limit() {
+        if all > Tree::of(members).limit() {
             let done = collect_sized(call, members, dest, source, size);
             members.sync();
             return done;
@@ -220,7 +221,7 @@ unsafe fn collect_in_tree(
             gathered.add(at(members.me)).copy_from_nonoverlapping(source.local(), bytes);
         }
         if all > 0 {
-            members.gather_in_tree(gathered, at);
+            Tree::of(members).gather(gathered, at);
             let Some(dest) = members.world.sym(call, "dest", dest, all) else { return REFUSED };
             dest.local().copy_from_nonoverlapping(gathered, all);
         }
@@ -312,7 +313,7 @@ unsafe fn collect_in_one_step(
         if let Some(source) = source {
             contribution.add(HEAD_BYTES).copy_from_nonoverlapping(source.local(), data_bytes);
         }
-        members.exchange(contribution, HEAD_BYTES + data_bytes)
+        Exchange::of(members).contribute(contribution, HEAD_BYTES + data_bytes)
     };
     // SAFETY: each member's contribution starts with its size.
     let size = |member| unsafe { contributions.of(member).cast::<u64>().read_unaligned() } as usize;

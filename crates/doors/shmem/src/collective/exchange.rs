@@ -47,37 +47,42 @@ impl Contributions {
     }
 }
 
-impl TeamMembers<'_> {
+/// The steps of a team with the direct or the central algorithm.
+#[derive(Clone, Copy)]
+pub struct Exchange<'a> {
+    members: &'a TeamMembers<'a>,
+}
+
+impl<'a> Exchange<'a> {
+    #[inline(always)]
+    pub fn of(members: &'a TeamMembers<'a>) -> Exchange<'a> {
+        Exchange { members }
+    }
+
     /// The most bytes that a member contributes to an exchange; None in teams that use a tree. Where a step is
     /// expensive it is the size of a slot. Else it is lower, because writing longer data to every member costs more
     /// than another step and a fetch.
     #[inline(always)]
-    pub fn exchange_limit(&self) -> Option<usize> {
-        let holds = slot_bytes(self.n) - HEAD_BYTES;
-        match self.algorithm {
+    pub fn limit(self) -> Option<usize> {
+        let holds = slot_bytes(self.members.n) - HEAD_BYTES;
+        match self.members.algorithm {
             Algorithm::Tree => None,
-            _ if self.steps_are_expensive() => Some(holds),
-            _ => Some(holds.min(CHEAP_BYTES / self.n.saturating_sub(1).max(1)).max(LINE_BYTES - HEAD_BYTES)),
+            _ if self.members.steps_are_expensive() => Some(holds),
+            _ => Some(holds.min(CHEAP_BYTES / self.members.n.saturating_sub(1).max(1)).max(LINE_BYTES - HEAD_BYTES)),
         }
-    }
-
-    /// Whether a step costs more than moving some KiB: it needs the scheduler, or commands of the NIC.
-    #[inline(always)]
-    pub fn steps_are_expensive(&self) -> bool {
-        self.world.oversubscribed() || !self.world.memory_mapped()
     }
 
     /// A step to which each member contributes `bytes`, the same number at all members.
     ///
     /// # Safety
-    /// `bytes` can be read at `from`. They are at most a slot's (see [`TeamMembers::exchange_limit`]).
+    /// `bytes` can be read at `from`. They are at most a slot's (see [`Exchange::limit`]).
     #[inline(always)]
-    pub unsafe fn exchange(&self, from: *const u8, bytes: usize) -> Contributions {
-        match self.algorithm {
+    pub unsafe fn contribute(self, from: *const u8, bytes: usize) -> Contributions {
+        match self.members.algorithm {
             // SAFETY: the contract of this function: `bytes` at `from`, within a slot.
-            Algorithm::Direct => unsafe { self.exchange_directly(from, bytes, 0) },
+            Algorithm::Direct => unsafe { self.contribute_directly(from, bytes, 0) },
             // SAFETY: the contract of this function: `bytes` at `from`, within a slot.
-            _ => unsafe { self.exchange_centrally(from, bytes) },
+            _ => unsafe { self.contribute_centrally(from, bytes) },
         }
     }
 
@@ -87,38 +92,42 @@ impl TeamMembers<'_> {
     /// # Safety
     /// The contributions for all members can be read. `bytes` is at most a slot's.
     #[inline(always)]
-    pub unsafe fn exchange_directly(&self, from: *const u8, bytes: usize, apart: usize) -> Contributions {
-        debug_assert!(self.n <= MEMBERS_MAX && bytes <= slot_bytes(self.n) - HEAD_BYTES);
-        let step = self.step_numbers.next_step();
-        let slot_bytes = slot_bytes(self.n);
-        let slots = self.area.members(step);
+    pub unsafe fn contribute_directly(self, from: *const u8, bytes: usize, apart: usize) -> Contributions {
+        debug_assert!(self.members.n <= MEMBERS_MAX && bytes <= slot_bytes(self.members.n) - HEAD_BYTES);
+        let step = self.members.step_numbers.next_step();
+        let slot_bytes = slot_bytes(self.members.n);
+        let slots = self.members.area.members(step);
         let slot = |member: usize| SymOffset(slots.0 + (member * slot_bytes) as u64);
-        for member in self.others() {
+        for member in self.members.others() {
             // SAFETY: the contract of this function: the contribution for each member can be read, and a slot holds it.
-            unsafe { self.write_slot(member, slot(self.me), from.add(member * apart), bytes, step) };
+            unsafe { self.members.write_slot(member, slot(self.members.me), from.add(member * apart), bytes, step) };
         }
         if bytes > 0 {
             // SAFETY: the contract of this function lets us read the contribution. The slot is in this PE's own team
             // area, which no buffer of the program overlaps, and its reader is this thread.
-            unsafe { self.payload(slot(self.me)).copy_from_nonoverlapping(from.add(self.me * apart), bytes) };
+            unsafe {
+                self.members
+                    .payload(slot(self.members.me))
+                    .copy_from_nonoverlapping(from.add(self.members.me * apart), bytes)
+            };
         }
-        for member in self.others() {
-            self.await_number(slot(member), step);
+        for member in self.members.others() {
+            self.members.await_number(slot(member), step);
         }
-        Contributions { first: self.payload(slots), slot_bytes }
+        Contributions { first: self.members.payload(slots), slot_bytes }
     }
 
     /// # Safety
-    /// As [`TeamMembers::exchange`].
-    unsafe fn exchange_centrally(&self, from: *const u8, bytes: usize) -> Contributions {
-        debug_assert!(self.n <= MEMBERS_MAX && bytes <= slot_bytes(self.n) - HEAD_BYTES);
-        let step = self.step_numbers.next_step();
-        let slot_bytes = slot_bytes(self.n);
-        let slots = self.area.members(step);
-        let centre = self.pe(0);
+    /// As [`Exchange::contribute`].
+    unsafe fn contribute_centrally(self, from: *const u8, bytes: usize) -> Contributions {
+        debug_assert!(self.members.n <= MEMBERS_MAX && bytes <= slot_bytes(self.members.n) - HEAD_BYTES);
+        let step = self.members.step_numbers.next_step();
+        let slot_bytes = slot_bytes(self.members.n);
+        let slots = self.members.area.members(step);
+        let centre = self.members.pe(0);
         if bytes > 0 {
-            let at = SymOffset(slots.0 + (self.me * slot_bytes + HEAD_BYTES) as u64);
-            self.world.put(centre, SymAddress::of(at), from, bytes);
+            let at = SymOffset(slots.0 + (self.members.me * slot_bytes + HEAD_BYTES) as u64);
+            self.members.world.put(centre, SymAddress::of(at), from, bytes);
         }
         self.count(step);
         Contributions { first: self.at_centre(slots).wrapping_add(HEAD_BYTES), slot_bytes }
@@ -127,25 +136,25 @@ impl TeamMembers<'_> {
     /// Adds 1 to the count at member 0. The last member of the step releases the others; each other member waits for
     /// its release.
     #[inline(always)]
-    fn count(&self, step: u64) {
-        let count = self.at_centre(self.area.word(AreaWord::Count)).cast::<AtomicU64>();
+    fn count(self, step: u64) {
+        let count = self.at_centre(self.members.area.word(AreaWord::Count)).cast::<AtomicU64>();
         // SAFETY: an aligned word of member 0's team area, which stays mapped here; all PEs change it by atomics only.
         // The add wakes no sleeper: the releases below do.
         let come = unsafe { &*count }.fetch_add(1, AcqRel) + 1;
-        debug_assert!(come > (step - 1) * self.n as u64 && come <= step * self.n as u64);
-        if come == step * self.n as u64 {
-            for member in self.others() {
-                self.world.store(self.pe(member), self.area.word(AreaWord::Release), step);
+        debug_assert!(come > (step - 1) * self.members.n as u64 && come <= step * self.members.n as u64);
+        if come == step * self.members.n as u64 {
+            for member in self.members.others() {
+                self.members.world.store(self.members.pe(member), self.members.area.word(AreaWord::Release), step);
             }
         } else {
-            self.await_number(self.area.word(AreaWord::Release), step);
+            self.members.await_number(self.members.area.word(AreaWord::Release), step);
         }
     }
 
     /// The address here of an offset in member 0's team area.
     #[inline(always)]
-    fn at_centre(&self, at: SymOffset) -> *mut u8 {
-        match self.world.reach_address(SymAddress::of(at), self.pe(0)) {
+    fn at_centre(self, at: SymOffset) -> *mut u8 {
+        match self.members.world.reach_address(SymAddress::of(at), self.members.pe(0)) {
             Reach::Mapped(mapped) => mapped,
             Reach::Nic(_) => unreachable!("the central algorithm is for directly mapped memory"),
         }
@@ -153,14 +162,14 @@ impl TeamMembers<'_> {
 
     /// A sync with the direct algorithm.
     #[inline(always)]
-    pub fn sync_directly(&self) {
+    pub fn sync_directly(self) {
         // SAFETY: no bytes are read.
-        unsafe { self.exchange_directly(std::ptr::null(), 0, 0) };
+        unsafe { self.contribute_directly(std::ptr::null(), 0, 0) };
     }
 
     /// A sync with the central algorithm.
-    pub fn sync_centrally(&self) {
-        let step = self.step_numbers.next_step();
+    pub fn sync_centrally(self) {
+        let step = self.members.step_numbers.next_step();
         self.count(step);
     }
 }

@@ -25,7 +25,7 @@ use crate::check::Call;
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
 use crate::handles::Team;
 use crate::world::address::{SymAddress, SymOffset};
-use crate::world::group::Known;
+use crate::world::group::GroupState;
 use crate::world::layout::team_area;
 use crate::world::step_numbers::StepNumbers;
 use crate::world::teams::TeamSlot;
@@ -34,7 +34,7 @@ use crate::world::{World, YIELDS, world};
 /// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;
 
-/// How a team synchronises.
+/// The algorithm by which a team synchronises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Direct,
@@ -62,7 +62,7 @@ pub struct TeamMembers<'a> {
     pub area: TeamArea,
     pub step_numbers: &'a StepNumbers,
     /// Its aggregation nodes.
-    pub(crate) group: &'a Mutex<Known>,
+    pub(crate) group: &'a Mutex<GroupState>,
     /// World rank of the first member, and the distance from each member to the next.
     pub start: isize,
     pub stride: isize,
@@ -78,8 +78,6 @@ pub trait Members {
     fn me(&self) -> usize;
     /// World rank of a member.
     fn pe(&self, member: usize) -> usize;
-    /// Returns when all members have called it.
-    fn sync(&self);
 
     /// The other members, beginning with the next one, so that not all members turn to the same one at once.
     fn others(&self) -> impl Iterator<Item = usize>
@@ -89,6 +87,12 @@ pub trait Members {
         let (n, me) = (self.n(), self.me());
         (1..n).map(move |ahead| if me + ahead < n { me + ahead } else { me + ahead - n })
     }
+}
+
+/// Members that can synchronise.
+pub trait Synchronise: Members {
+    /// Returns when all members have called it.
+    fn sync(&self);
 }
 
 impl Members for TeamMembers<'_> {
@@ -110,15 +114,6 @@ impl Members for TeamMembers<'_> {
     #[inline(always)]
     fn pe(&self, member: usize) -> usize {
         (self.start + member as isize * self.stride) as usize
-    }
-
-    #[inline(always)]
-    fn sync(&self) {
-        match self.algorithm {
-            Algorithm::Direct => self.sync_directly(),
-            Algorithm::Central => self.sync_centrally(),
-            Algorithm::Tree => self.sync_in_tree(),
-        }
     }
 }
 
@@ -157,6 +152,12 @@ impl<'a> TeamMembers<'a> {
 }
 
 impl TeamMembers<'_> {
+    /// Whether a step costs more than moving some KiB: it needs the scheduler, or commands of the NIC.
+    #[inline(always)]
+    pub fn steps_are_expensive(&self) -> bool {
+        self.world.oversubscribed() || !self.world.memory_mapped()
+    }
+
     /// Writes a member's slot: the payload, then the number.
     ///
     /// # Safety

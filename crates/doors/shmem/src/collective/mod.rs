@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Collectives of teams (OpenSHMEM, "Collective Routines").
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`arguments`] | the checked arguments of a call, and its results |
-//! | [`members`] | the members of a team, and the algorithm by which they synchronise |
-//! | [`team_area`] | the layout of the memory that they use |
-//! | [`by_nodes`] | what goes through aggregation nodes |
+//! | [`op`] | the operations of reductions on elements |
+//! | [`team_area`] | the layout of the memory that members use |
+//! | [`members`] | the members of a team, their slots and waits, and the choice of the algorithm |
 //! | [`exchange`], [`tree`] | steps: every member gets all contributions; or one result comes down a tree |
+//! | [`offload`] | operations in aggregation nodes |
 //! | [`sync`] | sync and barrier |
 //! | [`mod@broadcast`], [`mod@collect`], [`mod@alltoall`], [`mod@reduce`], [`scan`] | a collective each |
-//! | [`op`] | the operations of reductions on elements |
+//!
+//! Each file knows those above it only.
 //!
 //! Short data travel inside of the steps. Long data are fetched from the program's source, between a step after which
 //! all sources are ready, and a step after which no member reads them any more. No collective puts long data, so none
@@ -24,10 +26,10 @@
 pub mod alltoall;
 pub(crate) mod arguments;
 pub mod broadcast;
-pub(crate) mod by_nodes;
 pub mod collect;
 pub mod exchange;
 pub mod members;
+pub(crate) mod offload;
 pub mod op;
 pub mod reduce;
 pub mod scan;

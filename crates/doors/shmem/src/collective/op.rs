@@ -18,7 +18,7 @@ use crate::types::{Complex, Element, LongDouble};
 
 /// An operation on elements of one type.
 pub trait Operator<T: Element> {
-    /// What the NIC calls it.
+    /// Its name in the NIC.
     const OPERATION: Operation;
     fn fold(left: T, right: T) -> T;
 }
@@ -44,7 +44,7 @@ pub struct Kernel {
     /// Size of an element.
     pub size: usize,
     combine: unsafe fn(*mut u8, *const u8, *const u8, usize),
-    /// What the NIC calls it. None: it has no such type.
+    /// Its name in the NIC. None: it has no such type.
     reduction: Option<(Operation, Datatype)>,
 }
 
@@ -84,7 +84,7 @@ impl Kernel {
     }
 }
 
-/// What the NIC calls an operation on elements of a type.
+/// The NIC's name of an operation on elements of a type.
 const fn reduction_of<T: Element, O: Operator<T>>() -> Option<(Operation, Datatype)> {
     match T::DATATYPE {
         Some(datatype) => Some((O::OPERATION, datatype)),

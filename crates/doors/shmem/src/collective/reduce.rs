@@ -26,10 +26,11 @@ use selvedge_collectives::one_host::{Buffer, Pending};
 
 use crate::check::Call;
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
-use crate::collective::by_nodes::{Kind, result_of};
-use crate::collective::members::{Members, TeamMembers};
+use crate::collective::exchange::Exchange;
+use crate::collective::members::{Members, Synchronise, TeamMembers};
+use crate::collective::offload::{Kind, Offload, result_of};
 use crate::collective::op::{And, Kernel, Operator};
-use crate::collective::tree::TreeBuffer;
+use crate::collective::tree::{Tree, TreeBuffer};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::World;
@@ -79,14 +80,14 @@ pub(crate) unsafe fn reduce_among(
         // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
         // process. The clause of the reductions says that they are the same or do not overlap.
         let operation = || unsafe { Pending::allreduce(&elements, buffer, bytes) };
-        if let Some(outcome) = members.by_node(Kind::Reduce, bytes, operation) {
+        if let Some(outcome) = Offload::of(members).complete(Kind::Reduce, bytes, operation) {
             return result_of(call, outcome);
         }
     }
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process. The clause of the reductions says that they are the same or do not overlap.
     unsafe {
-        if !members.reduce_in_one_step(dest, source, bytes, kernel) {
+        if !reduce_in_one_step(members, dest, source, bytes, kernel) {
             let little = if members.steps_are_expensive() { LITTLE_BYTES_EXPENSIVE } else { LITTLE_BYTES };
             let apart = dest.cast_const() != source;
             if (bytes <= PIECE_BYTES || apart) && bytes.saturating_mul(members.n - 1) <= little {
@@ -104,7 +105,7 @@ pub(crate) fn and_across(members: &TeamMembers<'_>, word: u64) -> u64 {
     let mut agreed = word;
     // SAFETY: source and dest are a word each on this stack.
     let fitted = unsafe {
-        members.reduce_in_one_step((&raw mut agreed).cast(), (&raw const word).cast(), 8, Kernel::of::<u64, And>())
+        reduce_in_one_step(members, (&raw mut agreed).cast(), (&raw const word).cast(), 8, Kernel::of::<u64, And>())
     };
     debug_assert!(fitted, "a word always fits");
     agreed
@@ -115,33 +116,38 @@ pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
     and_across(&TeamMembers::everyone(world), word)
 }
 
-impl TeamMembers<'_> {
-    /// In one step, if the data fit into one.
-    ///
-    /// # Safety
-    /// `dest` can be written, and `source` read, for `bytes`; they are the same or do not overlap.
-    #[inline(always)]
-    unsafe fn reduce_in_one_step(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel) -> bool {
-        // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of
-        // each member, and a tree's buffer `tree_limit` bytes, which is as many at least.
-        unsafe {
-            match self.exchange_limit() {
-                Some(limit) if bytes <= limit => {
-                    let contributions = self.exchange(source, bytes);
-                    combine_members(self.n, dest, bytes, kernel, |member| contributions.of(member));
-                }
-                None if bytes <= self.tree_limit() => {
-                    let mut value = TreeBuffer::uninit();
-                    let value = value.as_mut_ptr().cast::<u8>();
-                    value.copy_from_nonoverlapping(source, bytes);
-                    self.reduce_in_tree(value, bytes, kernel);
-                    dest.copy_from_nonoverlapping(value, bytes);
-                }
-                _ => return false,
+/// In one step, if the data fit into one.
+///
+/// # Safety
+/// `dest` can be written, and `source` read, for `bytes`; they are the same or do not overlap.
+#[inline(always)]
+unsafe fn reduce_in_one_step(
+    members: &TeamMembers<'_>,
+    dest: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    kernel: Kernel,
+) -> bool {
+    // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of
+    // each member, and a tree's buffer the tree's limit of bytes, which is as many at least.
+    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
+    unsafe {
+        match exchange.limit() {
+            Some(limit) if bytes <= limit => {
+                let contributions = exchange.contribute(source, bytes);
+                combine_members(members.n, dest, bytes, kernel, |member| contributions.of(member));
             }
+            None if bytes <= tree.limit() => {
+                let mut value = TreeBuffer::uninit();
+                let value = value.as_mut_ptr().cast::<u8>();
+                value.copy_from_nonoverlapping(source, bytes);
+                tree.reduce(value, bytes, kernel);
+                dest.copy_from_nonoverlapping(value, bytes);
+            }
+            _ => return false,
         }
-        true
     }
+    true
 }
 
 /// A member's block, as a range of bytes.
@@ -165,7 +171,7 @@ const LITTLE_BYTES_EXPENSIVE: usize = 65536;
 /// # Safety
 /// The buffers were checked for `bytes`, which are whole elements. They do not overlap, or they are the same and at
 /// most a piece.
-unsafe fn reduce_everywhere<M: Members>(members: &M, buffers: Buffers, bytes: usize, kernel: Kernel) {
+unsafe fn reduce_everywhere<M: Synchronise>(members: &M, buffers: Buffers, bytes: usize, kernel: Kernel) {
     let Buffers { dest, source } = buffers;
     let in_place = dest == source;
     let mut kept = Piece::uninit();
@@ -188,7 +194,7 @@ unsafe fn reduce_everywhere<M: Members>(members: &M, buffers: Buffers, bytes: us
 ///
 /// # Safety
 /// The buffers were checked for `bytes`, which are whole elements. They do not overlap, or they are the same.
-pub(crate) unsafe fn reduce_by_blocks<M: Members>(members: &M, buffers: Buffers, bytes: usize, kernel: Kernel) {
+pub(crate) unsafe fn reduce_by_blocks<M: Synchronise>(members: &M, buffers: Buffers, bytes: usize, kernel: Kernel) {
     let (world, n, me) = (members.world(), members.n(), members.me());
     let Buffers { dest, source } = buffers;
     members.sync();

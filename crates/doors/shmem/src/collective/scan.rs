@@ -21,10 +21,11 @@ use std::ffi::c_int;
 
 use crate::check::Call;
 use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
+use crate::collective::exchange::Exchange;
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Operator, Sum};
 use crate::collective::team_area::{AreaWord, CHAIN_BYTES, CHAIN_SLOTS};
-use crate::collective::tree::TreeBuffer;
+use crate::collective::tree::{Tree, TreeBuffer};
 use crate::handles::Team;
 use crate::types::Element;
 
@@ -62,24 +63,37 @@ unsafe fn scan(
     if Buffers::checked(call, members.world, dest, bytes, source, bytes).is_none() {
         return REFUSED;
     }
+    let scan = Scan { members: &members, dest, source, bytes, kernel, whole };
     // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
     // process. The clause of the scans says that they are the same or do not overlap.
     unsafe {
-        match members.exchange_limit() {
-            Some(limit) if bytes <= limit => members.scan_in_one_step(dest, source, bytes, kernel, whole),
-            None if bytes <= members.tree_limit() => members.scan_by_tree(dest, source, bytes, kernel, whole),
-            _ => members.scan_along_chain(dest, source, bytes, kernel, whole),
+        match Exchange::of(&members).limit() {
+            Some(limit) if bytes <= limit => scan.in_one_step(),
+            None if bytes <= Tree::of(&members).limit() => scan.by_tree(),
+            _ => scan.along_chain(),
         }
     }
     DONE
 }
 
-impl TeamMembers<'_> {
-    unsafe fn scan_in_one_step(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
-        let last = self.me + usize::from(whole);
+/// A checked scan.
+struct Scan<'a> {
+    members: &'a TeamMembers<'a>,
+    dest: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    kernel: Kernel,
+    /// The sum includes this PE's own data.
+    whole: bool,
+}
+
+impl Scan<'_> {
+    unsafe fn in_one_step(&self) {
+        let Scan { members, dest, source, bytes, kernel, whole } = *self;
+        let last = members.me + usize::from(whole);
         // SAFETY: `scan` has checked source and dest for `bytes`; a contribution holds as many.
         unsafe {
-            let contributions = self.exchange(source, bytes);
+            let contributions = Exchange::of(members).contribute(source, bytes);
             if last == 0 {
                 dest.write_bytes(0, bytes);
                 return;
@@ -91,15 +105,16 @@ impl TeamMembers<'_> {
         }
     }
 
-    unsafe fn scan_by_tree(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
-        debug_assert_eq!(self.algorithm, Algorithm::Tree);
+    unsafe fn by_tree(&self) {
+        let Scan { members, dest, source, bytes, kernel, whole } = *self;
+        debug_assert_eq!(members.algorithm, Algorithm::Tree);
         let mut before = TreeBuffer::uninit();
         let before = before.as_mut_ptr().cast::<u8>();
         // SAFETY: `scan` has checked source and dest for `bytes`, and a tree's buffer holds as many. Dest, which may be
         // the source, is written last.
         unsafe {
-            self.scan_in_tree(before, source, bytes, kernel);
-            match (whole, self.me) {
+            Tree::of(members).scan(before, source, bytes, kernel);
+            match (whole, members.me) {
                 (true, 0) => dest.copy_from(source, bytes),
                 (true, _) => kernel.combine(dest, before, source, bytes / kernel.size),
                 (false, 0) => dest.write_bytes(0, bytes),
@@ -108,36 +123,37 @@ impl TeamMembers<'_> {
         }
     }
 
-    unsafe fn scan_along_chain(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
+    unsafe fn along_chain(&self) {
+        let Scan { members, dest, source, bytes, kernel, whole } = *self;
         let mut sum = [0u8; CHAIN_BYTES];
         for done in (0..bytes).step_by(CHAIN_BYTES) {
-            let piece = self.step_numbers.next_piece();
+            let piece = members.step_numbers.next_piece();
             let bytes = CHAIN_BYTES.min(bytes - done);
-            let slot = self.area.chain(piece);
+            let slot = members.area.chain(piece);
             // SAFETY: `scan` has checked source and dest for all bytes. A piece is whole elements, and at most the
             // payload of a slot and the size of `sum`.
             unsafe {
                 let (dest, source) = (dest.add(done), source.add(done));
-                if self.me == 0 {
+                if members.me == 0 {
                     sum.as_mut_ptr().copy_from_nonoverlapping(source, bytes);
                     if !whole {
                         dest.write_bytes(0, bytes);
                     }
                 } else {
-                    self.await_number(slot, piece);
-                    sum.as_mut_ptr().copy_from_nonoverlapping(self.payload(slot), bytes);
+                    members.await_number(slot, piece);
+                    sum.as_mut_ptr().copy_from_nonoverlapping(members.payload(slot), bytes);
                     kernel.fold(sum.as_mut_ptr(), source, bytes / kernel.size);
                     if !whole {
-                        dest.copy_from_nonoverlapping(self.payload(slot), bytes);
+                        dest.copy_from_nonoverlapping(members.payload(slot), bytes);
                     }
-                    self.world.store(self.pe(self.me - 1), self.area.word(AreaWord::Credit), piece);
+                    members.world.store(members.pe(members.me - 1), members.area.word(AreaWord::Credit), piece);
                 }
                 if whole {
                     dest.copy_from_nonoverlapping(sum.as_ptr(), bytes);
                 }
-                if self.me + 1 < self.n {
-                    self.await_at_least(AreaWord::Credit, piece.saturating_sub(CHAIN_SLOTS));
-                    self.write_slot(self.me + 1, slot, sum.as_ptr(), bytes, piece);
+                if members.me + 1 < members.n {
+                    members.await_at_least(AreaWord::Credit, piece.saturating_sub(CHAIN_SLOTS));
+                    members.write_slot(members.me + 1, slot, sum.as_ptr(), bytes, piece);
                 }
             }
         }

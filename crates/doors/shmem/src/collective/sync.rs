@@ -12,10 +12,23 @@ use selvedge_collectives::one_host::Pending;
 
 use crate::check::Call;
 use crate::collective::arguments::{DONE, REFUSED};
-use crate::collective::by_nodes::Kind;
-use crate::collective::members::{Members as _, TeamMembers};
+use crate::collective::exchange::Exchange;
+use crate::collective::members::{Algorithm, Synchronise, TeamMembers};
+use crate::collective::offload::{Kind, Offload};
+use crate::collective::tree::Tree;
 use crate::handles::Team;
 use crate::order;
+
+impl Synchronise for TeamMembers<'_> {
+    #[inline(always)]
+    fn sync(&self) {
+        match self.algorithm {
+            Algorithm::Direct => Exchange::of(self).sync_directly(),
+            Algorithm::Central => Exchange::of(self).sync_centrally(),
+            Algorithm::Tree => Tree::of(self).sync(),
+        }
+    }
+}
 
 /// `shmem_team_sync`.
 #[inline]
@@ -29,7 +42,7 @@ pub fn sync(call: Call, team: Team) -> c_int {
 #[inline(always)]
 pub(crate) fn sync_members(members: &TeamMembers<'_>) {
     // A group that has ended cannot: the other algorithm waits for whoever has not come.
-    match members.by_node(Kind::Sync, 0, Pending::barrier) {
+    match Offload::of(members).complete(Kind::Sync, 0, Pending::barrier) {
         Some(Ok(())) => {}
         _ => members.sync(),
     }

@@ -58,16 +58,27 @@ pub fn children(rank: usize, n: usize) -> impl DoubleEndedIterator<Item = (usize
     })
 }
 
-impl TeamMembers<'_> {
+/// The steps of a team with the tree algorithm.
+#[derive(Clone, Copy)]
+pub struct Tree<'a> {
+    members: &'a TeamMembers<'a>,
+}
+
+impl<'a> Tree<'a> {
+    #[inline(always)]
+    pub fn of(members: &'a TeamMembers<'a>) -> Tree<'a> {
+        Tree { members }
+    }
+
     /// The most bytes of a message in this team's tree.
     #[inline(always)]
-    pub fn tree_limit(&self) -> usize {
-        tree_slot_bytes(self.n) - HEAD_BYTES
+    pub fn limit(self) -> usize {
+        tree_slot_bytes(self.members.n) - HEAD_BYTES
     }
 
     /// A sync with the tree algorithm.
-    pub fn sync_in_tree(&self) {
-        let step = self.step_numbers.next_step();
+    pub fn sync(self) {
+        let step = self.members.step_numbers.next_step();
         self.receive_from_children(step, |_, _, _| {});
         // SAFETY: no bytes are read.
         unsafe {
@@ -81,9 +92,9 @@ impl TeamMembers<'_> {
     ///
     /// # Safety
     /// `bytes` can be read and written at `value`, are whole elements of the kernel's, and at most
-    /// [`TeamMembers::tree_limit`].
-    pub unsafe fn reduce_in_tree(&self, value: *mut u8, bytes: usize, kernel: Kernel) {
-        let step = self.step_numbers.next_step();
+    /// [`Tree::limit`].
+    pub unsafe fn reduce(self, value: *mut u8, bytes: usize, kernel: Kernel) {
+        let step = self.members.step_numbers.next_step();
         // SAFETY: the contract of this function: `bytes` at `value`, which is no slot; a slot holds as many.
         unsafe {
             self.receive_from_children(step, |_, _, payload| kernel.fold(value, payload, bytes / kernel.size));
@@ -99,15 +110,16 @@ impl TeamMembers<'_> {
     /// own block is there already.
     ///
     /// # Safety
-    /// `at(n)` bytes can be read and written at `all`, and are at most [`TeamMembers::tree_limit`].
-    pub unsafe fn gather_in_tree(&self, all: *mut u8, at: impl Fn(usize) -> usize) {
-        let step = self.step_numbers.next_step();
+    /// `at(n)` bytes can be read and written at `all`, and are at most [`Tree::limit`].
+    pub unsafe fn gather(self, all: *mut u8, at: impl Fn(usize) -> usize) {
+        let step = self.members.step_numbers.next_step();
         // A member sends the blocks of its subtree, which is a range of ranks.
         let range = |member: usize, level: usize| {
-            let end = (member + RADIX.pow(level as u32)).min(self.n);
+            let end = (member + RADIX.pow(level as u32)).min(self.members.n);
             (at(member), at(end) - at(member))
         };
-        let (start, bytes) = range(self.me, TreePosition::of(self.me).map_or(LEVELS, |position| position.level));
+        let (start, bytes) =
+            range(self.members.me, TreePosition::of(self.members.me).map_or(LEVELS, |position| position.level));
         // SAFETY: the contract of this function: `at(n)` bytes at `all`, and each range lies within them. A child has
         // sent the blocks of its range.
         unsafe {
@@ -117,9 +129,9 @@ impl TeamMembers<'_> {
             });
             self.send_to_parent(step, all.add(start), bytes);
             if let Some(payload) = self.await_parent(step) {
-                all.copy_from_nonoverlapping(payload, at(self.n));
+                all.copy_from_nonoverlapping(payload, at(self.members.n));
             }
-            self.send_to_children(step, all, at(self.n));
+            self.send_to_children(step, all, at(self.members.n));
         }
     }
 
@@ -128,14 +140,14 @@ impl TeamMembers<'_> {
     ///
     /// # Safety
     /// `bytes` can be written at `before` and read at `own`, are whole elements, and at most
-    /// [`TeamMembers::tree_limit`].
-    pub unsafe fn scan_in_tree(&self, before: *mut u8, own: *const u8, bytes: usize, kernel: Kernel) {
-        let step = self.step_numbers.next_step();
+    /// [`Tree::limit`].
+    pub unsafe fn scan(self, before: *mut u8, own: *const u8, bytes: usize, kernel: Kernel) {
+        let step = self.members.step_numbers.next_step();
         let count = bytes / kernel.size;
         let mut sum = TreeBuffer::uninit();
         let sum = sum.as_mut_ptr().cast::<u8>();
         // SAFETY: the contract of this function: `bytes` at `before` and `own`. The buffers are on this stack and hold
-        // `tree_limit` bytes. A child's contribution stays in its slot until the child gets its message from here: so
+        // `limit` bytes. A child's contribution stays in its slot until the child gets its message from here: so
         // it is added first, and the sum of the ranks before it is sent then.
         unsafe {
             sum.copy_from_nonoverlapping(own, bytes);
@@ -148,57 +160,57 @@ impl TeamMembers<'_> {
             }
             let mut sum_before = TreeBuffer::uninit();
             let sum_before = sum_before.as_mut_ptr().cast::<u8>();
-            for (level, digit, child) in children(self.me, self.n) {
+            for (level, digit, child) in children(self.members.me, self.members.n) {
                 sum_before.copy_from_nonoverlapping(sum, bytes);
-                kernel.fold(sum, self.payload(self.child_slot(level, digit)), count);
-                self.write_slot(child, self.area.parent_slot(), sum_before, bytes, step);
+                kernel.fold(sum, self.members.payload(self.child_slot(level, digit)), count);
+                self.members.write_slot(child, self.members.area.parent_slot(), sum_before, bytes, step);
             }
         }
     }
 
     #[inline(always)]
-    fn child_slot(&self, level: usize, digit: usize) -> SymOffset {
-        self.area.child_slot(level, digit, tree_slot_bytes(self.n))
+    fn child_slot(self, level: usize, digit: usize) -> SymOffset {
+        self.members.area.child_slot(level, digit, tree_slot_bytes(self.members.n))
     }
 
     /// Receives the contributions of this PE's children, in the order of ranks: level, rank, payload.
-    fn receive_from_children(&self, step: u64, mut each: impl FnMut(usize, usize, *const u8)) {
-        for (level, digit, child) in children(self.me, self.n) {
+    fn receive_from_children(self, step: u64, mut each: impl FnMut(usize, usize, *const u8)) {
+        for (level, digit, child) in children(self.members.me, self.members.n) {
             let slot = self.child_slot(level, digit);
-            self.await_number(slot, step);
-            each(level, child, self.payload(slot));
+            self.members.await_number(slot, step);
+            each(level, child, self.members.payload(slot));
         }
     }
 
     /// Sends a contribution to the parent, if there is one.
     ///
     /// # Safety
-    /// `bytes` can be read at `from`, and are at most [`TeamMembers::tree_limit`].
-    unsafe fn send_to_parent(&self, step: u64, from: *const u8, bytes: usize) {
-        debug_assert!(bytes <= self.tree_limit());
-        if let Some(TreePosition { level, digit, parent }) = TreePosition::of(self.me) {
+    /// `bytes` can be read at `from`, and are at most [`Tree::limit`].
+    unsafe fn send_to_parent(self, step: u64, from: *const u8, bytes: usize) {
+        debug_assert!(bytes <= self.limit());
+        if let Some(TreePosition { level, digit, parent }) = TreePosition::of(self.members.me) {
             // SAFETY: the contract of this function: `bytes` at `from`, which a slot holds.
-            unsafe { self.write_slot(parent, self.child_slot(level, digit), from, bytes, step) };
+            unsafe { self.members.write_slot(parent, self.child_slot(level, digit), from, bytes, step) };
         }
     }
 
     /// Waits for the message of the parent, if there is one.
-    fn await_parent(&self, step: u64) -> Option<*const u8> {
-        if self.me == 0 {
+    fn await_parent(self, step: u64) -> Option<*const u8> {
+        if self.members.me == 0 {
             return None;
         }
-        self.await_number(self.area.parent_slot(), step);
-        Some(self.payload(self.area.parent_slot()))
+        self.members.await_number(self.members.area.parent_slot(), step);
+        Some(self.members.payload(self.members.area.parent_slot()))
     }
 
     /// Sends the same message to all children, the furthest first, because theirs has the longest way.
     ///
     /// # Safety
-    /// As [`TeamMembers::send_to_parent`].
-    unsafe fn send_to_children(&self, step: u64, from: *const u8, bytes: usize) {
-        for (.., child) in children(self.me, self.n).rev() {
+    /// As [`Tree::send_to_parent`].
+    unsafe fn send_to_children(self, step: u64, from: *const u8, bytes: usize) {
+        for (.., child) in children(self.members.me, self.members.n).rev() {
             // SAFETY: the contract of this function: `bytes` at `from`, which a slot holds.
-            unsafe { self.write_slot(child, self.area.parent_slot(), from, bytes, step) };
+            unsafe { self.members.write_slot(child, self.members.area.parent_slot(), from, bytes, step) };
         }
     }
 }

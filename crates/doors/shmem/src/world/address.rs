@@ -37,7 +37,7 @@ impl NicAddress {
     }
 }
 
-/// How a PE's memory is reached: at an address here, or by commands of the NIC.
+/// The access to a PE's memory: at an address here, or by commands of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Mapped(*mut u8),

@@ -285,7 +285,7 @@ impl Ct {
 /// at once.
 pub(crate) struct CountTarget<'a> {
     pub target: &'a AtomicU64,
-    /// Where this PE has a word of its own there: the value it has, and the next one.
+    /// For a word of this PE's own there: its value, and the next one.
     own: Option<(&'a AtomicU64, u64)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What carries out a team's operations in aggregation nodes: a group of any kind (`docs/design/aggregation.md`).
+//! The group that carries out a team's operations in aggregation nodes, of any kind (`docs/design/aggregation.md`).
 //!
 //! Invariants
 //! 1. A team's group is found once, at a collective that a node carries out. All members come to it, and agree on
@@ -10,8 +10,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use selvedge_collectives::between_hosts::Operations;
-use selvedge_collectives::one_host::{Exchange, Idle, Pending};
+use selvedge_collectives::CollectiveGroup;
+use selvedge_collectives::one_host::{Bootstrap, Pending, ProgressHook};
 use selvedge_nic::aggregation::Failure;
 
 /// Operations of a group under way, and the longest that its node carries out by itself.
@@ -24,17 +24,17 @@ const GROUPS_MAX: usize = 32;
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
 
 /// A team's group. One operation at a time is under way.
-pub(crate) struct Group(Operations);
+pub(crate) struct Group(CollectiveGroup);
 
 // SAFETY: it is not `Send` because of the addresses of operands and results, and between two calls there are none.
 unsafe impl Send for Group {}
 
-/// What is known of a team's group.
+/// The state of a team's group.
 #[derive(Default)]
-pub(crate) enum Known {
+pub(crate) enum GroupState {
     /// No operation has asked for it.
     #[default]
-    Nothing,
+    Unasked,
     /// The team's own algorithms carry out its operations.
     NoGroup,
     Group(Box<Group>),
@@ -45,17 +45,17 @@ impl Group {
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<&'static str>,
-        exchange: &mut dyn Exchange,
+        bootstrap: &mut dyn Bootstrap,
     ) -> Result<Group, String> {
         let is_full = GROUPS.load(Relaxed) >= GROUPS_MAX;
         let refuses = refuses.or(is_full.then_some("this process has as many groups as it may"));
-        let operations = Operations::form((rank, size), refuses, (CREDITS, BYTES), exchange)?;
+        let operations = CollectiveGroup::form((rank, size), refuses, (CREDITS, BYTES), bootstrap)?;
         GROUPS.fetch_add(1, Relaxed);
         Ok(Group(operations))
     }
 
-    /// For the log: between what the nodes are, if not between processes of a host.
-    pub fn between(&self) -> String {
+    /// For the log: the extent of the group, if it is not one host.
+    pub fn extent(&self) -> String {
         match self.0.hosts() {
             Some(1) => String::new(),
             Some(hosts) => format!(" of {hosts} hosts"),
@@ -65,8 +65,8 @@ impl Group {
 
     /// Carries an operation out. None: the team's own algorithms do, at all members.
     #[inline]
-    pub fn complete(&mut self, operation: Pending, idle: Idle<'_>) -> Option<Result<(), Failure>> {
-        self.0.takes(&operation).then(|| self.0.complete(operation, idle, &mut |_, _| {}))
+    pub fn complete(&mut self, operation: Pending, idle: ProgressHook<'_>) -> Option<Result<(), Failure>> {
+        self.0.supports(&operation).then(|| self.0.complete(operation, idle, &mut |_, _| {}))
     }
 }
 

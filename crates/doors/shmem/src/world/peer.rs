@@ -39,7 +39,7 @@ impl Default for Peer {
     }
 }
 
-/// Where a PE's memory begins in its own process.
+/// The start of a PE's memory in its own process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryStart {
     pub pid: u32,

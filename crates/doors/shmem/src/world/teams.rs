@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::check::{self, Call};
 use crate::handles::Team;
-use crate::world::group::Known;
+use crate::world::group::GroupState;
 use crate::world::layout::TEAM_AREAS;
 use crate::world::span::Span;
 use crate::world::step_numbers::StepNumbers;
@@ -67,7 +67,7 @@ pub(crate) struct TeamSlot {
     me: AtomicI32,
     num_contexts: AtomicI32,
     pub step_numbers: StepNumbers,
-    pub group: Mutex<Known>,
+    pub group: Mutex<GroupState>,
 }
 
 /// All teams of this PE.
@@ -188,7 +188,7 @@ impl TeamSlot {
 
     /// Ends the team's part in its group.
     fn leave_group(&self) {
-        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Known::Nothing;
+        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = GroupState::Unasked;
     }
 
     /// The PEs of the team.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a process says when a group forms: words that every process gives to every other.
+//! The words that every process gives to every other when a group forms.
 
 /// Version of these words.
 pub const VERSION: u64 = 2;
 
-/// What a process says.
+/// The words of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub version: u64,
@@ -23,7 +23,7 @@ impl Hello {
         [self.version, self.node, self.number, self.longest]
     }
 
-    /// What the processes have said, in their order.
+    /// The words of all processes, in their order.
     pub fn all(words: &[u64]) -> Vec<Hello> {
         let chunks = words.chunks_exact(Hello::WORDS);
         let hello = |words: &[u64]| match *words {

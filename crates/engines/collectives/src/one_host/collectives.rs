@@ -12,7 +12,7 @@
 //! A long one is two operations of the node: members say where their memory is; members are done. Where members cannot reach each other's
 //! memory it goes through the node in pieces.
 //!
-//! An operation is a value ([`Pending`]) that is carried on whenever [`Member::advance`] is called, and never waits (`carrying_on.rs`);
+//! An operation is a value ([`Pending`]) that advances whenever [`Member::advance`] is called, and never waits (`member_progress.rs`);
 //! [`Queue::complete`](super::queue::Queue::complete) waits.
 //!
 //! Invariants
@@ -31,13 +31,13 @@ use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::aggregation::reduction::Kernel;
 use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 
-use super::member::{Given, Member, Notes, codes_of};
+use super::member::{Contribution, InlineWords, Member, codes_of};
 use super::memory::{self, Reach};
 
 /// Longer operations are carried out in the members' memory.
 const SHORT_BYTES: usize = 1 << 10;
 
-/// What operations of the node mean that reduce nothing. Members must agree on them.
+/// The kinds of operations of the node that reduce nothing. Members must agree on them.
 pub(super) mod kind {
     pub const BARRIER: u8 = 1;
     pub const BROADCAST: u8 = 2;
@@ -48,7 +48,7 @@ pub(super) mod kind {
     pub const GATHER: u8 = 7;
 }
 
-/// How elements are reduced: the reduction of one element.
+/// The reduction of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements(Reduction);
 
@@ -94,9 +94,9 @@ pub struct Buffer {
     pub to: *mut u8,
 }
 
-/// What an operation does.
+/// A collective operation, without its buffers.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum Collective {
     Barrier,
     /// The root's data goes to all members; if they have parts, to each its own one.
     Broadcast {
@@ -120,7 +120,7 @@ pub enum What {
     },
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     New,
@@ -144,7 +144,7 @@ pub(super) enum Phase {
 /// A collective operation under way.
 #[derive(Debug)]
 pub struct Pending {
-    pub(super) what: What,
+    pub(super) collective: Collective,
     pub(super) buffer: Buffer,
     /// Bytes of an operand.
     pub(super) bytes: usize,
@@ -158,20 +158,20 @@ pub(super) fn without_operands(kind: u8) -> Reduction {
     Reduction { operation: kind, ..Reduction::default() }
 }
 
-pub(super) const NO_NOTES: Notes = [0; 6];
-/// Bits of a note: operands, and results, are in memory files.
+pub(super) const NO_WORDS: InlineWords = [0; 6];
+/// Bits of a descriptor: operands, and results, are in memory files.
 pub(super) const SHARES_OPERANDS: u64 = 1;
 pub(super) const SHARES_RESULTS: u64 = 2;
 
 impl Pending {
-    fn new(what: What, buffer: Buffer, bytes: usize) -> Pending {
-        Pending { what, buffer, bytes, phase: Phase::New, part: Vec::new() }
+    fn new(collective: Collective, buffer: Buffer, bytes: usize) -> Pending {
+        Pending { collective, buffer, bytes, phase: Phase::New, part: Vec::new() }
     }
 
     /// Over when all members have begun it.
     pub fn barrier() -> Pending {
         let buffer = Buffer { from: std::ptr::null(), to: std::ptr::null_mut() };
-        Pending::new(What::Barrier, buffer, 0)
+        Pending::new(Collective::Barrier, buffer, 0)
     }
 
     /// Reduces `bytes` of each member's operand. All members get the result.
@@ -180,7 +180,7 @@ impl Pending {
     /// Until it is over, `buffer.from` can be read and `buffer.to` written for `bytes`, and nobody else uses them.
     #[inline]
     pub unsafe fn allreduce(elements: &Elements, buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Reduce { elements: *elements, root: None }, buffer, bytes)
+        Pending::new(Collective::Reduce { elements: *elements, root: None }, buffer, bytes)
     }
 
     /// As [`Pending::allreduce`], with the result at `root` alone. `buffer.to` is not used elsewhere.
@@ -189,7 +189,7 @@ impl Pending {
     /// As for [`Pending::allreduce`].
     #[inline]
     pub unsafe fn reduce(elements: &Elements, root: usize, buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Reduce { elements: *elements, root: Some(root) }, buffer, bytes)
+        Pending::new(Collective::Reduce { elements: *elements, root: Some(root) }, buffer, bytes)
     }
 
     /// Reduces `bytes` of each member's operand, of which each gets a part of the result: this member the one at `own`.
@@ -197,7 +197,7 @@ impl Pending {
     /// # Safety
     /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for this member's part, and nobody else uses them.
     pub unsafe fn reduce_scatter(elements: &Elements, buffer: Buffer, bytes: usize, own: Range<usize>) -> Pending {
-        Pending::new(What::ReduceScatter { elements: *elements, own }, buffer, bytes)
+        Pending::new(Collective::ReduceScatter { elements: *elements, own }, buffer, bytes)
     }
 
     /// Gives `bytes` of the root's memory to all members.
@@ -206,7 +206,7 @@ impl Pending {
     /// Until it is over, `memory` can be read at the root, and written elsewhere, for `bytes`, and nobody else uses it.
     #[inline]
     pub unsafe fn broadcast(root: usize, memory: *mut u8, bytes: usize) -> Pending {
-        Pending::new(What::Broadcast { root, own: None }, Buffer { from: memory, to: memory }, bytes)
+        Pending::new(Collective::Broadcast { root, own: None }, Buffer { from: memory, to: memory }, bytes)
     }
 
     /// Gives each member a part of `bytes` of the root's memory: this member the one at `own`.
@@ -215,7 +215,7 @@ impl Pending {
     /// Until it is over, `buffer.from` can be read at the root for `bytes`, and `buffer.to` written for this member's part, and nobody else uses
     /// them.
     pub unsafe fn scatter(root: usize, buffer: Buffer, bytes: usize, own: Range<usize>) -> Pending {
-        Pending::new(What::Broadcast { root, own: Some(own) }, buffer, bytes)
+        Pending::new(Collective::Broadcast { root, own: Some(own) }, buffer, bytes)
     }
 
     /// Gathers `bytes` of each member, in their order, at all members.
@@ -224,7 +224,7 @@ impl Pending {
     /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for as many of each member, and nobody else uses them.
     /// The operand may be this member's part of the result.
     pub unsafe fn allgather(buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Allgather { window: None, root: None }, buffer, bytes)
+        Pending::new(Collective::Allgather { window: None, root: None }, buffer, bytes)
     }
 
     /// As [`Pending::allgather`], with the result at `root` alone. `buffer.to` is not used elsewhere.
@@ -232,7 +232,7 @@ impl Pending {
     /// # Safety
     /// As for [`Pending::allgather`].
     pub unsafe fn gather(root: usize, buffer: Buffer, bytes: usize) -> Pending {
-        Pending::new(What::Allgather { window: None, root: Some(root) }, buffer, bytes)
+        Pending::new(Collective::Allgather { window: None, root: Some(root) }, buffer, bytes)
     }
 
     /// As [`Pending::allgather`], of a window of the gathered data. The operand, and the result, begin where the window does: `buffer.from` is
@@ -241,7 +241,7 @@ impl Pending {
     /// # Safety
     /// As for [`Pending::allgather`], for the parts and the window's length.
     pub unsafe fn allgather_window(buffer: Buffer, bytes: usize, window: Range<usize>) -> Pending {
-        Pending::new(What::Allgather { window: Some(window), root: None }, buffer, bytes)
+        Pending::new(Collective::Allgather { window: Some(window), root: None }, buffer, bytes)
     }
 
     /// Whether none of its operations of the node is started.
@@ -249,8 +249,8 @@ impl Pending {
         matches!(self.phase, Phase::New)
     }
 
-    pub fn what(&self) -> &What {
-        &self.what
+    pub fn collective(&self) -> &Collective {
+        &self.collective
     }
 
     /// Operands and results.
@@ -284,71 +284,73 @@ impl Pending {
     /// Whether it is one operation of the node.
     #[inline]
     pub(super) fn is_short(&self, member: &Member) -> bool {
-        match self.what {
-            What::Barrier => true,
-            What::Broadcast { .. } => self.bytes <= member.bytes_max(),
+        match self.collective {
+            Collective::Barrier => true,
+            Collective::Broadcast { .. } => self.bytes <= member.bytes_max(),
             _ => self.bytes <= SHORT_BYTES.min(member.bytes_max()),
         }
     }
 
     /// The operation of the node for a range of the data, and what this member gives to it.
     #[inline]
-    pub(super) fn request(&self, member: &Member, range: Range<usize>) -> (Reduction, Given<'static>) {
-        let given = Given::Bytes(self.buffer.from.wrapping_add(range.start), range.len());
-        match &self.what {
-            What::Barrier => (without_operands(kind::BARRIER), Given::Notes(&NO_NOTES)),
-            What::Broadcast { root, .. } if *root == member.rank() => (without_operands(self.kind()), given),
-            What::Broadcast { .. } => (without_operands(self.kind()), Given::Notes(&NO_NOTES)),
-            What::Reduce { elements, .. } | What::ReduceScatter { elements, .. } => {
-                (elements.reduction(range.len()), given)
+    pub(super) fn request(&self, member: &Member, range: Range<usize>) -> (Reduction, Contribution<'static>) {
+        let contribution = Contribution::Bytes(self.buffer.from.wrapping_add(range.start), range.len());
+        match &self.collective {
+            Collective::Barrier => (without_operands(kind::BARRIER), Contribution::Words(&NO_WORDS)),
+            Collective::Broadcast { root, .. } if *root == member.rank() => {
+                (without_operands(self.kind()), contribution)
             }
-            What::Allgather { .. } => {
+            Collective::Broadcast { .. } => (without_operands(self.kind()), Contribution::Words(&NO_WORDS)),
+            Collective::Reduce { elements, .. } | Collective::ReduceScatter { elements, .. } => {
+                (elements.reduction(range.len()), contribution)
+            }
+            Collective::Allgather { .. } => {
                 let own = clip(&range, self.gathered(member, member.rank()).len());
-                let given = match own.is_empty() {
-                    true => Given::Notes(&NO_NOTES),
-                    false => Given::Bytes(self.buffer.from.wrapping_add(own.start), own.len()),
+                let contribution = match own.is_empty() {
+                    true => Contribution::Words(&NO_WORDS),
+                    false => Contribution::Bytes(self.buffer.from.wrapping_add(own.start), own.len()),
                 };
-                (without_operands(self.kind()), given)
+                (without_operands(self.kind()), contribution)
             }
         }
     }
 
-    /// What this is among the operations of the node that reduce nothing.
+    /// The kind of the operation of the node, if it reduces nothing.
     #[inline]
     fn kind(&self) -> u8 {
-        match self.what {
-            What::Broadcast { own: None, .. } => kind::BROADCAST,
-            What::Broadcast { .. } => kind::SCATTER,
-            What::Allgather { root: None, .. } => kind::ALLGATHER,
-            What::Allgather { .. } => kind::GATHER,
+        match self.collective {
+            Collective::Broadcast { own: None, .. } => kind::BROADCAST,
+            Collective::Broadcast { .. } => kind::SCATTER,
+            Collective::Allgather { root: None, .. } => kind::ALLGATHER,
+            Collective::Allgather { .. } => kind::GATHER,
             _ => kind::BARRIER,
         }
     }
 
-    /// What members must agree on before they touch each other's memory: which operation, of how many bytes, and its root.
+    /// The words on which members must agree before they touch each other's memory: the operation, its bytes, its root.
     pub(super) fn agreed(&self) -> [u64; 3] {
         let bytes = self.bytes as u64;
-        match &self.what {
-            What::Barrier => [u64::from(self.kind()), 0, 0],
-            What::Broadcast { root, .. } => [u64::from(self.kind()), bytes, *root as u64],
-            What::Reduce { elements, root } => [elements.word(), bytes, root.map_or(0, |root| root as u64 + 1)],
-            What::ReduceScatter { elements, .. } => [elements.word(), bytes, u64::MAX],
-            What::Allgather { root: Some(root), .. } => [u64::from(self.kind()), bytes, *root as u64],
-            What::Allgather { window, .. } => [u64::from(self.kind()), bytes, word_of(window)],
+        match &self.collective {
+            Collective::Barrier => [u64::from(self.kind()), 0, 0],
+            Collective::Broadcast { root, .. } => [u64::from(self.kind()), bytes, *root as u64],
+            Collective::Reduce { elements, root } => [elements.word(), bytes, root.map_or(0, |root| root as u64 + 1)],
+            Collective::ReduceScatter { elements, .. } => [elements.word(), bytes, u64::MAX],
+            Collective::Allgather { root: Some(root), .. } => [u64::from(self.kind()), bytes, *root as u64],
+            Collective::Allgather { window, .. } => [u64::from(self.kind()), bytes, word_of(window)],
         }
     }
 
-    /// What of this members must agree on beyond what the node compares: a digest of the root and, of a broadcast, the length.
+    /// A digest on which members must agree, beyond what the node compares: of the root and, for a broadcast, the length.
     #[inline]
     pub(super) fn tag(&self) -> u8 {
-        match self.what {
-            What::Broadcast { root, .. } | What::Allgather { root: Some(root), .. } => {
+        match self.collective {
+            Collective::Broadcast { root, .. } | Collective::Allgather { root: Some(root), .. } => {
                 (root as u64 ^ (self.bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
             }
-            What::Allgather { ref window, .. } => {
+            Collective::Allgather { ref window, .. } => {
                 ((self.bytes as u64 ^ word_of(window)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
             }
-            What::Reduce { root: Some(root), .. } => root as u8 ^ 0xff,
+            Collective::Reduce { root: Some(root), .. } => root as u8 ^ 0xff,
             _ => 0,
         }
     }
@@ -356,20 +358,20 @@ impl Pending {
     /// Whether it can be carried out. All members say the same.
     #[inline]
     pub(super) fn check(&self, member: &Member) -> Result<(), Failure> {
-        match &self.what {
-            What::Broadcast { root, .. }
-            | What::Reduce { root: Some(root), .. }
-            | What::Allgather { root: Some(root), .. }
+        match &self.collective {
+            Collective::Broadcast { root, .. }
+            | Collective::Reduce { root: Some(root), .. }
+            | Collective::Allgather { root: Some(root), .. }
                 if *root >= member.size() =>
             {
                 Err(Failure::GroupMismatch)
             }
-            What::ReduceScatter { own, .. } | What::Broadcast { own: Some(own), .. }
+            Collective::ReduceScatter { own, .. } | Collective::Broadcast { own: Some(own), .. }
                 if own.start > own.end || own.end > self.bytes =>
             {
                 Err(Failure::GroupMismatch)
             }
-            What::Allgather { window: Some(window), .. } => {
+            Collective::Allgather { window: Some(window), .. } => {
                 let fits = self.bytes.checked_mul(member.size()).is_some_and(|whole| window.end <= whole);
                 if fits && window.start <= window.end { Ok(()) } else { Err(Failure::GroupMismatch) }
             }
@@ -380,16 +382,16 @@ impl Pending {
     /// The part of a gathered result that comes from a member.
     #[inline]
     pub(super) fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
-        match &self.what {
-            What::Allgather { window: Some(window), .. } => part_of_window(window, self.bytes, from),
+        match &self.collective {
+            Collective::Allgather { window: Some(window), .. } => part_of_window(window, self.bytes, from),
             _ => part_of_window(&(0..self.bytes * member.size()), self.bytes, from),
         }
     }
 
     /// Whether a long operation is of whole elements. The node refuses a short one that is not.
     pub(super) fn check_elements(&self) -> Result<(), Failure> {
-        match &self.what {
-            What::Reduce { elements, .. } | What::ReduceScatter { elements, .. }
+        match &self.collective {
+            Collective::Reduce { elements, .. } | Collective::ReduceScatter { elements, .. }
                 if self.bytes % elements.size_bytes() != 0 =>
             {
                 Err(Failure::NoSuchOperation)
@@ -400,17 +402,17 @@ impl Pending {
 
     /// Bytes of this member's operand and of its result that others touch.
     fn shown(&self, member: &Member, rank: usize) -> (usize, usize) {
-        match &self.what {
-            What::Barrier => (0, 0),
-            What::Broadcast { root, .. } => (if *root == rank { self.bytes } else { 0 }, 0),
-            What::Reduce { root, .. } if root.is_none_or(|root| root == rank) => (self.bytes, self.bytes),
-            What::Reduce { .. } | What::ReduceScatter { .. } => (self.bytes, 0),
-            What::Allgather { .. } => (self.gathered(member, rank).len(), 0),
+        match &self.collective {
+            Collective::Barrier => (0, 0),
+            Collective::Broadcast { root, .. } => (if *root == rank { self.bytes } else { 0 }, 0),
+            Collective::Reduce { root, .. } if root.is_none_or(|root| root == rank) => (self.bytes, self.bytes),
+            Collective::Reduce { .. } | Collective::ReduceScatter { .. } => (self.bytes, 0),
+            Collective::Allgather { .. } => (self.gathered(member, rank).len(), 0),
         }
     }
 
-    /// The words by which this member says where its memory is.
-    pub(super) fn notes(&self, member: &Member) -> Notes {
+    /// The descriptor of this member's memory, which the others read.
+    pub(super) fn descriptor(&self, member: &Member) -> InlineWords {
         let (from, to) = (self.buffer.from.expose_provenance() as u64, self.buffer.to.expose_provenance() as u64);
         let (operand, result) = self.shown(member, member.rank());
         let own = &member.shared.places()[member.rank()];
@@ -422,11 +424,11 @@ impl Pending {
         if shares(to, result) {
             flags |= SHARES_RESULTS;
         }
-        let [what, bytes, root] = self.agreed();
-        [from, to, flags, what, bytes, root]
+        let [collective, bytes, root] = self.agreed();
+        [from, to, flags, collective, bytes, root]
     }
 
-    /// What of this member's part of the data is in a range of it: where it goes, and where it is in the range. None: nothing.
+    /// The piece of this member's part of the data that is in a range: its destination, and its place in the range. None: nothing is.
     #[inline]
     fn share(&self, own: &Range<usize>, range: &Range<usize>) -> Option<(*mut u8, Range<usize>)> {
         let both = own.start.max(range.start)..own.end.min(range.end);
@@ -443,29 +445,31 @@ impl Pending {
         let (to, bytes) = (self.buffer.to.wrapping_add(range.start), range.len());
         // SAFETY: the range is within the operation's data, so `to` can be written for it, by the constructor's contract. So for all copies.
         unsafe {
-            match &self.what {
-                What::Barrier => Ok(()),
-                What::Broadcast { root, own: None } if *root == member.rank() => Ok(()),
-                What::Broadcast { root, own: None } => member.copy_given(number, *root, to, 0..bytes, bytes),
-                What::Broadcast { root, own: Some(own) } => match self.share(own, &range) {
-                    Some((to, part)) => member.copy_given(number, *root, to, part, bytes),
+            match &self.collective {
+                Collective::Barrier => Ok(()),
+                Collective::Broadcast { root, own: None } if *root == member.rank() => Ok(()),
+                Collective::Broadcast { root, own: None } => {
+                    member.copy_contribution(number, *root, to, 0..bytes, bytes)
+                }
+                Collective::Broadcast { root, own: Some(own) } => match self.share(own, &range) {
+                    Some((to, part)) => member.copy_contribution(number, *root, to, part, bytes),
                     None => Ok(()),
                 },
-                What::Reduce { root, .. } if root.is_some_and(|root| root != member.rank()) => Ok(()),
-                What::Reduce { .. } => member.copy_result(number, to, 0..bytes, bytes),
-                What::ReduceScatter { own, .. } => match self.share(own, &range) {
+                Collective::Reduce { root, .. } if root.is_some_and(|root| root != member.rank()) => Ok(()),
+                Collective::Reduce { .. } => member.copy_result(number, to, 0..bytes, bytes),
+                Collective::ReduceScatter { own, .. } => match self.share(own, &range) {
                     Some((to, part)) => member.copy_result(number, to, part, bytes),
                     None => Ok(()),
                 },
-                What::Allgather { root: Some(root), .. } if *root != member.rank() => Ok(()),
-                What::Allgather { .. } => (0..member.size()).try_for_each(|from| {
+                Collective::Allgather { root: Some(root), .. } if *root != member.rank() => Ok(()),
+                Collective::Allgather { .. } => (0..member.size()).try_for_each(|from| {
                     let part = self.gathered(member, from);
                     let taken = clip(&range, part.len());
                     if taken.is_empty() {
                         return Ok(());
                     }
                     let to = self.buffer.to.wrapping_add(part.start + taken.start);
-                    member.copy_given(number, from, to, 0..taken.len(), taken.len())
+                    member.copy_contribution(number, from, to, 0..taken.len(), taken.len())
                 }),
             }
         }
@@ -484,25 +488,25 @@ impl Pending {
         let (rank, size, bytes) = (member.rank(), member.size(), self.bytes);
         // SAFETY: by this function's contract; parts of different members do not overlap.
         unsafe {
-            match &self.what {
-                What::Barrier => Ok(()),
-                What::Broadcast { root, own: None } if *root == rank => Ok(()),
-                What::Broadcast { root, own: None } => operands[*root].copy_to(0, self.buffer.to, bytes),
-                What::Broadcast { root, own: Some(own) } => {
+            match &self.collective {
+                Collective::Barrier => Ok(()),
+                Collective::Broadcast { root, own: None } if *root == rank => Ok(()),
+                Collective::Broadcast { root, own: None } => operands[*root].copy_to(0, self.buffer.to, bytes),
+                Collective::Broadcast { root, own: Some(own) } => {
                     operands[*root].copy_to(own.start, self.buffer.to, own.len())
                 }
-                What::Reduce { elements, root } => {
+                Collective::Reduce { elements, root } => {
                     let results = root.map_or(results, |root| &results[root..=root]);
-                    member.memories.reduce(&elements.kernel()?, operands, results, part_of(bytes, size, rank))
+                    member.peer_memory.reduce(&elements.kernel()?, operands, results, part_of(bytes, size, rank))
                 }
-                What::ReduceScatter { elements, own } => {
+                Collective::ReduceScatter { elements, own } => {
                     self.part.resize(own.len(), 0);
                     let result = Reach::Mapped(self.part.as_mut_ptr().wrapping_sub(own.start));
-                    member.memories.reduce(&elements.kernel()?, operands, &[result], own.clone())
+                    member.peer_memory.reduce(&elements.kernel()?, operands, &[result], own.clone())
                 }
-                What::Allgather { root: Some(root), .. } if *root != rank => Ok(()),
+                Collective::Allgather { root: Some(root), .. } if *root != rank => Ok(()),
                 // Each begins with itself and goes on with the next, so that not all read the same memory at once.
-                What::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
+                Collective::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
                     let part = self.gathered(member, from);
                     match part.is_empty() {
                         true => Ok(()),
@@ -520,7 +524,7 @@ pub fn part_of_window(window: &Range<usize>, each: usize, member: usize) -> Rang
     within(member.saturating_mul(each))..within((member + 1).saturating_mul(each))
 }
 
-/// What of a range is below a length.
+/// The part of a range below a length.
 fn clip(range: &Range<usize>, length: usize) -> Range<usize> {
     range.start.min(length)..range.end.min(length)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What front doors of groups say on standard error, as `SELVEDGE_LOG` asks: their processes may have no logger, or one of their own.
+//! Messages of front doors of groups on standard error, as `SELVEDGE_LOG` asks: their processes may have no logger, or one of their own.
 
 use std::io::Write;
 use std::sync::OnceLock;

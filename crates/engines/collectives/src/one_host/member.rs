@@ -12,7 +12,7 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::{Bus, Fault};
 
-use super::memory::{self, Memories};
+use super::memory::{self, PeerMemory};
 use super::replica::Replica;
 use super::segment::{INLINE_BYTES, INLINE_WORDS, Line, MemberPlace, OpenError, SharedGroup};
 use selvedge_host::backoff::{IDLE_POLLS, SPINS, SPINS_SHARED};
@@ -26,12 +26,12 @@ const IDLE_EVERY: u32 = 8;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Words that each member gives to all others with an operation.
-pub type Notes = [u64; INLINE_WORDS];
+pub type InlineWords = [u64; INLINE_WORDS];
 
 /// A member of a group.
 pub struct Member {
     pub(super) shared: SharedGroup,
-    pub(super) memories: Memories,
+    pub(super) peer_memory: PeerMemory,
     replica: Replica,
     rank: u32,
     /// The number of the next operation.
@@ -41,9 +41,9 @@ pub struct Member {
     /// The tag of that operation, as its first member gave it.
     tag: u8,
     /// Operations for whose outcome this member did not wait: a bit for each that may be held.
-    unheard: u128,
+    deferred: u128,
     /// The failure of one of them, which the next call reports.
-    owed: Option<Failure>,
+    deferred_failure: Option<Failure>,
     /// The oldest operation that this member has yet to read, if others are under way behind it; else [`u64::MAX`].
     unread: u64,
     has_core: bool,
@@ -51,12 +51,12 @@ pub struct Member {
     checked: Instant,
 }
 
-/// What a member gives to an operation.
+/// A member's contribution to an operation.
 #[derive(Clone, Copy)]
-pub(super) enum Given<'a> {
+pub(super) enum Contribution<'a> {
     /// Words for the other members. The node has nothing to reduce.
-    Notes(&'a Notes),
-    /// So many bytes, which the node reduces, or others read.
+    Words(&'a InlineWords),
+    /// Bytes that the node reduces, or others read.
     Bytes(*const u8, usize),
 }
 
@@ -91,18 +91,18 @@ impl Member {
         let replica = Replica::new(&shape).map_err(OpenError::Refused)?;
         let own = Identity::own().to_word();
         place.word.compare_exchange(0, own, SeqCst, SeqCst).map_err(|_| OpenError::Refused(Failure::GroupMismatch))?;
-        let memories = Memories::new();
+        let peer_memory = PeerMemory::new();
         let has_core = ranks::have_cores().unwrap_or_else(|| shape.members as usize <= cores_allowed());
         Ok(Member {
             shared,
-            memories,
+            peer_memory,
             replica,
             rank,
             next: 0,
             awaited: (0, 0),
             tag: 0,
-            unheard: 0,
-            owed: None,
+            deferred: 0,
+            deferred_failure: None,
             unread: u64::MAX,
             has_core,
             checked: Instant::now(),
@@ -115,7 +115,7 @@ impl Member {
             let all = member.shared.places().iter().all(|place| place.word.load(Acquire) != 0);
             all.then_some(Ok(()))
         })?;
-        self.memories.know(self.shared.places());
+        self.peer_memory.know(self.shared.places());
         self.shared.close_file();
         Ok(())
     }
@@ -143,12 +143,12 @@ impl Member {
     pub fn probe_memory(&self) -> (bool, bool) {
         let places = self.shared.places().iter().enumerate().filter(|&(member, _)| member != self.rank());
         let attaches = places.clone().all(|(_, place)| memory::attaches(place));
-        (attaches, places.clone().all(|(member, place)| self.memories.maps(place, member)))
+        (attaches, places.clone().all(|(member, place)| self.peer_memory.maps(place, member)))
     }
 
-    /// What [`Member::probe_memory`] says at all members.
+    /// Sets the result of [`Member::probe_memory`] at all members.
     pub fn set_memory(&mut self, all_attach: bool, all_map: bool) {
-        (self.memories.all_attach, self.memories.all_map) = (all_attach, all_map);
+        (self.peer_memory.all_attach, self.peer_memory.all_map) = (all_attach, all_map);
     }
 
     /// Why the group has ended.
@@ -165,13 +165,13 @@ impl Member {
         self.failure().unwrap_or(failure)
     }
 
-    /// Starts an operation: says what this member gives to it. Returns its number. None: there is no credit yet.
+    /// Starts an operation with this member's contribution. Returns its number. None: there is no credit yet.
     #[inline]
     pub(super) fn try_start(
         &mut self,
         tag: u8,
         reduction: &Reduction,
-        given: Given<'_>,
+        contribution: Contribution<'_>,
     ) -> Option<Result<u64, Failure>> {
         let number = self.next;
         if let Some(before) = number.checked_sub(u64::from(self.shared.shape().credits)) {
@@ -185,25 +185,33 @@ impl Member {
                 }
             }
         }
-        Some(self.start(number, tag, reduction, given))
+        Some(self.start(number, tag, reduction, contribution))
     }
 
-    /// Says which operation is the oldest that this member has yet to read. None: it has read all that it wants.
-    pub(super) fn has_yet_to_read(&mut self, oldest: Option<u64>) {
+    /// Sets the oldest operation that this member has yet to read. None: it has read all that it wants.
+    pub(super) fn set_oldest_unread(&mut self, oldest: Option<u64>) {
         self.unread = oldest.unwrap_or(u64::MAX);
     }
 
     #[inline]
-    fn start(&mut self, number: u64, tag: u8, reduction: &Reduction, given: Given<'_>) -> Result<u64, Failure> {
+    fn start(
+        &mut self,
+        number: u64,
+        tag: u8,
+        reduction: &Reduction,
+        contribution: Contribution<'_>,
+    ) -> Result<u64, Failure> {
         let line = &self.shared.requests(number)[self.rank as usize];
-        match given {
-            Given::Notes(notes) => line.words.iter().zip(notes).for_each(|(word, &note)| word.store(note, Relaxed)),
-            Given::Bytes(from, bytes) if bytes <= INLINE_BYTES => {
+        match contribution {
+            Contribution::Words(words) => {
+                line.words.iter().zip(words).for_each(|(word, &value)| word.store(value, Relaxed))
+            }
+            Contribution::Bytes(from, bytes) if bytes <= INLINE_BYTES => {
                 // SAFETY: the caller's operand has so many bytes.
                 line.put(unsafe { std::slice::from_raw_parts(from, bytes) });
             }
-            Given::Bytes(_, bytes) if bytes > self.bytes_max() => return Err(Failure::TooLong),
-            Given::Bytes(from, bytes) => {
+            Contribution::Bytes(_, bytes) if bytes > self.bytes_max() => return Err(Failure::TooLong),
+            Contribution::Bytes(from, bytes) => {
                 let to = self.shared.operand(number, self.rank as usize);
                 // SAFETY: the caller's operand has so many bytes, and so has the place, which is this member's: the others have read what was
                 // there (invariant 1 of the module).
@@ -224,23 +232,23 @@ impl Member {
         Some(self.take_requests(number)?.and_then(|()| self.replica.outcome(number)))
     }
 
-    /// This member has what it wants of an operation, whose failure it hears by a later one.
+    /// This member has its part of an operation, whose failure a later call reports.
     #[inline]
-    pub(super) fn do_not_wait(&mut self, number: u64) -> Result<(), Failure> {
+    pub(super) fn defer_outcome(&mut self, number: u64) -> Result<(), Failure> {
         if number < self.replica.collected() {
             return self.replica.outcome(number);
         }
-        self.unheard |= bit_of(number);
+        self.deferred |= bit_of(number);
         Ok(())
     }
 
-    /// All have sent an operation: keeps its failure for a later call, if nobody waits for it.
+    /// Keeps the failure of an operation that all have sent for a later call, if nobody waits for it.
     #[inline]
-    fn hear(&mut self, number: u64) {
-        if self.unheard & bit_of(number) != 0 {
-            self.unheard &= !bit_of(number);
+    fn record_outcome(&mut self, number: u64) {
+        if self.deferred & bit_of(number) != 0 {
+            self.deferred &= !bit_of(number);
             if let Err(failure) = self.replica.outcome(number) {
-                self.owed = Some(failure);
+                self.deferred_failure = Some(failure);
             }
         }
     }
@@ -248,11 +256,11 @@ impl Member {
     /// The outcome of a call, or the failure of an earlier one that did not wait.
     #[inline]
     pub(super) fn report(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        match self.owed {
+        match self.deferred_failure {
             None => outcome,
-            Some(owed) => {
-                self.owed = None;
-                outcome.and(Err(owed))
+            Some(deferred_failure) => {
+                self.deferred_failure = None;
+                outcome.and(Err(deferred_failure))
             }
         }
     }
@@ -293,7 +301,7 @@ impl Member {
             }
             from += 1;
             if from == members {
-                self.hear(of);
+                self.record_outcome(of);
                 (of, from) = (of + 1, 0);
             }
         }
@@ -308,8 +316,8 @@ impl Member {
         lines[child].codes.load(Relaxed) == lines[self.rank()].codes.load(Relaxed)
     }
 
-    /// What a member has given to an operation, as words. Its request has been seen.
-    pub(super) fn notes(&self, number: u64, child: usize) -> Notes {
+    /// The words of a member's contribution to an operation. Its request has been seen.
+    pub(super) fn words(&self, number: u64, child: usize) -> InlineWords {
         let line = &self.shared.requests(number)[child];
         std::array::from_fn(|at| line.words[at].load(Relaxed))
     }
@@ -318,7 +326,7 @@ impl Member {
     ///
     /// # Safety
     /// `to` can be written for the range's length.
-    pub(super) unsafe fn copy_given(
+    pub(super) unsafe fn copy_contribution(
         &self,
         number: u64,
         child: usize,
@@ -399,18 +407,18 @@ impl Member {
             if let Some(found) = look(self) {
                 return found;
             }
-            if let Some(failure) = self.failure().filter(|_| self.others_are_out()) {
+            if let Some(failure) = self.failure().filter(|_| self.others_are_idle()) {
                 return Err(failure);
             }
             if turn % 64 == 0 {
-                self.look_after_members();
+                self.check_members_if_due();
             }
         }
         Err(Failure::Lost)
     }
 
     /// Checks now and then whether the other members are there. A waiter calls it often; it costs a look at the clock.
-    pub(super) fn look_after_members(&mut self) {
+    pub(super) fn check_members_if_due(&mut self) {
         if self.checked.elapsed() >= PATIENCE {
             self.check_members();
             self.checked = Instant::now();
@@ -435,7 +443,7 @@ impl Member {
     }
 
     /// Whether no other member is at work in the members' memory any more. The group has failed, so none begins.
-    pub(super) fn others_are_out(&self) -> bool {
+    pub(super) fn others_are_idle(&self) -> bool {
         let others = self.shared.places().iter().enumerate().filter(|&(at, _)| at != self.rank());
         others
             .map(|(_, place)| place)
@@ -453,7 +461,7 @@ impl Drop for Member {
     }
 }
 
-/// What a request asks for, as the word of its line: a tag that members must agree on, and a reduction.
+/// A request as the word of its line: a tag that members must agree on, and a reduction.
 #[inline(always)]
 pub(super) fn codes_of(tag: u8, reduction: &Reduction) -> u64 {
     let Reduction { operation, datatype, index, bytes, .. } = *reduction;

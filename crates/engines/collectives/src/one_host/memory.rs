@@ -33,24 +33,24 @@ pub(super) enum Reach {
     Attached { pid: u32, address: u64 },
 }
 
-/// Where so many bytes at an address of a process are in this one. None: they are not.
-pub type FindMapped = Box<dyn Fn(u32, u64, usize) -> Option<*mut u8> + Send + Sync>;
+/// Looks up the address here of bytes at an address of a process. None: they are not mapped.
+pub type MappedLookup = Box<dyn Fn(u32, u64, usize) -> Option<*mut u8> + Send + Sync>;
 
-static FIND_MAPPED: OnceLock<FindMapped> = OnceLock::new();
+static MAPPED_LOOKUP: OnceLock<MappedLookup> = OnceLock::new();
 
-/// Says what the front door has mapped of other processes' memory, besides memory files. What it finds of this process's memory, the others find,
-/// too. Called once, before this process joins a group.
-pub fn know_mapped(find: FindMapped) {
-    let _ = FIND_MAPPED.set(find);
+/// Registers the memory of other processes that the front door has mapped, besides memory files. The others find what it finds of this
+/// process's memory, too. Called once, before this process joins a group.
+pub fn register_mapped_memory(find: MappedLookup) {
+    let _ = MAPPED_LOOKUP.set(find);
 }
 
-/// What the front door has mapped of a process.
+/// The address here of a process's memory, if the front door has mapped it.
 fn find_mapped(pid: u32, address: u64, bytes: usize) -> Option<*mut u8> {
-    FIND_MAPPED.get().and_then(|find| find(pid, address, bytes))
+    MAPPED_LOOKUP.get().and_then(|find| find(pid, address, bytes))
 }
 
-/// What this process has mapped of the other members' memory.
-pub(super) struct Memories {
+/// The other members' memory, as far as this process has mapped it.
+pub(super) struct PeerMemory {
     files: Vec<Arc<PeerFiles>>,
     /// Whether each member can attach to the memory of each other; can map all its memory files.
     pub(super) all_attach: bool,
@@ -59,9 +59,9 @@ pub(super) struct Memories {
     scratch: Vec<u8>,
 }
 
-impl Memories {
-    pub(super) fn new() -> Memories {
-        Memories { files: Vec::new(), all_attach: false, all_map: false, scratch: Vec::new() }
+impl PeerMemory {
+    pub(super) fn new() -> PeerMemory {
+        PeerMemory { files: Vec::new(), all_attach: false, all_map: false, scratch: Vec::new() }
     }
 
     /// All members have joined.
@@ -77,7 +77,7 @@ impl Memories {
         })
     }
 
-    /// How a range of a member's memory is reached.
+    /// The access to a range of a member's memory.
     pub(super) fn reach(&self, places: &[MemberPlace], member: usize, own: usize, address: u64, bytes: usize) -> Reach {
         if member == own {
             return Reach::Mapped(ptr::with_exposed_provenance_mut(address as usize));
@@ -96,7 +96,7 @@ impl Memories {
     /// Reduces a part of the members' operands, in their order, and writes it to each of the results.
     ///
     /// # Safety
-    /// What this process has mapped of the operands can be read, and of the results written, in `part`. No other member writes there meanwhile.
+    /// The mapped operands can be read, and the mapped results written, in `part`. No other member writes there meanwhile.
     pub(super) unsafe fn reduce(
         &mut self,
         kernel: &Kernel,
@@ -204,7 +204,7 @@ pub(super) fn is_shared(place: &MemberPlace, address: u64, bytes: usize) -> bool
     place.files.iter().any(file_has) || find_mapped(pid_of(place), address, bytes).is_some()
 }
 
-/// What this process has mapped of the process with this word: once for all groups.
+/// The mapped files of the process with this word, shared by all groups.
 fn files_of(word: u64) -> Arc<PeerFiles> {
     static KNOWN: Mutex<Vec<(u64, Weak<PeerFiles>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -8,16 +8,19 @@
 //! member n ─ request line, operand ─┴─> replica of member n ─> result
 //! ```
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
-//! | [`segment`] | what the members share: request lines and operands |
+//! | [`segment`] | the memory that the members share: request lines and operands |
+//! | [`memory`] | the memory of the other members, for long vectors |
 //! | `replica` | a member's own node ([`selvedge_nic::aggregation`]) |
 //! | [`member`] | a process in the group: starts operations, waits, runs its replica |
-//! | [`forming`] | how processes agree on a group |
-//! | [`memory`] | the memory of the other members, for long vectors |
-//! | [`collectives`], `carrying_on` | barrier, broadcast, reductions, gathers, scatter, by operations of the node |
-//! | [`mod@log`] | what front doors say on standard error |
-//! | [`queue`] | several of them under way |
+//! | [`formation`] | how processes agree on a group |
+//! | [`collectives`] | barrier, broadcast, reductions, gathers, scatter, as values |
+//! | `progress_engine`, `member_progress` | how a side of a group advances them; how a member does |
+//! | [`queue`] | outstanding operations of a side of a group |
+//! | [`mod@log`] | messages of front doors on standard error |
+//!
+//! Each file knows those above it only, but for `log`.
 //!
 //! Invariants
 //! 1. A line or an operand of operation `n` is written again for `n + 2 * credits`. A member starts operation `n + credits` only when its replica
@@ -30,20 +33,21 @@
 //! Costs: an operation of few bytes takes one transfer of a cache line between cores. A long vector is reduced by all members, each a part of it,
 //! and read and written in the members' memory.
 
-mod carrying_on;
 pub mod collectives;
-pub mod forming;
+pub mod formation;
 pub mod log;
 pub mod member;
+mod member_progress;
 pub mod memory;
+mod progress_engine;
 pub mod queue;
 mod replica;
 pub mod segment;
 
-pub use carrying_on::Idle;
-pub use collectives::{Buffer, Elements, Pending, What, part_of_window};
-pub use forming::{Exchange, Forming, Heard, Process, SEVERAL_HOSTS};
-pub use member::{Member, Notes};
-pub use memory::know_mapped;
-pub use queue::{Carries, Entry, Queue};
-pub use segment::{Card, OpenError, Shape, SharedGroup};
+pub use collectives::{Buffer, Collective, Elements, Pending, part_of_window};
+pub use formation::{Bootstrap, FormError, Formation, Participant, RoundResult};
+pub use member::{InlineWords, Member};
+pub use memory::register_mapped_memory;
+pub use progress_engine::{ProgressEngine, ProgressHook, QueueEntry};
+pub use queue::Queue;
+pub use segment::{OpenError, SegmentHandle, Shape, SharedGroup};

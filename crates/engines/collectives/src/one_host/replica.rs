@@ -96,7 +96,7 @@ impl Replica {
     }
 }
 
-/// How the node knows a member: its address.
+/// The address of a member at the node.
 fn sender(rank: u32) -> Sender {
     Sender { address: u64::from(rank) + 1, key: KEY }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the members of a live group share: a sealed memory file, with the requests of all members.
+//! The memory that the members of a live group share: a sealed memory file, with the requests of all members.
 //!
 //! | part | size |
 //! |---|---|
@@ -65,9 +65,9 @@ impl Shape {
     }
 }
 
-/// How another process finds the file: the founder's process and descriptor, and what the file must be.
+/// A handle by which another process opens the file: the founder's process and descriptor, and the file's identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Card {
+pub struct SegmentHandle {
     pub pid: u32,
     pub descriptor: u32,
     pub inode: u64,
@@ -106,7 +106,7 @@ pub(super) struct StateLine {
     pub failure: AtomicU32,
 }
 
-/// Who a member is, and what of its memory others can map.
+/// The identity of a member, and the memory of it that others can map.
 #[repr(C, align(128))]
 pub(super) struct MemberPlace {
     /// The member's word ([`Identity::to_word`](selvedge_os::process::Identity::to_word)); 0: it has not joined.
@@ -130,7 +130,7 @@ pub(super) struct Line {
     pub words: [AtomicU64; INLINE_WORDS],
 }
 
-/// Where the parts of a file begin.
+/// The starts of the parts of a file.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     places: u64,
@@ -161,7 +161,7 @@ pub struct SharedGroup {
 
 impl SharedGroup {
     /// Makes the memory of a group.
-    pub fn found(shape: Shape) -> Result<(SharedGroup, Card), OpenError> {
+    pub fn found(shape: Shape) -> Result<(SharedGroup, SegmentHandle), OpenError> {
         if !shape.is_possible() {
             return Err(OpenError::Shape(shape));
         }
@@ -177,13 +177,13 @@ impl SharedGroup {
         header.bytes.store(shape.bytes, Relaxed);
         header.version.store(VERSION, Relaxed);
         header.magic.store(MAGIC, Release);
-        Ok((group, Card { pid, descriptor, inode, bytes: layout.bytes }))
+        Ok((group, SegmentHandle { pid, descriptor, inode, bytes: layout.bytes }))
     }
 
     /// Opens the memory of a group that another process of this user has made and still has open.
-    pub fn open(card: &Card) -> Result<SharedGroup, OpenError> {
-        let mapping = Mapping::open_sealed(card.pid, card.descriptor, card.inode, card.bytes)?;
-        if card.bytes < size_of::<Header>() as u64 {
+    pub fn open(handle: &SegmentHandle) -> Result<SharedGroup, OpenError> {
+        let mapping = Mapping::open_sealed(handle.pid, handle.descriptor, handle.inode, handle.bytes)?;
+        if handle.bytes < size_of::<Header>() as u64 {
             return Err(OpenError::NotAGroup);
         }
         // SAFETY: the file holds a header, the mapping is aligned to a page, and the header is made of atomics.
@@ -191,7 +191,7 @@ impl SharedGroup {
         let is_group = header.magic.load(Acquire) == MAGIC && header.version.load(Relaxed) == VERSION;
         let (members, credits) = (header.members.load(Relaxed), header.credits.load(Relaxed));
         let shape = Shape { members, credits, bytes: header.bytes.load(Relaxed) };
-        if !is_group || !shape.is_possible() || Layout::of(&shape).bytes != card.bytes {
+        if !is_group || !shape.is_possible() || Layout::of(&shape).bytes != handle.bytes {
             return Err(OpenError::NotAGroup);
         }
         Ok(SharedGroup { mapping, shape, layout: Layout::of(&shape), file: None })
@@ -237,7 +237,7 @@ impl SharedGroup {
         unsafe { slice::from_raw_parts(self.at(first), self.shape.members as usize) }
     }
 
-    /// Which of the operations that may be held it is.
+    /// The operation's place among those that may be held.
     #[inline(always)]
     fn held(&self, number: u64) -> u64 {
         number & u64::from(self.shape.held() - 1)

@@ -5,7 +5,7 @@
 //!        selvedge manager: [`manager`] around selvedge_manager::Manager
 //!           │ sessions: steps, shares, losses ([`wire`])
 //!   ┌───────┴────────┬──────────────────┐
-//! aggregator       aggregator        processes of jobs ([`share`])
+//! aggregator       aggregator        processes of jobs ([`session`])
 //! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
 //! ```
 //!
@@ -16,11 +16,11 @@
 
 pub mod manager;
 pub mod node;
-pub mod share;
+pub mod session;
 mod store;
 pub mod wire;
 
 /// Aggregation nodes have this network id in trees, and their number as process id.
 pub const NODES_AT: u64 = 0xffff_fff0 << 32;
-/// How long a silent host counts as there.
+/// The time after which a silent host is lost.
 pub const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);

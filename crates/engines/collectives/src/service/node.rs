@@ -6,8 +6,8 @@
 //! manager ── steps ──────> Step::carry_out ┘
 //! ```
 //!
-//! Who sends is known by the link: the manager says where other nodes are, and all others are members, with the number of their link and of their NIC
-//! as their address. So nobody speaks in another's name.
+//! A link identifies the sender: the manager tells the links of other nodes, and all others are members, with the number of their link and of their
+//! NIC as their address. So nobody can send in another's name.
 //!
 //! Invariants
 //! 1. One message of a group is on its way to the links at a time (`Node::next_send`), so each keeps its order.
@@ -35,16 +35,18 @@ use selvedge_nic::packet::{HEADER_BYTES, Packet};
 use selvedge_nic::tables::{Request, slot};
 
 use crate::service::NODES_AT;
-use crate::service::wire::{Answer, HostPlace, SaidStep, Say, VERSION, from_bytes, limits_of, to_bytes};
+use crate::service::wire::{
+    HostPlace, ManagerReply, ManagerRequest, VERSION, WireStep, decode_limits, from_bytes, to_bytes,
+};
 
 /// Time between attempts to reach the manager.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Time between attempts to send what a link has no room for.
-const ROOM: Duration = Duration::from_millis(1);
-/// Whom the node's messages are sent by: there is one.
+const RETRY: Duration = Duration::from_millis(1);
+/// Id of the only sender.
 const EXECUTOR: u64 = 1;
 
-/// What a node needs.
+/// The settings of a node.
 #[derive(Clone)]
 pub struct Settings {
     pub manager: SocketAddr,
@@ -58,7 +60,7 @@ pub struct Settings {
     pub member_ni: u16,
 }
 
-/// Why a node ends.
+/// The reason why a node ends.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     #[error(transparent)]
@@ -68,7 +70,7 @@ pub enum NodeError {
     #[error(
         "the aggregation manager at {at} is another one: it gives nodes other tables, or this one another address; start this node again"
     )]
-    Another { at: SocketAddr },
+    OtherManager { at: SocketAddr },
     #[error("the aggregation manager at {at}: {error}")]
     Manager { at: SocketAddr, error: AskError },
 }
@@ -168,19 +170,19 @@ impl AggregationNode {
         let Settings { manager: at, place, ref host, .. } = self.settings;
         let link = self.links.address().into();
         let jobs = self.inner.jobs();
-        let own = Say::Node { version: VERSION, place, host: host.clone(), link, jobs };
+        let own = ManagerRequest::Node { version: VERSION, place, host: host.clone(), link, jobs };
         if session.send(&to_bytes(&own)).is_err() {
             return Ok(());
         }
         while let Ok(message) = session.receive() {
             match from_bytes(&message) {
-                Ok(Answer::Welcome { address, limits }) => {
-                    self.inner.begin(address, limits).ok_or(NodeError::Another { at })?
+                Ok(ManagerReply::Welcome { address, limits }) => {
+                    self.inner.begin(address, limits).ok_or(NodeError::OtherManager { at })?
                 }
-                Ok(Answer::Steps { number, steps, links }) => {
-                    self.inner.learn(links.into_iter().map(|(address, link)| (address, link.into())));
+                Ok(ManagerReply::Steps { number, steps, links }) => {
+                    self.inner.record_links(links.into_iter().map(|(address, link)| (address, link.into())));
                     self.inner.carry_out(&steps);
-                    if session.send(&to_bytes(&Say::Done { number })).is_err() {
+                    if session.send(&to_bytes(&ManagerRequest::Done { number })).is_err() {
                         break;
                     }
                     // The first steps bring it to the manager's state.
@@ -188,7 +190,7 @@ impl AggregationNode {
                         is_ready();
                     }
                 }
-                Ok(Answer::Refused { why }) => return Err(NodeError::Refused { at, why }),
+                Ok(ManagerReply::Refused { why }) => return Err(NodeError::Refused { at, why }),
                 Ok(_) => {}
                 Err(why) => return Err(NodeError::Refused { at, why }),
             }
@@ -234,7 +236,7 @@ impl Inner {
     /// None: it has begun with another address or other tables.
     fn begin(&self, address: u64, limits: [u32; 6]) -> Option<()> {
         let mut state = self.lock();
-        let limits = limits_of(limits);
+        let limits = decode_limits(limits);
         match &state.own {
             Some(own) => (own.limits == limits && state.address == address).then_some(()),
             None => {
@@ -244,8 +246,8 @@ impl Inner {
         }
     }
 
-    /// Where other nodes are. One that has joined a group before it was known to be a node keeps the address that it had.
-    fn learn(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
+    /// Records the links of other nodes. One that has joined a group before it was known to be a node keeps the address that it had.
+    fn record_links(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
         let Some(links) = self.links() else { return };
         for (address, link) in nodes.filter(|(_, link)| *link != links.address()) {
             let peer = links.peer(link);
@@ -260,20 +262,20 @@ impl Inner {
         }
     }
 
-    fn carry_out(&self, steps: &[SaidStep]) {
+    fn carry_out(&self, steps: &[WireStep]) {
         if let Some(own) = &mut self.lock().own {
-            for said in steps {
-                let carried = said.step().map(|step| step.carry_out(&mut own.node()));
+            for step in steps {
+                let carried = step.step().map(|step| step.carry_out(&mut own.node()));
                 if !matches!(carried, Some(Ok(()))) {
-                    error!("this aggregation node has no room for {said:?}");
+                    error!("this aggregation node has no room for {step:?}");
                 }
             }
         }
-        self.send_what_is_due();
+        self.send_due();
     }
 
     /// Sends what is due. A group for which a link has no room waits, and holds up no other.
-    fn send_what_is_due(&self) {
+    fn send_due(&self) {
         let mut waiting = Vec::new();
         loop {
             let mut state = self.lock();
@@ -318,8 +320,8 @@ impl Inner {
         let mut state = waits.unwrap_or_else(PoisonError::into_inner).0;
         if std::mem::take(&mut state.has_no_room) {
             drop(state);
-            std::thread::sleep(ROOM);
-            self.send_what_is_due();
+            std::thread::sleep(RETRY);
+            self.send_due();
         }
     }
 }
@@ -347,7 +349,7 @@ impl Sink for Inner {
             debug!("{request:?} was refused: {refusal:?}");
             self.refuse_join(from, &request, refusal);
         }
-        self.send_what_is_due();
+        self.send_due();
     }
 
     fn payload_max(&self, _: PeerId, _: NicName, packet: &[u8; HEADER_BYTES]) -> u64 {
@@ -364,16 +366,16 @@ impl Sink for Inner {
             let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
             of_peer.into_iter().for_each(|address| own.node().lose(address));
         }
-        self.send_what_is_due();
+        self.send_due();
     }
 }
 
 impl Inner {
-    /// Who may not join hears it.
+    /// Sends the refusal to the joining process.
     fn refuse_join(&self, peer: PeerId, request: &Request, refusal: Refusal) {
         let Some((sender, answer)) = refusal.answer(request) else { return };
         let own = Sender { address: self.lock().address, key: sender.key };
-        // Who is lost, or has let so much wait, hears the end of its link instead.
+        // A process that is lost, or does not take messages, learns it from the end of its link.
         let _ = self.send(peer, sender.address, &answer.encode(own), &mut Vec::new());
     }
 }

@@ -16,7 +16,7 @@ const MAGIC: &str = "selvedge-manager-service";
 /// Version of the file.
 const VERSION: u32 = 1;
 
-/// What the file has.
+/// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {

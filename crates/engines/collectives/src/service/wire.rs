@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the manager, aggregation nodes and processes say to each other in sessions (`selvedge_net::session`), as JSON.
+//! The messages between the manager, aggregation nodes and processes in sessions (`selvedge_net::session`), as JSON.
 //!
 //! ```text
 //! node ──── Node ──────────> manager        process ── Share ────> manager
@@ -8,39 +8,39 @@
 //!      ──── Done ──────────>
 //! ```
 //!
-//! A session is one node or one process: its end is that one's end. Words that cannot be right end it with [`Answer::Refused`].
+//! A session is one node or one process: its end is that one's end. A message that cannot be right ends it with [`ManagerReply::Refused`].
 
 use selvedge_manager::Step;
 use selvedge_net::{ADDRESS_BYTES, LinkAddress};
 use selvedge_nic::aggregation::{Failure, Limits, Quota};
 use serde::{Deserialize, Serialize};
 
-/// Version of these words.
+/// Version of the messages.
 pub const VERSION: u32 = 1;
 
 /// A number that every process of a host finds, and no process of another.
 pub type HostPlace = u64;
-/// What the processes of a job call it: 128 random bits, which nobody else knows.
+/// The name of a job among its processes: 128 random bits, which nobody else knows.
 pub type JobName = [u64; 2];
 
-/// What is said to the manager.
+/// A message to the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub enum Say {
+pub enum ManagerRequest {
     /// An aggregation node is there, and knows these jobs, by number and key.
     Node { version: u32, place: HostPlace, host: String, link: LinkBytes, jobs: Vec<(u32, u64)> },
     /// The steps up to this number are carried out.
     Done { number: u64 },
     /// A process wants its job's share. `places`: hosts of the job that it knows, its own first.
     Share { version: u32, job: JobName, places: Vec<HostPlace> },
-    /// Somebody wants to know how things are.
+    /// A request for the manager's report.
     Show { version: u32 },
 }
 
-/// What the manager says.
+/// A message of the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub enum Answer {
+pub enum ManagerReply {
     Refused {
         why: String,
     },
@@ -52,7 +52,7 @@ pub enum Answer {
     /// To a node: transitions, in order, and where the nodes are that they name.
     Steps {
         number: u64,
-        steps: Vec<SaidStep>,
+        steps: Vec<WireStep>,
         links: Vec<(u64, LinkBytes)>,
     },
     /// To a process.
@@ -72,7 +72,7 @@ pub enum Answer {
 pub struct Share {
     /// [`selvedge_manager::Granted::save`].
     pub grant: String,
-    /// Where the nodes of its trees are.
+    /// The links of the nodes of its trees.
     pub links: Vec<(u64, LinkBytes)>,
     /// The end node of each of the job's hosts.
     pub hosts: Vec<(HostPlace, u32)>,
@@ -117,7 +117,7 @@ impl From<LinkBytes> for LinkAddress {
 /// A [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub enum SaidStep {
+pub enum WireStep {
     Revoke { job: u32, key: u64, failure: u8 },
     Lose { address: u64 },
     Forget { job: u32, key: u64 },
@@ -126,54 +126,54 @@ pub enum SaidStep {
     Admit { job: u32, key: u64, quota: (u32, u32, u32) },
 }
 
-impl From<Step> for SaidStep {
-    fn from(step: Step) -> SaidStep {
+impl From<Step> for WireStep {
+    fn from(step: Step) -> WireStep {
         match step {
-            Step::Revoke { job, key, failure } => SaidStep::Revoke { job, key, failure: failure as u8 },
-            Step::Lose { address } => SaidStep::Lose { address },
-            Step::Forget { job, key } => SaidStep::Forget { job, key },
-            Step::ClearTree { number, failure } => SaidStep::ClearTree { number, failure: failure as u8 },
-            Step::SetTree { number, parent } => SaidStep::SetTree { number, parent },
+            Step::Revoke { job, key, failure } => WireStep::Revoke { job, key, failure: failure as u8 },
+            Step::Lose { address } => WireStep::Lose { address },
+            Step::Forget { job, key } => WireStep::Forget { job, key },
+            Step::ClearTree { number, failure } => WireStep::ClearTree { number, failure: failure as u8 },
+            Step::SetTree { number, parent } => WireStep::SetTree { number, parent },
             Step::Admit { job, key, quota: Quota { groups, credits, bytes } } => {
-                SaidStep::Admit { job, key, quota: (groups, credits, bytes) }
+                WireStep::Admit { job, key, quota: (groups, credits, bytes) }
             }
         }
     }
 }
 
-impl SaidStep {
+impl WireStep {
     /// The step. None: there is no such failure.
     pub fn step(self) -> Option<Step> {
         Some(match self {
-            SaidStep::Revoke { job, key, failure } => Step::Revoke { job, key, failure: Failure::from_u8(failure)? },
-            SaidStep::Lose { address } => Step::Lose { address },
-            SaidStep::Forget { job, key } => Step::Forget { job, key },
-            SaidStep::ClearTree { number, failure } => Step::ClearTree { number, failure: Failure::from_u8(failure)? },
-            SaidStep::SetTree { number, parent } => Step::SetTree { number, parent },
-            SaidStep::Admit { job, key, quota: (groups, credits, bytes) } => {
+            WireStep::Revoke { job, key, failure } => Step::Revoke { job, key, failure: Failure::from_u8(failure)? },
+            WireStep::Lose { address } => Step::Lose { address },
+            WireStep::Forget { job, key } => Step::Forget { job, key },
+            WireStep::ClearTree { number, failure } => Step::ClearTree { number, failure: Failure::from_u8(failure)? },
+            WireStep::SetTree { number, parent } => Step::SetTree { number, parent },
+            WireStep::Admit { job, key, quota: (groups, credits, bytes) } => {
                 Step::Admit { job, key, quota: Quota { groups, credits, bytes } }
             }
         })
     }
 }
 
-/// The limits of a node's tables, as the manager sends them.
-pub fn said_limits(limits: &Limits) -> [u32; 6] {
+/// Encodes the limits of a node's tables.
+pub fn encode_limits(limits: &Limits) -> [u32; 6] {
     let Limits { jobs, trees, groups, children, credits, operand_blocks } = *limits;
     [jobs, trees, groups, children, credits, operand_blocks]
 }
 
-/// The limits that the manager has sent.
-pub fn limits_of([jobs, trees, groups, children, credits, operand_blocks]: [u32; 6]) -> Limits {
+/// Decodes the limits that the manager has sent.
+pub fn decode_limits([jobs, trees, groups, children, credits, operand_blocks]: [u32; 6]) -> Limits {
     Limits { jobs, trees, groups, children, credits, operand_blocks }.clamped()
 }
 
-/// Words as a message.
+/// Encodes a message.
 pub fn to_bytes(words: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(words).unwrap_or_default()
 }
 
-/// The words of a message.
+/// Decodes a message.
 pub fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("the message is not understood: {error}"))
 }
@@ -185,13 +185,19 @@ mod tests {
     #[test]
     fn words_read_back_and_nonsense_does_not() {
         let link = LinkBytes([7; ADDRESS_BYTES]);
-        let say = [
-            Say::Node { version: VERSION, place: u64::MAX, host: "a".to_owned(), link, jobs: vec![(1, u64::MAX)] },
-            Say::Share { version: VERSION, job: [1, u64::MAX], places: vec![3, 4] },
-            Say::Done { number: 9 },
+        let requests = [
+            ManagerRequest::Node {
+                version: VERSION,
+                place: u64::MAX,
+                host: "a".to_owned(),
+                link,
+                jobs: vec![(1, u64::MAX)],
+            },
+            ManagerRequest::Share { version: VERSION, job: [1, u64::MAX], places: vec![3, 4] },
+            ManagerRequest::Done { number: 9 },
         ];
-        for word in say {
-            assert_eq!(from_bytes(&to_bytes(&word)), Ok(word));
+        for request in requests {
+            assert_eq!(from_bytes(&to_bytes(&request)), Ok(request));
         }
         let quota = Quota { groups: 1, credits: 2, bytes: 3 };
         let steps = [
@@ -203,17 +209,17 @@ mod tests {
             Step::Admit { job: 1, key: 2, quota },
         ];
         for step in steps {
-            let read: Result<SaidStep, String> = from_bytes(&to_bytes(&SaidStep::from(step)));
-            assert_eq!(read.map(SaidStep::step), Ok(Some(step)));
+            let read: Result<WireStep, String> = from_bytes(&to_bytes(&WireStep::from(step)));
+            assert_eq!(read.map(WireStep::step), Ok(Some(step)));
         }
-        assert_eq!(SaidStep::Revoke { job: 1, key: 2, failure: 255 }.step(), None);
+        assert_eq!(WireStep::Revoke { job: 1, key: 2, failure: 255 }.step(), None);
         for nonsense in [
             &b""[..],
             b"{}",
             b"{\"Done\":{\"number\":-1}}",
             b"{\"Node\":{\"version\":1,\"place\":1,\"host\":\"\",\"link\":[1],\"jobs\":[]}}",
         ] {
-            assert!(from_bytes::<Say>(nonsense).is_err());
+            assert!(from_bytes::<ManagerRequest>(nonsense).is_err());
         }
     }
 }

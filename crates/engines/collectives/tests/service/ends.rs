@@ -145,7 +145,7 @@ fn a_node_that_is_killed_is_heard_and_comes_back() {
             has_ended.store(true, SeqCst);
         });
         until("the processes hear that their job has lost its nodes", || {
-            job.processes.iter().all(|process| process.granting.is_lost())
+            job.processes.iter().all(|process| process.session.is_lost())
         });
         wait_for_nodes(&manager, 2);
         nodes[victim] = Some(Child::node(&manager, victim as u64));
@@ -183,7 +183,7 @@ fn groups_go_on_without_the_manager_and_it_comes_back() {
     assert!(job.operate(&handles, 6, 50).iter().all(Result::is_ok), "the group goes on");
     job.leave(&handles);
     job.works(3, 7, 20);
-    assert!(!job.processes.iter().chain(&new.processes).any(|process| process.granting.is_lost()));
+    assert!(!job.processes.iter().chain(&new.processes).any(|process| process.session.is_lost()));
     drop((job, new));
     wait_for_nothing(&manager, &nodes);
 }
@@ -230,7 +230,7 @@ fn nodes_forget_a_job_that_the_manager_does_not_know_any_more() {
     std::fs::write(folder.state(), before).expect("the state of before");
     let _child = Child::manager(at, &folder.state(), RETURNS_MS);
     until("the processes hear that their job is lost", || {
-        job.processes.iter().all(|process| process.granting.is_lost())
+        job.processes.iter().all(|process| process.session.is_lost())
     });
     // They are still there, and so are their groups, as far as they know.
     wait_for_nothing(&manager, &nodes);

@@ -25,7 +25,7 @@ fn members_at_a_tree_of_nodes_reduce_to_the_bit() {
     let manager = serve(settings());
     let nodes = nodes(&manager, 5);
     let job = Job::begin(&manager, 2, &[0, 1, 2, 3, 4]).expect("a share");
-    let depths = job.processes[0].granting.granted.trees[0].nodes().iter().filter(|node| node.parent.is_none());
+    let depths = job.processes[0].session.granted.trees[0].nodes().iter().filter(|node| node.parent.is_none());
     assert_eq!(depths.count(), 1, "one root");
     job.works(7, 20, 400);
     // Members in another order than their hosts, and several on one.
@@ -59,7 +59,7 @@ fn groups_of_two_jobs_at_once_do_not_meet() {
     let manager = serve(settings());
     let nodes = nodes(&manager, 3);
     let jobs: Vec<Job> = (0..2).map(|job| Job::begin(&manager, 10 + job, &[0, 1, 2]).expect("a share")).collect();
-    assert_ne!(jobs[0].processes[0].granting.granted.key, jobs[1].processes[0].granting.granted.key);
+    assert_ne!(jobs[0].processes[0].session.granted.key, jobs[1].processes[0].session.granted.key);
     std::thread::scope(|scope| {
         for (nth, job) in jobs.iter().enumerate() {
             // The same numbers in both jobs.
@@ -114,16 +114,16 @@ fn what_is_refused_fails_clearly_and_others_go_on() {
         }
         bad.leave(&handles);
         // A wrong key, and the number of a job that is another's, or nobody's.
-        let (job, key) = (bad.processes[0].granting.granted.job, bad.processes[0].granting.granted.key);
-        let other = good.processes[0].granting.granted.job;
+        let (job, key) = (bad.processes[0].session.granted.job, bad.processes[0].session.granted.key);
+        let other = good.processes[0].session.granted.job;
         for (job, key) in [(job, key ^ 1), (other, key), (job + 100, key)] {
             for process in &mut bad.processes {
-                (process.granting.granted.job, process.granting.granted.key) = (job, key);
+                (process.session.granted.job, process.session.granted.key) = (job, key);
             }
             assert_eq!(bad.group(1), Err(Failure::NoJob), "job {job}");
         }
         for process in &mut bad.processes {
-            (process.granting.granted.job, process.granting.granted.key) = (job, key);
+            (process.session.granted.job, process.session.granted.key) = (job, key);
         }
         bad.works(3, 62, 20);
         assert_eq!(operating.join().expect("no panic"), [Ok(()), Ok(())]);

@@ -14,8 +14,8 @@ use common::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use selvedge_collectives::service::NODES_AT;
-use selvedge_collectives::service::share;
-use selvedge_collectives::service::wire::{Answer, LinkBytes, Say, VERSION, from_bytes, to_bytes};
+use selvedge_collectives::service::session;
+use selvedge_collectives::service::wire::{LinkBytes, ManagerReply, ManagerRequest, VERSION, from_bytes, to_bytes};
 use selvedge_net::session::{MESSAGE_BYTES_MAX, Session};
 use selvedge_net::{ADDRESS_BYTES, Links, PeerId};
 use selvedge_nic::aggregation::message::{Failed, Join, Operand, Reduction, Sender, Target, Way};
@@ -31,7 +31,7 @@ fn begin(manager: &ManagerAt) -> Session {
 }
 
 /// The last that the manager says in a session.
-fn last_answer(session: &Session) -> Option<Answer> {
+fn last_answer(session: &Session) -> Option<ManagerReply> {
     let mut last = None;
     while let Ok(message) = session.receive() {
         last = Some(from_bytes(&message).expect("the manager's words"));
@@ -59,8 +59,9 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
         let _ = stream.read(&mut [0; 64]);
         open.push(stream);
     }
-    let say = |words: &Say| to_bytes(words);
-    let node = |version, place| Say::Node { version, place, host: String::new(), link: LINK, jobs: Vec::new() };
+    let say = |words: &ManagerRequest| to_bytes(words);
+    let node =
+        |version, place| ManagerRequest::Node { version, place, host: String::new(), link: LINK, jobs: Vec::new() };
     let nested = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     let first_words = [
         (b"".to_vec(), "not understood"),
@@ -68,17 +69,20 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
         (b"{\"Nothing\":{}}".to_vec(), "not understood"),
         (nested, "not understood"),
         (say(&node(VERSION + 1, 0)), "speaks version"),
-        (say(&Say::Show { version: u32::MAX }), "speaks version"),
-        (say(&Say::Share { version: 0, job: [1, !1], places: vec![0] }), "speaks version"),
-        (say(&Say::Share { version: VERSION, job: [2, 2], places: Vec::new() }), "named no host"),
-        (say(&Say::Share { version: VERSION, job: [2, 2], places: (0..10_000).collect() }), "hosts are known"),
-        (say(&Say::Done { number: 7 }), "nothing was asked"),
+        (say(&ManagerRequest::Show { version: u32::MAX }), "speaks version"),
+        (say(&ManagerRequest::Share { version: 0, job: [1, !1], places: vec![0] }), "speaks version"),
+        (say(&ManagerRequest::Share { version: VERSION, job: [2, 2], places: Vec::new() }), "named no host"),
+        (
+            say(&ManagerRequest::Share { version: VERSION, job: [2, 2], places: (0..10_000).collect() }),
+            "hosts are known",
+        ),
+        (say(&ManagerRequest::Done { number: 7 }), "nothing was asked"),
     ];
     for (words, expected) in &first_words {
         let session = begin(&manager);
         session.send(words).expect("it listens");
         match last_answer(&session) {
-            Some(Answer::Refused { why }) => assert!(why.contains(expected), "{why}, and not {expected}"),
+            Some(ManagerReply::Refused { why }) => assert!(why.contains(expected), "{why}, and not {expected}"),
             other => panic!("{other:?} and not {expected}"),
         }
     }
@@ -88,13 +92,13 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
     assert_eq!(last_answer(&session), None);
     // Another secret.
     let other = ManagerAt { secret: b"another".to_vec(), ..manager.clone() };
-    assert!(share::show(&other).is_err());
-    assert!(share::ask(&other, [3, 3], &[0]).is_err());
+    assert!(session::manager_report(&other).is_err());
+    assert!(session::request_share(&other, [3, 3], &[0]).is_err());
     // What a process says after its share is nothing.
     let session = begin(&manager);
-    session.send(&say(&Say::Share { version: VERSION, job: [4, 4], places: vec![1] })).expect("it listens");
+    session.send(&say(&ManagerRequest::Share { version: VERSION, job: [4, 4], places: vec![1] })).expect("it listens");
     session.receive().expect("a share");
-    for words in [say(&Say::Done { number: 1 }), say(&node(VERSION, 1)), b"nothing".to_vec()] {
+    for words in [say(&ManagerRequest::Done { number: 1 }), say(&node(VERSION, 1)), b"nothing".to_vec()] {
         session.send(&words).expect("it listens");
     }
     drop(session);
@@ -111,18 +115,24 @@ fn a_node_that_lies_about_its_steps_is_without_effect_when_it_has_ended() {
     let nodes = nodes(&manager, 2);
     for round in 0..4 {
         let session = begin(&manager);
-        let node = Say::Node { version: VERSION, place: 40, host: "liar".to_owned(), link: LINK, jobs: vec![(1, 1)] };
+        let node = ManagerRequest::Node {
+            version: VERSION,
+            place: 40,
+            host: "liar".to_owned(),
+            link: LINK,
+            jobs: vec![(1, 1)],
+        };
         session.send(&to_bytes(&node)).expect("it listens");
-        assert!(matches!(from_bytes(&session.receive().expect("an answer")), Ok(Answer::Welcome { .. })));
+        assert!(matches!(from_bytes(&session.receive().expect("an answer")), Ok(ManagerReply::Welcome { .. })));
         for number in [0, 99, u64::MAX] {
-            session.send(&to_bytes(&Say::Done { number })).expect("it listens");
+            session.send(&to_bytes(&ManagerRequest::Done { number })).expect("it listens");
         }
         if round % 2 == 0 {
             session.send(b"and more").expect("it listens");
         }
         drop(session);
         until("it is gone", || {
-            let shown = share::show(&manager).unwrap_or_default();
+            let shown = session::manager_report(&manager).unwrap_or_default();
             !shown.lines().any(|line| line.contains("liar") && line.contains("aggregation node, from"))
         });
         let job = Job::begin(&manager, 10 + round, &[0, 1]).expect("a share");
@@ -247,7 +257,7 @@ fn forged_packets_of_a_member_harm_no_other_job() {
         let group = bad.group(1).expect("room");
         let attacker: &Process = &bad.processes[0];
         let of_bad = attacker.membership(group[0]);
-        let granted = &attacker.granting.granted;
+        let granted = &attacker.session.granted;
         let (to, join) = granted.join(2, 0, &bad.nodes()).expect("a tree");
         let known = Known {
             key: granted.key,
@@ -316,7 +326,7 @@ fn packets_that_links_refuse_end_their_sender_only() {
     }
     let nobody = std::sync::Arc::new(Nobody(false.into()));
     let links = Links::open(settings, nobody.clone()).expect("links");
-    let peer = links.peer(good.processes[0].granting.links[0].1);
+    let peer = links.peer(good.processes[0].session.links[0].1);
     let _ = send(&links, peer, 1, &Packet { kind: kind::AGGREGATION_UP, ..Packet::default() }, &[]);
     until("it is refused", || nobody.0.load(std::sync::atomic::Ordering::SeqCst));
     links.close();

@@ -7,7 +7,7 @@
 //!    The target checks each piece for itself.
 //! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
 //!    refused before its first piece is sent.
-//! 3. Messages from one port to another share one [`Outlet`], which may go from the mailbox to a ring, and goes back only when the
+//! 3. Messages from one port to another share one [`PortConnection`], which may go from the mailbox to a ring, and goes back only when the
 //!    ring was closed with its port. So they keep their order ([`super::messages`]).
 
 use std::collections::BTreeSet;
@@ -128,8 +128,8 @@ impl Device {
     }
 }
 
-/// The way of messages from one port to another: a ring that the other has for us, or, without one, its mailbox.
-pub struct Outlet {
+/// The connection of one port to another: a ring that the other has for us, or, without one, its mailbox.
+pub struct PortConnection {
     source: Endpoint,
     destination: Endpoint,
     /// The home's address of the destination.
@@ -143,20 +143,20 @@ pub struct Outlet {
     unanswered: u32,
 }
 
-/// A message without its way. The type has 2 bits.
+/// A VELO message to send. The type has 2 bits.
 #[derive(Clone, Copy, Debug)]
-pub struct Letter {
+pub struct VeloSend {
     pub mtt: u8,
     pub tag: u8,
     pub start: *const u8,
     pub bytes: u32,
 }
 
-impl Outlet {
-    pub fn new(device: &Device, source: Endpoint, destination: Endpoint) -> Outlet {
+impl PortConnection {
+    pub fn new(device: &Device, source: Endpoint, destination: Endpoint) -> PortConnection {
         let target = device.target_of(destination.node);
         let label = Label::base(source);
-        Outlet { source, destination, target, label, ring: None, asking: Backoff::default(), unanswered: 0 }
+        PortConnection { source, destination, target, label, ring: None, asking: Backoff::default(), unanswered: 0 }
     }
 
     /// Where it leads.
@@ -175,36 +175,36 @@ impl Outlet {
     /// # Safety
     /// The message is readable.
     #[inline]
-    pub unsafe fn send(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+    pub unsafe fn send(&mut self, device: &Device, message: &VeloSend, turn: u32) -> Result<(), PostError> {
         let interface = device.interface();
-        let length = letter.bytes as usize;
+        let length = message.bytes as usize;
         if length.wrapping_sub(1) >= VELO_BYTES_MAX as usize {
             return Err(PostError::Length);
         }
-        let match_bits = Label::word(self.label, letter.mtt, letter.tag, letter.bytes);
+        let match_bits = Label::word(self.label, message.mtt, message.tag, message.bytes);
         let envelope = Envelope { match_bits, ..Envelope::default() };
         let Some(ring) = &mut self.ring else {
             // SAFETY: the caller's.
-            return unsafe { self.send_otherwise(device, letter, turn) };
+            return unsafe { self.send_otherwise(device, message, turn) };
         };
         // SAFETY: the caller says that the message is readable, and the ring has room for this many bytes.
-        let fill = |to: *mut u8| unsafe { copy::few(letter.start, to, length) };
+        let fill = |to: *mut u8| unsafe { copy::few(message.start, to, length) };
         match interface.enqueue_for_port(self.target, ring, &envelope, length, turn, fill) {
             ForPort::Enqueued => {}
             ForPort::Full => return Err(PostError::Full),
             ForPort::Closed => {
                 self.close();
                 // SAFETY: the caller's.
-                return unsafe { self.send_otherwise(device, letter, turn) };
+                return unsafe { self.send_otherwise(device, message, turn) };
             }
         }
         self.count(interface);
         Ok(())
     }
 
-    fn message(&self, letter: &Letter) -> Outgoing {
-        let Outlet { source, destination, target, .. } = *self;
-        let Letter { mtt, tag, start, bytes } = *letter;
+    fn outgoing(&self, message: &VeloSend) -> Outgoing {
+        let PortConnection { source, destination, target, .. } = *self;
+        let VeloSend { mtt, tag, start, bytes } = *message;
         Outgoing { source, destination, target, mtt, tag, start: start as u64, bytes }
     }
 
@@ -217,16 +217,16 @@ impl Outlet {
     /// Sends a message where we have no ring: asks for one, else gives the message to the NIC.
     ///
     /// # Safety
-    /// As [`Outlet::send`].
+    /// As [`PortConnection::send`].
     #[cold]
-    unsafe fn send_otherwise(&mut self, device: &Device, letter: &Letter, turn: u32) -> Result<(), PostError> {
+    unsafe fn send_otherwise(&mut self, device: &Device, message: &VeloSend, turn: u32) -> Result<(), PostError> {
         let interface = device.interface();
         if self.asking.is_due() {
             self.ring = interface.claim_for_port(self.target, self.destination.vpid);
             self.asking.ended(self.ring.is_some());
             if self.ring.is_some() {
                 // SAFETY: the caller's. It comes back here only if the ring has been closed already.
-                return unsafe { self.send(device, letter, turn) };
+                return unsafe { self.send(device, message, turn) };
             }
         }
         if !interface.has_peer(self.target) {
@@ -236,7 +236,7 @@ impl Outlet {
                 return Err(PostError::NoNode);
             }
         }
-        let mut command = self.message(letter).command().ok_or(PostError::Length)?;
+        let mut command = self.outgoing(message).command().ok_or(PostError::Length)?;
         if interface.is_remote(self.target) {
             let ports = (self.source.vpid, self.destination.vpid);
             if !may_send(&interface, self.target, ports, &mut self.unanswered) {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use selvedge_collectives::service::manager::{Service, Settings};
-use selvedge_collectives::service::share::show;
+use selvedge_collectives::service::session::manager_report;
 use selvedge_nic::aggregation::Limits;
 use selvedge_process::hosts::own_address;
 use selvedge_process::process::start_logging;
@@ -57,7 +57,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         let silence = selvedge_collectives::service::SILENCE;
         let at = settings::manager(silence).map_err(anyhow::Error::msg)?;
         let at: ManagerAt = at.context("SELVEDGE_MANAGER names no manager")?;
-        print!("{}", show(&at).map_err(anyhow::Error::msg)?);
+        print!("{}", manager_report(&at).map_err(anyhow::Error::msg)?);
         return Ok(ExitCode::SUCCESS);
     }
     start_logging("info");

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use selvedge_nic::atu::PAGE_BYTES;
 
-use super::OpenError;
+use super::error::OpenError;
 use selvedge_process::device::Device;
 use selvedge_process::process::Process;
 
@@ -44,7 +44,7 @@ impl Area {
         (end <= self.bytes).then(|| unsafe { self.memory.as_ptr().add(offset as usize) })
     }
 
-    /// Where in it a network logical address lies.
+    /// The offset of a network logical address.
     pub fn offset_of(&self, nla: u64) -> Option<u64> {
         nla.checked_sub(self.nla).filter(|offset| *offset < self.bytes)
     }

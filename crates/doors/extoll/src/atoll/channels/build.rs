@@ -3,10 +3,12 @@
 //!
 //! A message is built as it is sent: its header in whole words, then its data. What the program has not copied is zero.
 
-use super::connect::Handle;
+use super::area;
+use super::error::ChannelError;
+use super::host_port::HostPort;
+use super::outbound::Handle;
 use super::send::{Origin, Progress, words_of};
 use super::wire::{Head, WORD};
-use super::{ChannelError, HostPort, area};
 
 /// A message under construction.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ impl Building {
         self.data_bytes - self.filled
     }
 
-    /// Where the data begins.
+    /// The offset of the data.
     fn data_at(&self) -> u64 {
         self.header_bytes.next_multiple_of(WORD)
     }

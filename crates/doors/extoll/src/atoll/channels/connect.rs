@@ -1,15 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes: how a host port claims a channel at another one, and gives it back.
-//!
-//! The locks of a host port's VPID tell its peers what they must know, and whom its channels belong to. A peer reads and claims by fetch,
-//! compare and add, so the port's program need not be in the library.
-//!
-//! | lock | |
-//! |---|---|
-//! | 0 | [`CONFIGURED`], while the port takes connections |
-//! | 1 | page number of its receive area |
-//! | 2 | 7:0 credits of a channel, 19:8 channels, 24:20 log2 of the bytes of a piece |
-//! | 8.. | of each channel: [`CLAIMED`] if it is claimed, less its generation |
+//! Routes: how a host port claims a channel at another one ([`super::locks`]), and gives it back.
 //!
 //! Invariant: only the owner of a lock frees a channel, when its sender has said that it has left and all its messages were read.
 
@@ -18,93 +8,24 @@ use std::time::{Duration, Instant};
 use selvedge_host::lock::Guard;
 use selvedge_nic::NoMemory;
 use selvedge_nic::atu::PAGE_BYTES;
-use selvedge_nic::rma::{Descriptor, LockRequest, LockResult, Notification, Operation, code, options, spec};
+use selvedge_nic::rma::{Descriptor, LockRequest, LockResult, Operation, code, options, spec};
 use selvedge_nic::velo::Endpoint;
 
-use super::receive::Inbound;
+use super::error::ChannelError;
+use super::host_port::HostPort;
+use super::inbound::Inbound;
+use super::locks::{AREA, CLAIMED, CLAIMS, CONFIG, CONFIGURED, LockFields, NEVER, SIZES};
+use super::outbound::{Answer, Handle, Outbound, State};
+use super::shape;
+use super::vpids::{HOST_PORTS, vpids_of};
 use super::wire::{Control, Route};
-use super::{ChannelError, HOST_PORTS, HostPort, shape, vpids_of};
 use selvedge_process::device::connection::PostError;
 
-const CONFIG: u32 = 0;
-const AREA: u32 = 1;
-const SIZES: u32 = 2;
-/// The locks of channels.
-pub(super) const CLAIMS: u32 = 8;
-/// The value of lock 0: a name, and the version of all that peers share.
-const CONFIGURED: i32 = 0x4154_4c01;
-/// What a claim adds.
-const CLAIMED: i32 = 1 << 24;
-/// A value that no lock has, for requests that only read.
-const NEVER: i32 = i32::MIN;
-
-/// How long a connect waits for a peer to open its port, and for an answer to a request.
+/// The times that a connect waits for a peer to open its port, and for an answer to a request.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Between two looks at a port that is not open.
 const CONNECT_PAUSE: Duration = Duration::from_millis(1);
-
-/// A connection, as programs name it.
-pub type Handle = u32;
-
-/// The answer to a lock request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    from: Endpoint,
-    number: u32,
-    /// None: the request was refused, because the port is not open.
-    result: Option<LockResult>,
-}
-
-impl Answer {
-    pub fn of(notification: &Notification) -> Answer {
-        let word = notification.word0;
-        let result = LockResult { value: (word >> 32) as i32, success: word >> 24 & 1 != 0 };
-        Answer {
-            from: Endpoint { node: notification.node, vpid: notification.vpid.into() },
-            number: word as u32 & 0xff_ffff,
-            result: (notification.error == 0).then_some(result),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Open,
-    /// Its peer has closed the port.
-    Invalid,
-}
-
-/// The sender's end of a channel.
-pub(super) struct Outbound {
-    pub handle: Handle,
-    pub destination: Endpoint,
-    /// The host port there.
-    number: u8,
-    pub link: usize,
-    pub route: Route,
-    /// Credits that are free, and all.
-    pub credits: u64,
-    all: u64,
-    /// The channel's first slot at the target.
-    pub slots_nla: u64,
-    uses: u32,
-    pub state: State,
-}
-
-/// A lock request's fields.
-#[derive(Clone, Copy)]
-struct Ask {
-    number: u32,
-    compare: i32,
-    add: i32,
-}
-
-impl Ask {
-    fn read(number: u32) -> Ask {
-        Ask { number, compare: NEVER, add: 0 }
-    }
-}
 
 /// Sets a lock of an own port.
 fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
@@ -130,9 +51,9 @@ impl HostPort {
     }
 
     /// Makes a lock request at a port. None: there is no answer.
-    fn ask(&mut self, to: Endpoint, ask: Ask) -> Result<Answer, ChannelError> {
+    fn ask(&mut self, to: Endpoint, ask: LockFields) -> Result<Answer, ChannelError> {
         let device = self.device.clone();
-        let Ask { number, compare, add } = ask;
+        let LockFields { number, compare, add } = ask;
         let operation = Operation::Lock { number, compare, add };
         let (vpid, spec) = (to.vpid as u8, spec::COMPLETER);
         let descriptor = Descriptor { code: code::LOCK, node: to.node, vpid, spec, modifiers: 0, operation };
@@ -150,13 +71,13 @@ impl HostPort {
         device.interface().wait(deadline, look).map_err(|_| ChannelError::NotAvailable)
     }
 
-    fn ask_value(&mut self, to: Endpoint, ask: Ask) -> Result<LockResult, ChannelError> {
+    fn ask_value(&mut self, to: Endpoint, ask: LockFields) -> Result<LockResult, ChannelError> {
         self.ask(to, ask)?.result.ok_or(ChannelError::NotAvailable)
     }
 
     /// Whether a port has told that it is closed: it refuses, or takes no connections.
     pub(super) fn has_closed(&mut self, port: Endpoint) -> bool {
-        self.ask(port, Ask::read(CONFIG))
+        self.ask(port, LockFields::read(CONFIG))
             .is_ok_and(|answer| answer.result.is_none_or(|found| found.value != CONFIGURED))
     }
 
@@ -181,8 +102,8 @@ impl HostPort {
             return Err(ChannelError::NoChannel);
         }
         let destination = self.find_open(node, number)?;
-        let area = self.ask_value(destination, Ask::read(AREA))?.value as u64;
-        let sizes = self.ask_value(destination, Ask::read(SIZES))?.value as u32;
+        let area = self.ask_value(destination, LockFields::read(AREA))?.value as u64;
+        let sizes = self.ask_value(destination, LockFields::read(SIZES))?.value as u32;
         let (credits, channels, piece) = (sizes & 0xff, sizes >> 8 & 0xfff, sizes >> 20 & 31);
         if 1u64 << piece != self.shape.piece_bytes || credits == 0 || channels == 0 {
             // Its job has another number of nodes.
@@ -223,7 +144,7 @@ impl HostPort {
         loop {
             for vpid in vpids {
                 let port = Endpoint { node, vpid };
-                if self.ask_value(port, Ask::read(CONFIG)).is_ok_and(|found| found.value == CONFIGURED) {
+                if self.ask_value(port, LockFields::read(CONFIG)).is_ok_and(|found| found.value == CONFIGURED) {
                     return Ok(port);
                 }
             }
@@ -242,7 +163,7 @@ impl HostPort {
         // Peers begin at different channels, so most find a free one at once.
         let first = (u32::from(self.node()) * u32::from(HOST_PORTS) + u32::from(self.number)) % channels;
         for channel in (first..channels).chain(0..first) {
-            let claim = Ask { number: CLAIMS + channel, compare: 0, add: CLAIMED };
+            let claim = LockFields { number: CLAIMS + channel, compare: 0, add: CLAIMED };
             let result = self.ask_value(at, claim)?;
             if result.success {
                 return Ok(Route { channel: channel as u16, generation: (CLAIMED - result.value) as u8 });
@@ -251,7 +172,7 @@ impl HostPort {
         Err(ChannelError::NoChannel)
     }
 
-    /// Which entry of `outbound` a handle names.
+    /// The entry of `outbound` that a handle names.
     pub(super) fn index_of(&self, handle: Handle) -> Result<usize, ChannelError> {
         let index = (handle & 0xffff) as usize;
         let entry = self.outbound.get(index).and_then(Option::as_ref);

@@ -10,180 +10,26 @@
 //!
 //! Messages that the program has not asked for take at most [`KEPT_BYTES`] of buffers. Others keep their sender waiting until a receive
 //! asks for them.
-//!
-//! Invariant: of a channel, at most the last message is not whole.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use selvedge_host::WaitEnd;
 use selvedge_nic::velo::Endpoint;
 
+use super::error::ChannelError;
+use super::host_port::HostPort;
+use super::inbound::{
+    Arriving, AttachedPiece, Inbound, Incoming, LINE_BYTES, PieceBody, Received, SourceFilter, lines_of,
+};
 use super::sink::Sink;
-use super::wire::{Control, FRAME_BYTES, Head, Payload, Piece, Route, WORD};
-use super::{ChannelError, HostPort};
+use super::vpids::vpids_of;
+use super::wire::{Control, FRAME_BYTES, Payload, Piece, Route};
 
 /// Buffers of messages that no receive has asked for.
 const KEPT_BYTES: u64 = 64 << 20;
 /// Buffers that are kept for later messages, and the longest of these.
 const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 8 << 20;
-
-/// Which messages a receive of the program asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    Nothing,
-    Any,
-    /// Those of one port: the VPIDs that its host port may have.
-    From {
-        node: u16,
-        vpids: [u16; 2],
-    },
-}
-
-impl Asked {
-    fn includes(&self, source: Endpoint) -> bool {
-        match self {
-            Asked::Nothing => false,
-            Asked::Any => true,
-            Asked::From { node, vpids } => *node == source.node && vpids.contains(&source.vpid),
-        }
-    }
-}
-
-/// The payload of a piece.
-#[derive(Clone, Copy)]
-enum Body {
-    Inline([u64; FRAME_BYTES / 8]),
-    /// In the slot.
-    Slot,
-}
-
-/// A piece that has come, in the order of its channel. If it is a put, its payload may not be there yet.
-struct Arriving {
-    piece: Piece,
-    bytes: u64,
-    body: Body,
-}
-
-/// A piece that holds its credit.
-struct Held {
-    slot: u8,
-    bytes: u64,
-    body: Body,
-}
-
-/// A cache line of a buffer: copies whose ends lie differently in their lines take several times as long.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Line([u8; LINE_BYTES]);
-
-const LINE_BYTES: usize = 64;
-
-/// Lines that hold a message.
-fn lines_of(head: &Head) -> usize {
-    head.bytes().div_ceil(LINE_BYTES as u64) as usize
-}
-
-/// A message that arrives, or has arrived.
-pub struct Incoming {
-    source: Endpoint,
-    head: Head,
-    /// Bytes that have arrived.
-    arrived: u64,
-    /// The first bytes, if they were moved here: memory without a length, which is written and read through its address.
-    buffer: Vec<Line>,
-    /// The receive that waits for it, if they were moved there instead.
-    sink: Option<Sink>,
-    moved: u64,
-    /// The others, in order.
-    pieces: Vec<Held>,
-}
-
-impl Incoming {
-    fn is_whole(&self) -> bool {
-        self.arrived == self.head.bytes()
-    }
-
-    fn has_buffer(&self) -> bool {
-        self.buffer.capacity() != 0
-    }
-
-    /// Whether its bytes are moved as they arrive.
-    fn is_moved(&self) -> bool {
-        self.has_buffer() || self.sink.is_some()
-    }
-
-    fn mask(&self) -> u64 {
-        self.pieces.iter().fold(0, |mask, piece| mask | 1 << piece.slot)
-    }
-}
-
-/// The receiver's end of a channel.
-#[derive(Default)]
-pub struct Inbound {
-    pub(super) source: Option<Endpoint>,
-    pub(super) link: usize,
-    pub(super) generation: u8,
-    pub(super) has_left: bool,
-    /// A number that grows with each peer that comes.
-    pub(super) number: u64,
-    /// The channel that its sender had before, if pieces of it were not there yet: they are attached first.
-    pub(super) after: Option<u16>,
-    /// Slots whose pieces hold their credit, those that are free and not told, and those into which a put has come.
-    held: u64,
-    pending: u64,
-    arrived: u64,
-    /// Pieces in order, of which the first is a put that has not come.
-    waiting: VecDeque<Arriving>,
-    messages: VecDeque<Incoming>,
-}
-
-impl Inbound {
-    /// A channel that nobody has claimed in this generation.
-    pub(super) fn of_generation(generation: u8) -> Inbound {
-        Inbound { generation, ..Inbound::default() }
-    }
-
-    pub(super) fn is_free(&self) -> bool {
-        self.source.is_none()
-    }
-
-    /// Whether its sender has left, and nothing of it is here.
-    pub(super) fn is_over(&self) -> bool {
-        self.has_left && self.held == 0 && self.waiting.is_empty() && self.messages.is_empty()
-    }
-}
-
-/// A message that was matched. Its channel's credits are held until [`HostPort::free`].
-pub struct Received {
-    channel: u16,
-    message: Incoming,
-}
-
-impl Received {
-    pub fn source(&self) -> Endpoint {
-        self.message.source
-    }
-
-    /// Whether all of it is in the sink of its receive.
-    pub fn is_placed(&self) -> bool {
-        self.message.sink.is_some()
-    }
-
-    pub fn tag(&self) -> u32 {
-        self.message.head.tag
-    }
-
-    /// Bytes of the header and of the data, in whole words.
-    pub fn header_bytes(&self) -> u64 {
-        u64::from(self.message.head.header_words) * WORD
-    }
-
-    pub fn data_bytes(&self) -> u64 {
-        u64::from(self.message.head.data_words) * WORD
-    }
-}
 
 impl HostPort {
     /// A VELO message with a piece has arrived.
@@ -204,17 +50,17 @@ impl HostPort {
             return;
         }
         let (bytes, body) = match piece.payload {
-            Payload::Put { bytes } => (bytes.into(), Body::Slot),
+            Payload::Put { bytes } => (bytes.into(), PieceBody::Slot),
             Payload::Inline => {
                 let mut words = [0; FRAME_BYTES / 8];
                 for (word, bytes) in words.iter_mut().zip(inline.chunks_exact(8)) {
                     *word = bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
                 }
-                (inline.len() as u64, Body::Inline(words))
+                (inline.len() as u64, PieceBody::Inline(words))
             }
         };
         let arriving = Arriving { piece, bytes, body };
-        if inbound.waiting.is_empty() && inbound.after.is_none() && matches!(body, Body::Inline(_)) {
+        if inbound.waiting.is_empty() && inbound.after.is_none() && matches!(body, PieceBody::Inline(_)) {
             self.attach(route.channel, arriving);
         } else {
             inbound.waiting.push_back(arriving);
@@ -236,7 +82,7 @@ impl HostPort {
         while let Some(inbound) = self.inbound.get_mut(usize::from(channel)).filter(|inbound| inbound.after.is_none()) {
             let Some(Arriving { piece, body, .. }) = inbound.waiting.front() else { break };
             let bit = 1u64 << piece.slot;
-            if matches!(body, Body::Slot) && inbound.arrived & bit == 0 {
+            if matches!(body, PieceBody::Slot) && inbound.arrived & bit == 0 {
                 return;
             }
             inbound.arrived &= !bit;
@@ -282,7 +128,7 @@ impl HostPort {
 
     /// Attaches a piece to its message.
     fn attach(&mut self, channel: u16, Arriving { piece, bytes, body }: Arriving) {
-        let (all, asked, kept) = (self.shape.all(), self.asked, self.kept_bytes);
+        let (all, filter, kept) = (self.shape.all(), self.filter, self.kept_bytes);
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
         let Some(source) = inbound.source else { return };
         inbound.held |= 1 << piece.slot;
@@ -298,7 +144,7 @@ impl HostPort {
             return self.release(channel, 1 << piece.slot);
         };
         last.arrived += bytes;
-        last.pieces.push(Held { slot: piece.slot, bytes, body });
+        last.pieces.push(AttachedPiece { slot: piece.slot, bytes, body });
         let (is_whole, total, is_moved) = (last.is_whole(), last.head.bytes(), last.is_moved());
         if is_whole {
             self.whole.push_back(channel);
@@ -306,7 +152,7 @@ impl HostPort {
         let has_no_credit = (inbound.held | inbound.pending) == all;
         let is_long = total > u64::from(self.shape.credits / 2) * self.shape.piece_bytes;
         if is_moved || is_long || (has_no_credit && !is_whole) {
-            if is_moved || asked.includes(source) || kept + total <= KEPT_BYTES {
+            if is_moved || filter.includes(source) || kept + total <= KEPT_BYTES {
                 let at = inbound.messages.len() - 1;
                 self.move_to_buffer(channel, at);
             } else {
@@ -320,12 +166,14 @@ impl HostPort {
 
     /// Whether the message may go to the receive that waits: it is the next one that the receive can get.
     fn takes_sink(&self, channel: u16, at: usize) -> bool {
-        let is_of_asked = |inbound: &Inbound| {
+        let passes_filter = |inbound: &Inbound| {
             let mut sources = inbound.messages.iter().map(|message| message.source);
-            sources.any(|source| self.asked.includes(source))
+            sources.any(|source| self.filter.includes(source))
         };
         let others = || self.inbound.iter().enumerate().filter(|(other, _)| *other != usize::from(channel));
-        matches!(self.asked, Asked::From { .. }) && at == 0 && !others().any(|(_, inbound)| is_of_asked(inbound))
+        matches!(self.filter, SourceFilter::From { .. })
+            && at == 0
+            && !others().any(|(_, inbound)| passes_filter(inbound))
     }
 
     /// Moves what has arrived of a message to the receive that waits for it, or to a buffer, and gives its credits back.
@@ -355,8 +203,8 @@ impl HostPort {
         let mut freed = 0;
         for piece in message.pieces.drain(..) {
             let from = match &piece.body {
-                Body::Inline(words) => Some(words.as_ptr().cast::<u8>()),
-                Body::Slot => {
+                PieceBody::Inline(words) => Some(words.as_ptr().cast::<u8>()),
+                PieceBody::Slot => {
                     receive_area.at(shape.slot_offset(channel, piece.slot), piece.bytes).map(|from| from.cast_const())
                 }
             };
@@ -402,13 +250,13 @@ impl HostPort {
     /// For a send that waits: senders that have no credit left go on.
     pub(super) fn make_room(&mut self) {
         for channel in 0..self.shape.channels {
-            self.is_kept_waiting |= self.relieve(channel, Asked::Nothing);
+            self.is_kept_waiting |= self.relieve(channel, SourceFilter::Nothing);
         }
     }
 
-    /// Moves messages of a channel whose sender has no credit left to buffers: those that `asked` asks for, as far as they are not whole,
+    /// Moves messages of a channel whose sender has no credit left to buffers: those that `filter` asks for, as far as they are not whole,
     /// or, where nothing is asked for, all. True: the sender of one that is not whole waits still.
-    fn relieve(&mut self, channel: u16, asked: Asked) -> bool {
+    fn relieve(&mut self, channel: u16, filter: SourceFilter) -> bool {
         let all = self.shape.all();
         let has_credit = |inbound: &Inbound| inbound.held == 0 || (inbound.held | inbound.pending) != all;
         let Some(inbound) = self.inbound.get(usize::from(channel)).filter(|inbound| !has_credit(inbound)) else {
@@ -416,9 +264,9 @@ impl HostPort {
         };
         for at in 0..inbound.messages.len() {
             let Some(message) = self.inbound[usize::from(channel)].messages.get(at) else { break };
-            let is_wanted = match asked {
-                Asked::Nothing => self.kept_bytes + message.head.bytes() <= KEPT_BYTES,
-                _ => asked.includes(message.source) && !message.is_whole(),
+            let is_wanted = match filter {
+                SourceFilter::Nothing => self.kept_bytes + message.head.bytes() <= KEPT_BYTES,
+                _ => filter.includes(message.source) && !message.is_whole(),
             };
             if is_wanted {
                 self.move_to_buffer(channel, at);
@@ -429,23 +277,23 @@ impl HostPort {
     }
 
     /// Takes the next whole message that is asked for.
-    fn take_whole(&mut self, asked: Asked) -> Option<Received> {
+    fn take_whole(&mut self, filter: SourceFilter) -> Option<Received> {
         let HostPort { whole, inbound, .. } = self;
         let head = |channel: &u16| inbound.get(usize::from(*channel)).and_then(|inbound| inbound.messages.front());
-        let at = whole.iter().position(|channel| head(channel).is_some_and(|first| asked.includes(first.source)))?;
+        let at = whole.iter().position(|channel| head(channel).is_some_and(|first| filter.includes(first.source)))?;
         let channel = whole.remove(at)?;
         let message = inbound.get_mut(usize::from(channel))?.messages.pop_front()?;
         Some(Received { channel, message })
     }
 
     /// Matches the next message that is asked for, if it is there.
-    pub fn match_now(&mut self, asked: Asked) -> Result<Received, ChannelError> {
-        if let Some(found) = self.look(asked) {
+    pub fn match_now(&mut self, filter: SourceFilter) -> Result<Received, ChannelError> {
+        if let Some(found) = self.look(filter) {
             self.interface().found_something();
             return Ok(found);
         }
         self.interface().poll();
-        match self.look(asked) {
+        match self.look(filter) {
             Some(found) => {
                 self.interface().found_something();
                 Ok(found)
@@ -458,10 +306,10 @@ impl HostPort {
     }
 
     /// Matches the next message that is asked for, and waits for it.
-    pub fn match_wait(&mut self, asked: Asked, deadline: Option<Instant>) -> Result<Received, ChannelError> {
-        self.check_held(asked)?;
+    pub fn match_wait(&mut self, filter: SourceFilter, deadline: Option<Instant>) -> Result<Received, ChannelError> {
+        self.check_held(filter)?;
         let device = self.device.clone();
-        device.interface().wait(deadline, || self.look(asked)).map_err(|end| match end {
+        device.interface().wait(deadline, || self.look(filter)).map_err(|end| match end {
             WaitEnd::Aborted => ChannelError::Aborted,
             _ => ChannelError::NoMessage,
         })
@@ -471,9 +319,9 @@ impl HostPort {
     ///
     /// # Safety
     /// The sink has the room that it says.
-    pub unsafe fn match_into(&mut self, asked: Asked, sink: Sink) -> Result<Received, ChannelError> {
+    pub unsafe fn match_into(&mut self, filter: SourceFilter, sink: Sink) -> Result<Received, ChannelError> {
         self.sink = Some(sink);
-        let matched = self.match_wait(asked, None);
+        let matched = self.match_wait(filter, None);
         if self.sink.take().is_none() && !matched.as_ref().is_ok_and(Received::is_placed) {
             self.leave_sink();
         }
@@ -493,34 +341,34 @@ impl HostPort {
         }
     }
 
-    fn look(&mut self, asked: Asked) -> Option<Received> {
-        if let Some(found) = self.take_whole(asked) {
+    fn look(&mut self, filter: SourceFilter) -> Option<Received> {
+        if let Some(found) = self.take_whole(filter) {
             return Some(found);
         }
-        self.asked = asked;
+        self.filter = filter;
         self.take_in();
         if self.is_kept_waiting {
             self.is_kept_waiting =
-                (0..self.shape.channels).fold(false, |waits, channel| self.relieve(channel, asked) | waits);
+                (0..self.shape.channels).fold(false, |waits, channel| self.relieve(channel, filter) | waits);
         }
-        self.asked = Asked::Nothing;
-        self.take_whole(asked)
+        self.filter = SourceFilter::Nothing;
+        self.take_whole(filter)
     }
 
     /// A receive from a port whose messages were all matched, and none freed, would wait for ever.
-    fn check_held(&self, asked: Asked) -> Result<(), ChannelError> {
-        let Asked::From { .. } = asked else { return Ok(()) };
+    fn check_held(&self, filter: SourceFilter) -> Result<(), ChannelError> {
+        let SourceFilter::From { .. } = filter else { return Ok(()) };
         let is_held = |inbound: &Inbound| {
-            inbound.source.is_some_and(|source| asked.includes(source))
+            inbound.source.is_some_and(|source| filter.includes(source))
                 && inbound.held == self.shape.all()
                 && inbound.messages.is_empty()
         };
         if self.inbound.iter().any(is_held) { Err(ChannelError::Held) } else { Ok(()) }
     }
 
-    /// Which messages come from a host port of a node.
-    pub fn asked_from(&self, node: u16, number: u8) -> Option<Asked> {
-        super::vpids_of(number, self.device.ports()).map(|vpids| Asked::From { node, vpids })
+    /// The filter for messages of a host port of a node.
+    pub fn filter_of(&self, node: u16, number: u8) -> Option<SourceFilter> {
+        vpids_of(number, self.device.ports()).map(|vpids| SourceFilter::From { node, vpids })
     }
 
     /// Whether a message can be received now. Polls the NIC.
@@ -566,8 +414,8 @@ impl HostPort {
         let mut begins = message.moved;
         for piece in &message.pieces {
             match &piece.body {
-                Body::Inline(words) => visit(words.as_ptr().cast(), begins, piece.bytes),
-                Body::Slot => {
+                PieceBody::Inline(words) => visit(words.as_ptr().cast(), begins, piece.bytes),
+                PieceBody::Slot => {
                     if let Some(start) =
                         self.receive_area.at(self.shape.slot_offset(received.channel, piece.slot), piece.bytes)
                     {

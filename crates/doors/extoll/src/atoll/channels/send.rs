@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::rma::{Descriptor, Operation, code, options, spec};
 
-use super::connect::{Handle, Outbound, State};
+use super::error::ChannelError;
+use super::host_port::HostPort;
+use super::outbound::{Handle, Outbound, State};
 use super::wire::{FRAME_BYTES, Frame, Head, Payload, Piece, WORD, WORDS_MAX, words_bytes};
-use super::{ChannelError, HostPort};
 use selvedge_process::device::connection::{PostError, Posted};
 
 /// Messages of up to so many VELO messages go as these; longer ones are put. Chosen, not measured.
 const SMALL_FRAMES: u64 = 4;
-/// How long a send waits for credits until it asks whether the peer is still there.
+/// The time that a send waits for credits until it asks whether the peer is still there.
 const DOUBT: Duration = Duration::from_millis(100);
 
 /// Part of a program's memory.
@@ -80,7 +81,7 @@ impl Gather<'_> {
     }
 }
 
-/// How far a message has left.
+/// The progress of a message that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     head: Head,
@@ -104,7 +105,7 @@ impl Progress {
     }
 }
 
-/// Where a message's bytes are.
+/// The place of a message's bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Origin<'a> {
     /// In a program's memory, which is readable during the call.
@@ -113,7 +114,7 @@ pub(super) enum Origin<'a> {
     Slots(&'a [u8]),
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Sent,

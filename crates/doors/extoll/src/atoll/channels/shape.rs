@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many channels a host port has, how many credits each, and how long a piece is. All follow from the number of nodes, so that peers agree.
+//! The number of channels of a host port, the credits of each, and the bytes of a piece. All follow from the number of nodes, so that peers agree.
 //!
 //! A program that has opened ports of other libraries first has smaller mailboxes. Then a channel has fewer credits here, for what comes
 //! and for what is sent.
@@ -8,14 +8,15 @@ use selvedge_nic::Limits;
 use selvedge_nic::tables::LOCKS;
 
 use super::area::SEND_SLOTS;
+use super::locks::CLAIMS;
+use super::vpids::HOST_PORTS;
 use super::wire::{FRAME_BYTES, FRAME_BYTES_SHORT};
-use super::{HOST_PORTS, connect};
 
 const CHANNELS_MIN: u32 = 8;
 /// Channels of jobs whose nodes all may open all host ports.
 const CHANNELS_USUAL: u32 = 256;
 /// Each channel has a lock, behind those that describe the port.
-const CHANNELS_MAX: u32 = LOCKS as u32 - connect::CLAIMS;
+const CHANNELS_MAX: u32 = LOCKS as u32 - CLAIMS;
 const CREDITS_MAX: u32 = 32;
 const CREDITS_MIN: u32 = 2;
 /// Pieces that may be under way to a port, unless it has more channels.
@@ -62,7 +63,7 @@ fn notifications_for(nodes: u32, credits: u32) -> u32 {
     channels_wanted(nodes) * credits + SEND_SLOTS + NOTIFICATIONS_OTHER
 }
 
-/// What a NIC needs for channels of so many nodes.
+/// The slots and notifications that a NIC needs for channels of `nodes`.
 pub(super) fn mailbox_slots(nodes: u32) -> u32 {
     mailbox_slots_for(nodes, credits_wanted(nodes))
 }

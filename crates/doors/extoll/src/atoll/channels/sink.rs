@@ -8,7 +8,7 @@
 
 use super::wire::{Head, WORD};
 
-/// Where a message goes: its header, and its data. None: the program has given no memory.
+/// The destination of a message: of its header, and of its data.
 #[derive(Clone, Copy, Debug)]
 pub struct Sink {
     pub header: (*mut u8, u64),

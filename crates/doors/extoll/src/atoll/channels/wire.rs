@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes through a channel, as VELO messages.
+//! The frames of a channel: its VELO messages.
 //!
 //! | VELO type tag | | |
 //! |---|---|---|
@@ -49,7 +49,7 @@ pub struct Route {
     pub generation: u8,
 }
 
-/// What the first piece says of its message.
+/// The head of a message, in its first piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub tag: u32,
@@ -64,7 +64,7 @@ impl Head {
     }
 }
 
-/// What the library tells itself at the other end.
+/// A control message of the library to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The receiver has used up the pieces in these slots.
@@ -77,7 +77,7 @@ pub enum Control {
     Closed,
 }
 
-/// Where the payload of a piece is.
+/// The place of a piece's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// In the frame, behind its words.

@@ -18,7 +18,7 @@ const ROUNDS_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub struct Barrier {
     phase: u32,
-    /// What the caller gave, while the barrier runs.
+    /// The caller's name, while the barrier runs.
     named: Option<Mark>,
     known: Option<Mark>,
     round: usize,

@@ -4,18 +4,20 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use super::arrivals::{Arrival, Incoming};
 use super::barrier::{Barrier, BarrierError};
-use super::reader::{Arrival, Found};
+use super::engine::ActiveMessages;
+use super::error::SendError;
+use super::message::{Delivery, Message, Token};
 use super::wire::{self, CONTROL, Control, Kind, Mark};
-use super::{ActiveMessages, Delivery, Message, SendError, Token};
-use selvedge_process::device::connection::{Letter, Outlet};
+use selvedge_process::device::connection::{PortConnection, VeloSend};
 use selvedge_process::process::Process;
 
 /// Messages that one poll takes at most, so that it returns.
 const POLL_MAX: usize = 64;
-/// How long a wait sleeps, because another thread may make true what the program waits for.
+/// The sleep of a wait: another thread may make true what the program waits for.
 const NAP: Duration = Duration::from_millis(1);
-/// How long a node that ends waits for the others to end.
+/// The time that a node that ends waits for the others to end.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
 impl ActiveMessages {
@@ -84,10 +86,10 @@ impl ActiveMessages {
         next.map(|found| self.take(found)).is_some()
     }
 
-    fn take(&self, found: Found) {
+    fn take(&self, found: Incoming) {
         match found {
-            Found::Message(arrival) => self.run(arrival),
-            Found::Control => {}
+            Incoming::Message(arrival) => self.run(arrival),
+            Incoming::Control => {}
         }
     }
 
@@ -139,21 +141,21 @@ impl ActiveMessages {
     fn send(&self, kind: Kind, node: u16, bytes: &[u8]) -> Result<(), SendError> {
         let (first, second) = wire::parts(bytes, self.velo_bytes);
         let mtt = kind.index() as u8;
-        let mut outlets = self.peer(node).ok_or(SendError::NotAttached)?.outlets();
-        self.send_part(&mut outlets[kind.index()], first, 0, mtt)?;
-        second.map_or(Ok(()), |second| self.send_part(&mut outlets[kind.index()], second, 1, mtt))
+        let mut connections = self.peer(node).ok_or(SendError::NotAttached)?.connections();
+        self.send_part(&mut connections[kind.index()], first, 0, mtt)?;
+        second.map_or(Ok(()), |second| self.send_part(&mut connections[kind.index()], second, 1, mtt))
     }
 
     fn send_control(&self, node: u16, control: Control) -> Result<(), SendError> {
-        let mut outlets = self.peer(node).ok_or(SendError::NotAttached)?.outlets();
-        self.send_part(&mut outlets[Kind::Reply.index()], &control.encode(), 0, CONTROL)
+        let mut connections = self.peer(node).ok_or(SendError::NotAttached)?.connections();
+        self.send_part(&mut connections[Kind::Reply.index()], &control.encode(), 0, CONTROL)
     }
 
     /// Sends one VELO message.
-    fn send_part(&self, outlet: &mut Outlet, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
-        let letter = Letter { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
+    fn send_part(&self, connection: &mut PortConnection, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
+        let message = VeloSend { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
         // SAFETY: the message is a slice.
-        Ok(self.device.until_room(|| unsafe { outlet.send(&self.device, &letter, self.turn.load(Relaxed)) })?)
+        Ok(self.device.until_room(|| unsafe { connection.send(&self.device, &message, self.turn.load(Relaxed)) })?)
     }
 
     /// This node has come to a barrier.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Payload: the segment that long messages write to, bounce memory that medium messages write to, staging memory that they leave from.
+//! Payload: puts to the segment (long messages) and to bounce memory (medium messages, through staging memory).
 //!
 //! Bounce memory has one slot for each credit of each node, for requests of other nodes and for their replies. A node knows where its slots
 //! are at every other node, so it puts without asking.
@@ -8,112 +8,22 @@
 //! requester writes one when it has read a source that the caller wants back.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
-use selvedge_nic::Limits;
 use selvedge_nic::atu::PAGE_BYTES;
 use selvedge_nic::rma::{Descriptor, Notification, Operation, code, options, spec};
-use selvedge_nic::tables::PAGES;
 
+use super::engine::{ActiveMessages, gathered};
+use super::error::{OpenError, SendError};
+use super::memory::{AttachRecord, LONG_BYTES_MAX, Memory, PutSources, Segment};
+use super::message::Message;
 use super::wire::{Category, Encoded, Header, Kind, inline_bytes_max};
-use super::{ActiveMessages, Message, OpenError, SendError, gathered};
 use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::Staging;
 use selvedge_process::process::Process;
-use selvedge_process::settings::Settings;
 
 /// Medium payloads of this node that the unit has not read yet.
 const STAGING_SLOTS: u64 = 16;
-/// Memory that a process keeps for other regions, of that which it can register or share.
-const OTHER_BYTES: u64 = 512 << 20;
-/// Bytes of the longest long message.
-pub const LONG_BYTES_MAX: u64 = 1 << 30;
-
-/// A node's segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// 0: it has none.
-    pub start: u64,
-    pub bytes: u64,
-    nla: u64,
-}
-
-impl Segment {
-    fn holds(&self, start: u64, bytes: u64) -> bool {
-        start >= self.start && bytes <= self.bytes && start - self.start <= self.bytes - bytes
-    }
-
-    fn nla_of(&self, address: u64) -> u64 {
-        self.nla + (address - self.start)
-    }
-}
-
-/// What a node tells others when it attaches: its segment, its bounce memory, its handlers.
-#[derive(Clone, Copy)]
-struct Attached {
-    segment: Segment,
-    bounce_nla: u64,
-    handlers: [u64; 4],
-}
-
-impl Attached {
-    const WORDS: usize = 8;
-    const BYTES: usize = 8 * Attached::WORDS;
-
-    fn encode(&self) -> Vec<u8> {
-        let Segment { start, bytes, nla } = self.segment;
-        let words = [start, bytes, nla, self.bounce_nla].into_iter().chain(self.handlers);
-        words.flat_map(u64::to_le_bytes).collect()
-    }
-
-    fn decode(bytes: &[u8; Attached::BYTES]) -> Attached {
-        let mut words = [0; Attached::WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = bytes.first_chunk().copied().map_or(0, u64::from_le_bytes);
-        }
-        let [start, bytes, nla, bounce_nla, handlers @ ..] = words;
-        Attached { segment: Segment { start, bytes, nla }, bounce_nla, handlers }
-    }
-
-    fn has_handler(&self, handler: u8) -> bool {
-        self.handlers[usize::from(handler) / 64] >> (handler % 64) & 1 != 0
-    }
-}
-
-/// The memory of a node that has attached, and where that of the others is.
-pub(super) struct Memory {
-    nodes: Vec<Attached>,
-    /// Address and first network logical address of bounce memory.
-    bounce: u64,
-    bounce_nla: u64,
-    local: Mutex<Local>,
-}
-
-/// What the requester has not read yet, and what it has.
-struct Local {
-    staging: Staging,
-    /// Sources that were read, by the address behind their last byte.
-    read: BTreeMap<u64, u32>,
-}
-
-/// The longest segment, in whole pages: what the program wants, what can be registered, what can be shared.
-pub(super) fn segment_bytes_max(process: &Process, limits: &Limits) -> u64 {
-    let registered = u64::from(limits.address_tables) * PAGES as u64 * PAGE_BYTES;
-    let most = |bytes: u64| bytes.saturating_sub(OTHER_BYTES).max(bytes / 4);
-    let Settings { gasnet_segment_bytes, heap_bytes, .. } = process.settings;
-    gasnet_segment_bytes.min(most(registered)).min(most(heap_bytes)) / PAGE_BYTES * PAGE_BYTES
-}
-
-impl Memory {
-    fn local(&self) -> MutexGuard<'_, Local> {
-        self.local.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    pub(super) fn segment_of(&self, node: u16) -> Option<Segment> {
-        self.nodes.get(usize::from(node)).map(|attached| attached.segment)
-    }
-}
-
 impl ActiveMessages {
     /// Makes and registers this node's segment, zero-filled, and tells all nodes where it is and which of the 256 handlers exist.
     /// Collective: when it returns, every node may send to every other.
@@ -125,11 +35,11 @@ impl ActiveMessages {
         let bounce_bytes = 2 * u64::from(self.nodes) * u64::from(self.credits) * self.medium_bytes;
         let (bounce, bounce_nla) = self.region(&process, bounce_bytes + STAGING_SLOTS * self.medium_bytes)?;
         let (start, nla) = if segment_bytes == 0 { (0, 0) } else { self.region(&process, segment_bytes)? };
-        let mine = Attached { segment: Segment { start, bytes: segment_bytes, nla }, bounce_nla, handlers };
-        let nodes = gathered(&process, &mine.encode())?.iter().map(Attached::decode).collect();
+        let mine = AttachRecord { segment: Segment { start, bytes: segment_bytes, nla }, bounce_nla, handlers };
+        let nodes = gathered(&process, &mine.encode())?.iter().map(AttachRecord::decode).collect();
         let (staging, staging_nla) = (bounce + bounce_bytes, bounce_nla + bounce_bytes);
         let staging = Staging::new(staging, staging_nla, self.medium_bytes, STAGING_SLOTS);
-        let local = Mutex::new(Local { staging, read: BTreeMap::new() });
+        let local = Mutex::new(PutSources { staging, read: BTreeMap::new() });
         let memory = Memory { nodes, bounce, bounce_nla, local };
         self.memory.set(memory).map_err(|_| OpenError::Attached)?;
         // No message arrives before its target knows where its memory is.
@@ -153,13 +63,13 @@ impl ActiveMessages {
         self.memory.get()?.segment_of(node)
     }
 
-    /// Where the payload of a message from `source` is put in bounce memory.
+    /// The place in bounce memory for the payload of a message from `source`.
     fn bounce_offset(&self, kind: Kind, source: u16, slot: u16) -> u64 {
         let node = kind.index() as u64 * u64::from(self.nodes) + u64::from(source);
         (node * u64::from(self.credits) + u64::from(slot)) * self.medium_bytes
     }
 
-    /// Where the payload of a message is that has arrived here as a put, and the network logical address behind it. None: no node may
+    /// The address of a payload that has arrived here as a put, and the network logical address behind it. None: no node may
     /// send such a message.
     pub(super) fn place_of(&self, kind: Kind, source: u16, header: &Header) -> Option<(u64, u64)> {
         let memory = self.memory.get()?;
@@ -331,28 +241,5 @@ impl ActiveMessages {
         if !local.staging.give_back(last) {
             *local.read.entry(last + 1).or_insert(0) += 1;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segment_holds_what_lies_within_it() {
-        let segment = Segment { start: 0x1000, bytes: 0x1000, nla: 0x8000 };
-        assert!(segment.holds(0x1000, 0x1000) && segment.holds(0x1fff, 1) && segment.holds(0x2000, 0));
-        assert!(!segment.holds(0xfff, 1) && !segment.holds(0x1fff, 2) && !segment.holds(0x2001, 0));
-        assert!(!segment.holds(0x1001, 0x1000) && !segment.holds(u64::MAX, 2) && !segment.holds(0x1000, u64::MAX));
-        assert_eq!(segment.nla_of(0x1010), 0x8010);
-    }
-
-    #[test]
-    fn what_a_node_tells_is_read_as_it_was_written() {
-        let segment = Segment { start: 1, bytes: 2, nla: 3 };
-        let attached = Attached { segment, bounce_nla: 4, handlers: [0, 0, 1 << 63, 1] };
-        let read = Attached::decode(attached.encode().first_chunk().expect("8 words"));
-        assert_eq!((read.segment, read.bounce_nla, read.handlers), (segment, 4, attached.handlers));
-        assert!(read.has_handler(191) && read.has_handler(192) && !read.has_handler(193));
     }
 }

@@ -61,7 +61,7 @@ impl Kind {
 /// The VELO type tag of control messages.
 pub const CONTROL: u8 = 2;
 
-/// What the first bytes of an active message say.
+/// The header of an active message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub category: Category,
@@ -81,7 +81,7 @@ pub struct Encoded {
     length: usize,
 }
 
-/// How much payload fits behind so many arguments.
+/// The bytes of payload that fit behind `arguments`.
 pub fn inline_bytes_max(arguments: usize) -> usize {
     BYTES_MAX.saturating_sub(HEADER_BYTES + 4 * arguments)
 }
@@ -220,7 +220,7 @@ impl Assembler {
     }
 }
 
-/// What the library tells itself at another node.
+/// A control message of the library to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The handler of a request did not reply; its credit is free.
@@ -231,7 +231,7 @@ pub enum Control {
     Leaving,
 }
 
-/// What a barrier's callers have named.
+/// The name that callers give to a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Anonymous,

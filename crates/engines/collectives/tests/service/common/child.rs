@@ -139,7 +139,7 @@ pub fn main() {
         }
         "manager" => {
             let returns = std::time::Duration::from_millis(of(RETURNS).parse().expect("a number"));
-            let settings = manager::Settings { state: Some(of(STATE).into()), returns, ..settings() };
+            let settings = manager::Settings { state: Some(of(STATE).into()), grace: returns, ..settings() };
             let service = Service::open(at, settings).expect("the port is free, and the state is one");
             std::thread::spawn(|| {
                 for _ in std::io::stdin().lines().map_while(Result::ok) {}

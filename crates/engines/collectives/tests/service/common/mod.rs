@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_collectives::service::manager::{self, Service};
 use selvedge_collectives::service::node::{self, AggregationNode};
-use selvedge_collectives::service::share;
+use selvedge_collectives::service::session;
 use selvedge_net::{Check, Progress};
 use selvedge_process::settings::ManagerAt;
 
@@ -166,14 +166,14 @@ pub fn nodes(manager: &ManagerAt, count: u64) -> Vec<Arc<AggregationNode>> {
 
 pub fn wait_for_nodes(manager: &ManagerAt, count: u64) {
     until("the nodes are at the manager", || {
-        let shown = share::show(manager).unwrap_or_default();
+        let shown = session::manager_report(manager).unwrap_or_default();
         shown.matches("aggregation node, from").count() as u64 == count
     });
 }
 
 /// The lines on jobs that the manager shows.
 pub fn jobs_shown(manager: &ManagerAt) -> Option<Vec<String>> {
-    let shown = share::show(manager).ok()?;
+    let shown = session::manager_report(manager).ok()?;
     let lines = shown.lines().skip_while(|line| *line != "jobs").skip(1).take_while(|line| *line != "use");
     Some(lines.map(str::to_owned).collect())
 }

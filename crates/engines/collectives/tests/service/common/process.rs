@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use selvedge_collectives::service::share::{Granting, ask};
+use selvedge_collectives::service::session::{ShareSession, request_share};
 use selvedge_fabric::NodeId;
 use selvedge_net::{LinkAddress, Links, NicName, PeerId, ProgressCaller, SendError, SendTiming, Sink, Source};
 use selvedge_nic::aggregation::member::{GroupState, Started};
@@ -27,7 +27,7 @@ const BYTES: usize = 4096;
 
 /// A process of a job. When it is dropped its links and its share end.
 pub struct Process {
-    pub granting: Granting,
+    pub session: ShareSession,
     pub pid: u32,
     pub node: NodeId,
     pub links: Arc<Links>,
@@ -132,18 +132,18 @@ pub fn send(links: &Links, peer: PeerId, pid: u32, packet: &Packet, payload: &[u
 impl Process {
     /// Asks for a share, as a process of the first of these places. The others are hosts of the job, too.
     pub fn new(manager: &ManagerAt, job: [u64; 2], places: &[u64], pid: u32) -> Result<Process, String> {
-        let granting = ask(manager, job, places)?;
+        let session = request_share(manager, job, places)?;
         let inside = Arc::new(Inside::default());
         let links = Links::open(link_settings(), inside.clone()).map_err(|error| error.to_string())?;
-        let peers = granting.links.iter().map(|&(address, link)| (links.peer(link), address)).collect();
+        let peers = session.links.iter().map(|&(address, link)| (links.peer(link), address)).collect();
         inside.links.set(peers).expect("once");
-        let known = granting.hosts.iter().find(|host| host.0 == places[0]);
+        let known = session.hosts.iter().find(|host| host.0 == places[0]);
         let node = NodeId(known.ok_or("its host is not among the job's")?.1);
-        Ok(Process { granting, pid, node, links, inside })
+        Ok(Process { session, pid, node, links, inside })
     }
 
     pub fn link_of(&self, address: u64) -> LinkAddress {
-        self.granting.links.iter().find(|link| link.0 == address).expect("it is there").1
+        self.session.links.iter().find(|link| link.0 == address).expect("it is there").1
     }
 
     /// Sends a message to a node.
@@ -153,7 +153,7 @@ impl Process {
     }
 
     pub fn send_packet(&self, to: u64, packet: &Packet, payload: &[u8]) {
-        let link = self.granting.links.iter().find(|link| link.0 == to).map(|link| self.links.peer(link.1));
+        let link = self.session.links.iter().find(|link| link.0 == to).map(|link| self.links.peer(link.1));
         if link.is_none_or(|peer| send(&self.links, peer, self.pid, packet, payload).is_err()) {
             self.inside.lock().member().lose(to);
         }
@@ -161,8 +161,8 @@ impl Process {
 
     /// Joins a group of members on these end nodes, of which it is the one with this number.
     pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> u64 {
-        let (to, join) = self.granting.granted.join(number, order, nodes).expect("a tree of the job");
-        let key = self.granting.granted.key;
+        let (to, join) = self.session.granted.join(number, order, nodes).expect("a tree of the job");
+        let key = self.session.granted.key;
         let (handle, message) = self.inside.lock().member().join(to, key, &join).expect("room for a membership");
         self.send(to, key, &message, &[]);
         handle
@@ -248,7 +248,7 @@ impl Process {
     /// members. Ends with the first failure.
     pub fn operate(&self, handle: u64, order: usize, nodes: &[NodeId], seed: u64, count: u64) -> Result<(), Failure> {
         let (credits, _) = self.wait_ready(handle)?;
-        let tree = &self.granting.granted.trees[0];
+        let tree = &self.session.granted.trees[0];
         let mut under_way: std::collections::VecDeque<(u64, Vec<u8>)> = Default::default();
         let mut choices = Choices(seed);
         let take = |(number, expected): (u64, Vec<u8>)| {

@@ -23,20 +23,22 @@ use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use selvedge_collectives::one_host::{Exchange, Pending, know_mapped, log};
+use selvedge_collectives::one_host::{Bootstrap, Pending, log, register_mapped_memory};
 use selvedge_nic::aggregation::Failure;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{DONE, REFUSED};
+use crate::collective::exchange::Exchange;
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Or};
 use crate::collective::team_area::{HEAD_BYTES, MEMBERS_MAX, RING_BYTES, slot_bytes};
+use crate::collective::tree::Tree;
 use crate::world::World;
 use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
-use crate::world::group::{Group, Known};
+use crate::world::group::{Group, GroupState};
 use crate::world::peer::MemoryStart;
 
-/// What an operation does.
+/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sync,
@@ -49,12 +51,12 @@ pub(crate) enum Kind {
 /// The longest reductions and fcollects, and broadcasts, that are one operation of the node and faster than two steps.
 const ONE_OPERATION_BYTES: usize = 1 << 10;
 const ONE_BROADCAST_BYTES: usize = 8 << 10;
-/// What a member reads from the others from which on two steps and stores to all results are faster than three steps; and
+/// The bytes that a member reads from the others, from which on two steps and stores to all results are faster than three steps; and
 /// the longest such reduction: beyond, both are as fast as memory.
 const LONG_BYTES: usize = 24 << 10;
 const LONG_BYTES_MAX: usize = 256 << 10;
 
-/// What the choice between the node and the own algorithm depends on, the same at all members.
+/// The values by which members choose between the node and their own algorithm, the same at all members.
 struct Circumstances {
     members: usize,
     memory_mapped: bool,
@@ -80,80 +82,91 @@ impl Circumstances {
     }
 }
 
-impl TeamMembers<'_> {
+/// A team whose operations may go to its aggregation nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct Offload<'a> {
+    members: &'a TeamMembers<'a>,
+}
+
+impl<'a> Offload<'a> {
     #[inline(always)]
-    fn circumstances(&self) -> Circumstances {
+    pub fn of(members: &'a TeamMembers<'a>) -> Offload<'a> {
+        Offload { members }
+    }
+
+    #[inline(always)]
+    fn circumstances(self) -> Circumstances {
         Circumstances {
-            members: self.n,
-            memory_mapped: self.world.memory_mapped(),
-            oversubscribed: self.world.oversubscribed(),
-            step_bytes: self.exchange_limit().unwrap_or_else(|| self.tree_limit()),
+            members: self.members.n,
+            memory_mapped: self.members.world.memory_mapped(),
+            oversubscribed: self.members.world.oversubscribed(),
+            step_bytes: Exchange::of(self.members).limit().unwrap_or_else(|| Tree::of(self.members).limit()),
         }
     }
 
-    /// Carries an operation with so many bytes of each member out in the team's group. None: the team's own algorithm
-    /// does, at all members.
+    /// Completes an operation of `bytes` of each member in the team's group. None: the team's own algorithm does, at all
+    /// members.
     #[inline(always)]
-    pub(crate) fn by_node(
-        &self,
+    pub(crate) fn complete(
+        self,
         kind: Kind,
         bytes: usize,
         operation: impl FnOnce() -> Pending,
     ) -> Option<Result<(), Failure>> {
         match self.circumstances().prefer_node(kind, bytes) {
-            true => self.complete_by_node(operation()),
+            true => self.complete_in_group(operation()),
             false => None,
         }
     }
 
     #[inline(never)]
-    fn complete_by_node(&self, operation: Pending) -> Option<Result<(), Failure>> {
-        let mut known = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Known::Nothing = *known {
-            *known = self.find_group().map_or(Known::NoGroup, |group| Known::Group(Box::new(group)));
+    fn complete_in_group(self, operation: Pending) -> Option<Result<(), Failure>> {
+        let mut state = self.members.group.lock().unwrap_or_else(PoisonError::into_inner);
+        if let GroupState::Unasked = *state {
+            *state = self.find_group().map_or(GroupState::NoGroup, |group| GroupState::Group(Box::new(group)));
         }
-        match &mut *known {
-            Known::Group(group) => {
-                let mut waiting = Waiting { world: self.world, since: None };
+        match &mut *state {
+            GroupState::Group(group) => {
+                let mut waiting = Waiting { world: self.members.world, since: None };
                 group.complete(operation, &mut || waiting.idle())
             }
-            Known::NoGroup | Known::Nothing => None,
+            GroupState::NoGroup | GroupState::Unasked => None,
         }
     }
 
-    /// Asks for the team's group, and says in the log what comes of it.
+    /// Asks for the team's group, and logs the outcome.
     #[cold]
-    fn find_group(&self) -> Option<Group> {
+    fn find_group(self) -> Option<Group> {
         let formed = self.form_group();
-        let name = || match self.number {
-            0 => format!("SHMEM_TEAM_WORLD, PE {} of {}", self.me, self.n),
-            1 => format!("SHMEM_TEAM_SHARED, PE {} of {}", self.me, self.n),
-            number => format!("team {number}, PE {} of {}", self.me, self.n),
+        let name = || match self.members.number {
+            0 => format!("SHMEM_TEAM_WORLD, PE {} of {}", self.members.me, self.members.n),
+            1 => format!("SHMEM_TEAM_SHARED, PE {} of {}", self.members.me, self.members.n),
+            number => format!("team {number}, PE {} of {}", self.members.me, self.members.n),
         };
         match &formed {
-            Ok(_) if self.me != 0 => {}
+            Ok(_) if self.members.me != 0 => {}
             Ok(group) => log::info(|| {
-                let when = if self.world.memory_mapped() { ", where these are faster" } else { "" };
-                format!("{}: its collective operations go through aggregation nodes{}{when}", name(), group.between())
+                let when = if self.members.world.memory_mapped() { ", where these are faster" } else { "" };
+                format!("{}: its collective operations go through aggregation nodes{}{when}", name(), group.extent())
             }),
             Err(why) => log::info(|| format!("{}: its collective operations are OpenSHMEM's own: {why}", name())),
         }
         formed.ok()
     }
 
-    fn form_group(&self) -> Result<Group, String> {
-        let world = self.world;
+    fn form_group(self) -> Result<Group, String> {
+        let world = self.members.world;
         // All members know these, so they need not agree on them. In virtual time an agreement costs something.
         if world.interface.is_simulated() && !world.process.directory().grant().exists() {
             return Err("the job has no share of aggregation nodes".into());
         }
         // Each member runs a replica of the node, so the work of all grows with the square of their number.
-        let is_near = |member| world.nics[self.pe(member)].is_near;
-        if self.n > MEMBERS_MAX && !world.interface.is_simulated() && (0..self.n).all(is_near) {
+        let is_near = |member| world.nics[self.members.pe(member)].is_near;
+        if self.members.n > MEMBERS_MAX && !world.interface.is_simulated() && (0..self.members.n).all(is_near) {
             return Err(format!("it has more than {MEMBERS_MAX} PEs of one host"));
         }
         let refuses = is_off().then_some("SELVEDGE_SHMEM_COLLECTIVES is 0");
-        Group::form((self.me, self.n), refuses, &mut BySteps(self))
+        Group::form((self.members.me, self.members.n), refuses, &mut StepBootstrap(self.members))
     }
 }
 
@@ -163,12 +176,12 @@ fn is_off() -> bool {
     *IS_OFF.get_or_init(|| std::env::var_os("SELVEDGE_SHMEM_COLLECTIVES").is_some_and(|value| value == "0"))
 }
 
-/// Tells groups which memory of the other PEs is mapped here. `starts`: of each PE its process, and where its symmetric
+/// Registers the mapped memory of the other PEs with groups. `starts`: the process of each PE, and where its symmetric
 /// memory and its static data begin there.
-pub(crate) fn tell_groups(world: &'static World, starts: Vec<MemoryStart>) {
+pub(crate) fn register_memory(world: &'static World, starts: Vec<MemoryStart>) {
     let of_pe = |(pe, start): (usize, MemoryStart)| world.maps(pe).then_some((start.pid, (pe, start)));
     let of_process: BTreeMap<u32, _> = starts.into_iter().enumerate().filter_map(of_pe).collect();
-    know_mapped(Box::new(move |pid, address, bytes| {
+    register_mapped_memory(Box::new(move |pid, address, bytes| {
         let &(pe, start) = of_process.get(&pid)?;
         let parts = [(PORTAL_MEMORY, start.root, world.root), (PORTAL_DATA, start.data, world.data.start)];
         parts.into_iter().find_map(|(portal, start, own_start)| {
@@ -194,7 +207,7 @@ pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
     }
 }
 
-/// What a member does while it waits.
+/// A member's wait.
 struct Waiting<'a> {
     world: &'a World,
     since: Option<Instant>,
@@ -222,17 +235,17 @@ impl Waiting<'_> {
     }
 }
 
-/// The members of a team talk to each other by steps.
-struct BySteps<'a>(&'a TeamMembers<'a>);
+/// The bootstrap of a group, by steps of the team's own algorithm.
+struct StepBootstrap<'a>(&'a TeamMembers<'a>);
 
-impl Exchange for BySteps<'_> {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+impl Bootstrap for StepBootstrap<'_> {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let (members, words, bytes) = (self.0, own.len(), size_of_val(own));
         let mut all = vec![0u64; words * members.n];
         if members.algorithm != Algorithm::Tree && bytes <= slot_bytes(members.n) - HEAD_BYTES {
             // SAFETY: the words can be read, and fit into a slot; so each member's contribution has as many.
             unsafe {
-                let contributions = members.exchange(own.as_ptr().cast(), bytes);
+                let contributions = Exchange::of(members).contribute(own.as_ptr().cast(), bytes);
                 for (member, theirs) in all.chunks_mut(words).enumerate() {
                     theirs.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(contributions.of(member), bytes);
                 }
@@ -241,9 +254,9 @@ impl Exchange for BySteps<'_> {
         }
         // Each member's words are at its place among zeros, so the or of all is the words of all.
         all[members.me * words..][..words].copy_from_slice(own);
-        for piece in all.chunks_mut(members.tree_limit() / size_of::<u64>()) {
+        for piece in all.chunks_mut(Tree::of(members).limit() / size_of::<u64>()) {
             // SAFETY: the piece can be read and written, and fits into the tree's slots.
-            unsafe { members.reduce_in_tree(piece.as_mut_ptr().cast(), size_of_val(piece), Kernel::of::<u64, Or>()) };
+            unsafe { Tree::of(members).reduce(piece.as_mut_ptr().cast(), size_of_val(piece), Kernel::of::<u64, Or>()) };
         }
         Ok(all)
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::service::share::{Granting, ask};
+use crate::service::session::{ShareSession, request_share};
 use crate::service::wire::{HostPlace, JobName, PROCESSES_MAX};
 use selvedge_fabric::NodeId;
 use selvedge_host::config::MEMBER_NI;
@@ -23,7 +23,7 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::{Message, Sender};
 use selvedge_nic::tables::{Command, Side};
 
-use super::number::Number;
+use super::group_number::GroupNumber;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_process::hosts;
 use selvedge_process::process::{Opened, Process};
@@ -34,7 +34,7 @@ use selvedge_process::settings::{self, HostSettings, Settings};
 /// faster on switches whose data path is no faster than one link.
 const LONGEST_REQUESTS: u64 = 16;
 
-/// How long a wait for a node of another host polls before it sleeps between polls, and for how long it sleeps then.
+/// The time that a wait for a node of another host polls before it sleeps between polls, and the length of such a sleep.
 const POLLS: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 /// Time between looks whether a node of another host is there.
@@ -51,7 +51,7 @@ pub struct Aggregation {
     reach: Reach,
 }
 
-/// How nodes are reached.
+/// The connection to the nodes.
 enum Reach {
     /// The claim to the process's id lasts as long.
     Fabric {
@@ -63,7 +63,7 @@ enum Reach {
         _rendezvous: Rendezvous,
         hosts: Arc<RemoteHosts>,
         links: BTreeMap<u64, LinkAddress>,
-        granting: Granting,
+        session: ShareSession,
     },
 }
 
@@ -105,18 +105,18 @@ impl Aggregation {
             return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
         }
         // It may ask again if it has none.
-        let asked: &'static Aggregation = Box::leak(Box::new(Aggregation::ask(job, places)?));
-        found.insert(job, asked);
-        Ok(asked)
+        let requested: &'static Aggregation = Box::leak(Box::new(Aggregation::request(job, places)?));
+        found.insert(job, requested);
+        Ok(requested)
     }
 
-    fn ask(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {
+    fn request(job: JobName, places: &[HostPlace]) -> Result<Aggregation, String> {
         let host_settings = HostSettings::from_environment();
         let manager = settings::manager(host_settings.timeout)?.ok_or(NO_MANAGER)?;
-        let granting = ask(&manager, job, places)?;
-        let own = granting.hosts.iter().find(|(place, _)| Some(place) == places.first());
+        let session = request_share(&manager, job, places)?;
+        let own = session.hosts.iter().find(|(place, _)| Some(place) == places.first());
         let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
-        let granted = granting.granted.clone();
+        let granted = session.granted.clone();
         let hosts =
             hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
         let settings = Settings::from_environment();
@@ -134,8 +134,8 @@ impl Aggregation {
         let opened = Interface::open(hosts.home(), config, MEMBER_NI, pid, 0, &limits(&granted), ArenaRange::default());
         let interface = opened.map_err(|error| error.to_string())?;
         let longest = longest(&granted, &settings);
-        let links = granting.links.iter().copied().collect();
-        let reach = Reach::Links { _rendezvous: rendezvous, hosts, links, granting };
+        let links = session.links.iter().copied().collect();
+        let reach = Reach::Links { _rendezvous: rendezvous, hosts, links, session };
         Ok(Aggregation { interface, granted, node, longest, reach })
     }
 
@@ -156,11 +156,11 @@ impl Aggregation {
     }
 
     /// A number for a group whose first member is this process. None: none is free.
-    pub(super) fn number(&self) -> Option<Number> {
+    pub(super) fn number(&self) -> Option<GroupNumber> {
         match &self.reach {
-            Reach::Fabric { process, processes, .. } => Number::take(self.granted.job, *process, *processes),
-            Reach::Links { granting, .. } => {
-                Number::take(self.granted.job, granting.process().into(), PROCESSES_MAX.into())
+            Reach::Fabric { process, processes, .. } => GroupNumber::take(self.granted.job, *process, *processes),
+            Reach::Links { session, .. } => {
+                GroupNumber::take(self.granted.job, session.process().into(), PROCESSES_MAX.into())
             }
         }
     }
@@ -174,7 +174,7 @@ impl Aggregation {
     }
 
     fn is_lost(&self) -> bool {
-        matches!(&self.reach, Reach::Links { granting, .. } if granting.is_lost())
+        matches!(&self.reach, Reach::Links { session, .. } if session.is_lost())
     }
 
     pub(super) fn send(&self, node: u64, message: Message, payload: u64) -> Result<(), Failure> {
@@ -193,14 +193,14 @@ impl Aggregation {
     }
 
     /// The groups of a node that is lost fail. In virtual time the simulator knows it.
-    pub(super) fn look_after(&self, node: u64) {
+    pub(super) fn check_node(&self, node: u64) {
         if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_remotely(node) {
             self.interface.lock().member().lose(node);
         }
     }
 
     /// Waits until something is done, or this NIC has changed, or for a short time. The groups of a node that is lost fail.
-    pub(super) fn rest(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
+    pub(super) fn wait_briefly(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
         match &self.reach {
             Reach::Fabric { .. } => {
                 let mut looks = 0;
@@ -221,7 +221,7 @@ impl Aggregation {
                 let since = *wait.since.get_or_insert(now);
                 if now - wait.looked.unwrap_or(since) >= LOOK {
                     wait.looked = Some(now);
-                    self.look_after(node);
+                    self.check_node(node);
                 }
                 if now - since > POLLS {
                     std::thread::sleep(NAP);
@@ -234,7 +234,7 @@ impl Aggregation {
 /// Why there is no share.
 pub const NO_MANAGER: &str = "SELVEDGE_MANAGER names no aggregation manager";
 
-/// How long a wait has taken.
+/// The duration of a wait.
 #[derive(Default)]
 pub(super) struct Wait {
     since: Option<Instant>,

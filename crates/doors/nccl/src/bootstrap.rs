@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How ranks that know each other's handles agree on a group: each listens at a socket of its own, and rank 0's is where all meet.
+//! The bootstrap of a group: ranks that know each other's handles listen at a socket each, and all connect to that of rank 0.
 //!
 //! ```text
 //! rank 1 ── hello, words ──> ┌────────┐
@@ -10,7 +10,7 @@
 //! Invariants
 //! 1. Ranks that are not of one host, or not in one network namespace, all see that in the handles, and none connects.
 //! 2. A rank that fails closes its connection, and all learn it by the end of theirs. Rank 0 looks after the processes that have not come yet.
-//! 3. Who does not know rank 0's secret, or is another user, is sent away.
+//! 3. A process that does not know rank 0's secret, or is of another user, is turned away.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, getuid, test_kill_process};
-use selvedge_collectives::one_host::Exchange;
+use selvedge_collectives::one_host::Bootstrap;
 use selvedge_job::own_place;
 
 use crate::interface::HANDLE_BYTES;
@@ -31,12 +31,12 @@ use crate::interface::HANDLE_BYTES;
 /// "selvedge", and the version of what ranks say to each other here.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedge");
 const VERSION: u64 = 1;
-/// Who has come says at once who it is. A process that says nothing for so long is sent away.
+/// The time within which a connected process must greet, or it is turned away.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// How often rank 0 looks whether the others live.
+/// The time between rank 0's checks whether the others live.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a rank listens at, as others get to know it.
+/// The address at which a rank listens, as others get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     place: u64,
@@ -96,16 +96,16 @@ impl Listening {
 }
 
 /// The connections of a rank: rank 0's to all others, the others' to rank 0.
-pub struct Meeting {
+pub struct SocketBootstrap {
     /// Those of ranks 1 to n, or that to rank 0.
     streams: Vec<UnixStream>,
     rank: usize,
     size: usize,
 }
 
-impl Meeting {
+impl SocketBootstrap {
     /// Collective: the error says why there is none. `handles` are of all ranks.
-    pub fn new(listening: &Listening, handles: &[Handle], rank: usize) -> Result<Meeting, String> {
+    pub fn new(listening: &Listening, handles: &[Handle], rank: usize) -> Result<SocketBootstrap, String> {
         let first = handles[0];
         if handles[rank] != listening.handle {
             return Err("this rank's handle is not that of its listening object".into());
@@ -120,11 +120,15 @@ impl Meeting {
             0 => gather_ranks(listening, handles),
             _ => go_to_first(&first, rank, handles.len()).map(|stream| vec![stream]),
         };
-        Ok(Meeting { streams: streams.map_err(|error| format!("rank {rank}: {error}"))?, rank, size: handles.len() })
+        Ok(SocketBootstrap {
+            streams: streams.map_err(|error| format!("rank {rank}: {error}"))?,
+            rank,
+            size: handles.len(),
+        })
     }
 }
 
-/// What a rank says when it comes.
+/// The greeting of a rank that connects.
 fn hello(first: &Handle, rank: usize, size: usize) -> [u64; 3] {
     [first.secret, rank as u64, size as u64]
 }
@@ -142,7 +146,7 @@ fn gather_ranks(listening: &Listening, handles: &[Handle]) -> io::Result<Vec<Uni
     while let Some(missing) = streams.iter().position(Option::is_none) {
         match listening.socket.accept() {
             Ok((stream, _)) => {
-                if let Some((rank, stream)) = welcome(stream, &listening.handle, size) {
+                if let Some((rank, stream)) = accept_rank(stream, &listening.handle, size) {
                     streams[rank - 1] = Some(stream);
                 }
             }
@@ -164,8 +168,8 @@ fn gather_ranks(listening: &Listening, handles: &[Handle]) -> io::Result<Vec<Uni
     Ok(streams.into_iter().flatten().collect())
 }
 
-/// Who has come, if it is a rank of this communicator.
-fn welcome(mut stream: UnixStream, own: &Handle, size: usize) -> Option<(usize, UnixStream)> {
+/// Accepts a connection, if it is from a rank of this communicator.
+fn accept_rank(mut stream: UnixStream, own: &Handle, size: usize) -> Option<(usize, UnixStream)> {
     if socket_peercred(&stream).ok()?.uid != getuid() {
         return None;
     }
@@ -190,8 +194,8 @@ fn is_closed(stream: &UnixStream) -> bool {
     poll(&mut of, Some(&now)).is_ok_and(|_| of[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
 }
 
-impl Exchange for Meeting {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+impl Bootstrap for SocketBootstrap {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let said = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => "a rank has left".to_owned(),
             _ => format!("rank {}: {error}", self.rank),
@@ -244,9 +248,9 @@ mod tests {
         let elsewhere = Handle { place: made.handle.place ^ 1, ..made.handle };
         let fenced = Handle { network: made.handle.network ^ 1, ..made.handle };
         for other in [elsewhere, fenced] {
-            assert!(Meeting::new(&made, &[made.handle, other], 0).is_err());
+            assert!(SocketBootstrap::new(&made, &[made.handle, other], 0).is_err());
         }
-        assert!(Meeting::new(&made, &[made.handle, elsewhere], 1).is_err(), "the handle is not its own");
+        assert!(SocketBootstrap::new(&made, &[made.handle, elsewhere], 1).is_err(), "the handle is not its own");
     }
 
     #[test]
@@ -256,7 +260,7 @@ mod tests {
         let wrong = Handle { secret: !made.handle.secret, ..made.handle };
         stranger.write_all(&bytes_of(&hello(&wrong, 1, 2))).expect("is sent");
         let dead = Handle { pid: i32::MAX as u64, ..made.handle };
-        assert!(Meeting::new(&made, &[made.handle, dead], 0).is_err());
+        assert!(SocketBootstrap::new(&made, &[made.handle, dead], 0).is_err());
         assert_eq!(stranger.read(&mut [0]).ok(), Some(0), "its connection is closed");
     }
 }

@@ -2,7 +2,7 @@
 //! A process's share of the aggregation nodes of hosts: it asks the manager, and keeps the session, whose end is the process's.
 //! A share that is dropped ends the session, too: a program may go on for long after its job.
 //!
-//! A thread waits for what the manager says. A manager that is lost is looked for again; groups go on meanwhile.
+//! A thread waits for messages of the manager. It connects again to a manager that was lost; groups go on meanwhile.
 
 use selvedge_process::settings::ManagerAt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -15,16 +15,16 @@ use selvedge_net::LinkAddress;
 use selvedge_net::session::Session;
 use selvedge_nic::aggregation::Failure;
 
-use crate::service::wire::{Answer, HostPlace, JobName, Say, Share, VERSION, from_bytes, to_bytes};
+use crate::service::wire::{HostPlace, JobName, ManagerReply, ManagerRequest, Share, VERSION, from_bytes, to_bytes};
 
 /// Time between attempts to reach a manager that was lost.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What a process has of its job's share.
+/// A process's share, and its session with the manager.
 #[derive(Debug)]
-pub struct Granting {
+pub struct ShareSession {
     pub granted: Granted,
-    /// Where the nodes are, by their addresses in trees.
+    /// The links of the nodes, by their addresses in trees.
     pub links: Vec<(u64, LinkAddress)>,
     /// The end node of each host of the job.
     pub hosts: Vec<(HostPlace, u32)>,
@@ -35,35 +35,35 @@ pub struct Granting {
 struct State {
     process: AtomicU32,
     is_lost: AtomicBool,
-    has: Mutex<Has>,
+    session: Mutex<SessionState>,
 }
 
-/// What a share has of the manager.
-enum Has {
-    Session(Arc<Session>),
-    /// It was lost.
-    Nothing,
+/// The session of a share with the manager.
+enum SessionState {
+    Open(Arc<Session>),
+    /// The manager was lost.
+    Lost,
     /// The share was dropped.
     Ended,
 }
 
-impl std::fmt::Debug for Has {
+impl std::fmt::Debug for SessionState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Has::Session(_) => "Session",
-            Has::Nothing => "Nothing",
-            Has::Ended => "Ended",
+            SessionState::Open(_) => "Open",
+            SessionState::Lost => "Lost",
+            SessionState::Ended => "Ended",
         })
     }
 }
 
-impl Drop for Granting {
+impl Drop for ShareSession {
     fn drop(&mut self) {
-        self.state.set(Has::Ended);
+        self.state.set(SessionState::Ended);
     }
 }
 
-impl Granting {
+impl ShareSession {
     /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. It may be another after the manager was restarted.
     pub fn process(&self) -> u32 {
         self.state.process.load(Relaxed)
@@ -76,16 +76,16 @@ impl Granting {
 }
 
 /// Asks for this process's share. `places`: hosts of the job that it knows, its own first. The error says why it has none.
-pub fn ask(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<Granting, String> {
-    let (session, share) = begin(manager, job, places).map_err(|missed| missed.why)?;
+pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<ShareSession, String> {
+    let (session, share) = begin(manager, job, places).map_err(|error| error.to_string())?;
     let granted = Granted::restore(share.grant.as_bytes()).map_err(|error| error.to_string())?;
     let session = Arc::new(session);
     let state = Arc::new(State {
         process: AtomicU32::new(share.process),
         is_lost: AtomicBool::new(false),
-        has: Mutex::new(Has::Session(session.clone())),
+        session: Mutex::new(SessionState::Open(session.clone())),
     });
-    let made = Granting {
+    let made = ShareSession {
         links: share.links.iter().map(|&(address, link)| (address, link.into())).collect(),
         hosts: share.hosts,
         state: state.clone(),
@@ -96,7 +96,7 @@ pub fn ask(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<Gr
         let mut session = session;
         loop {
             state.follow(&session);
-            if !state.set(Has::Nothing) {
+            if !state.set(SessionState::Lost) {
                 return;
             }
             session = loop {
@@ -114,17 +114,17 @@ pub fn ask(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<Gr
                         }
                         state.process.store(share.process, Relaxed);
                         let session = Arc::new(session);
-                        if !state.set(Has::Session(session.clone())) {
+                        if !state.set(SessionState::Open(session.clone())) {
                             return;
                         }
                         break session;
                     }
-                    Err(Missed { why, is_final: true }) => {
-                        warn!("{why}");
+                    Err(error @ ShareError::Refused(_)) => {
+                        warn!("{error}");
                         state.is_lost.store(true, Relaxed);
                         return;
                     }
-                    Err(Missed { why, .. }) => log::debug!("{why}"),
+                    Err(error @ ShareError::Unreachable(_)) => log::debug!("{error}"),
                 }
             };
             info!("the aggregation manager at {} is back", manager.at);
@@ -134,65 +134,69 @@ pub fn ask(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<Gr
     Ok(made)
 }
 
-/// A share was not given.
-struct Missed {
-    why: String,
-    /// The manager has said so, and says nothing else later.
-    is_final: bool,
+/// The reason why a share was not given.
+#[derive(Debug, thiserror::Error)]
+enum ShareError {
+    /// The manager has refused, and will refuse later, too.
+    #[error("{0}")]
+    Refused(String),
+    /// The manager was not reached. It may be later.
+    #[error("{0}")]
+    Unreachable(String),
 }
 
-fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Session, Share), Missed> {
-    let say = Say::Share { version: VERSION, job, places: places.to_vec() };
-    match ask_for(manager, &say) {
-        Ok((session, Answer::Granted(share))) => Ok((session, *share)),
-        Ok((_, answer)) => Err(Missed { why: unexpected(manager, answer), is_final: true }),
-        Err(why) => Err(Missed { why, is_final: false }),
+fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Session, Share), ShareError> {
+    let request = ManagerRequest::Share { version: VERSION, job, places: places.to_vec() };
+    match ask_for(manager, &request) {
+        Ok((session, ManagerReply::Granted(share))) => Ok((session, *share)),
+        Ok((_, answer)) => Err(ShareError::Refused(unexpected(manager, answer))),
+        Err(why) => Err(ShareError::Unreachable(why)),
     }
 }
 
-/// Begins a session with a question. Returns the first answer, too.
-fn ask_for(manager: &ManagerAt, say: &Say) -> Result<(Session, Answer), String> {
+/// Begins a session with a request. Returns the reply, too.
+fn ask_for(manager: &ManagerAt, request: &ManagerRequest) -> Result<(Session, ManagerReply), String> {
     let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
     let session =
         Session::connect(manager.at, &manager.secret, manager.silence).map_err(|error| wrong(error.to_string()))?;
-    session.send(&to_bytes(say)).map_err(|error| wrong(error.to_string()))?;
+    session.send(&to_bytes(request)).map_err(|error| wrong(error.to_string()))?;
     let answer = session.receive().map_err(|error| wrong(error.to_string()))?;
     Ok((session, from_bytes(&answer).map_err(wrong)?))
 }
 
-/// What an answer says that is not what was asked for.
-fn unexpected(manager: &ManagerAt, answer: Answer) -> String {
+/// The text of a reply that does not fit the request.
+fn unexpected(manager: &ManagerAt, answer: ManagerReply) -> String {
     let why = match answer {
-        Answer::Refused { why } => why,
+        ManagerReply::Refused { why } => why,
         _ => "it says something else than was asked".to_owned(),
     };
     format!("the aggregation manager at {}: {why}", manager.at)
 }
 
-/// What the manager says of all hosts, trees and jobs, for people.
-pub fn show(manager: &ManagerAt) -> Result<String, String> {
-    match ask_for(manager, &Say::Show { version: VERSION })? {
-        (_, Answer::Shown { text }) => Ok(text),
+/// The manager's report on hosts, trees and jobs, as text.
+pub fn manager_report(manager: &ManagerAt) -> Result<String, String> {
+    match ask_for(manager, &ManagerRequest::Show { version: VERSION })? {
+        (_, ManagerReply::Shown { text }) => Ok(text),
         (_, answer) => Err(unexpected(manager, answer)),
     }
 }
 
 impl State {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Has> {
-        self.has.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, SessionState> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_ended(&self) -> bool {
-        matches!(*self.lock(), Has::Ended)
+        matches!(*self.lock(), SessionState::Ended)
     }
 
     /// Ends the session before. False: the share was dropped, and stays so.
-    fn set(&self, has: Has) -> bool {
+    fn set(&self, state: SessionState) -> bool {
         let mut now = self.lock();
-        if matches!(*now, Has::Ended) {
+        if matches!(*now, SessionState::Ended) {
             return false;
         }
-        if let Has::Session(before) = std::mem::replace(&mut *now, has) {
+        if let SessionState::Open(before) = std::mem::replace(&mut *now, state) {
             before.end();
         }
         true
@@ -201,7 +205,7 @@ impl State {
     /// Follows the manager to the end of its session.
     fn follow(&self, session: &Session) {
         while let Ok(message) = session.receive() {
-            if let Ok(Answer::Lost { failure }) = from_bytes(&message) {
+            if let Ok(ManagerReply::Lost { failure }) = from_bytes(&message) {
                 let failure = Failure::from_u8(failure).unwrap_or(Failure::Lost);
                 warn!("this job has lost its aggregation nodes: {failure}");
                 self.is_lost.store(true, Relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a member carries collective operations on. What they are is in [`super::collectives`].
+//! How a member advances collective operations ([`super::collectives`]).
 //!
 //! ```text
 //! short:  New ─> Short ─> Over
@@ -13,22 +13,21 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use selvedge_nic::aggregation::Failure;
 
-use super::collectives::{NO_NOTES, Pending, Phase, SHARES_OPERANDS, SHARES_RESULTS, What, kind, without_operands};
-use super::member::{Given, Member, Notes};
-use super::queue::{Carries, Entry};
-
-/// Called while a member waits.
-pub type Idle<'a> = &'a mut dyn FnMut();
+use super::collectives::{
+    Collective, NO_WORDS, Pending, Phase, SHARES_OPERANDS, SHARES_RESULTS, kind, without_operands,
+};
+use super::member::{Contribution, InlineWords, Member};
+use super::progress_engine::{ProgressEngine, ProgressHook, QueueEntry};
 
 impl Member {
-    /// Carries an operation on as far as it can be. None: it is not over. The group's operations are carried on in the order in which they
+    /// Advances an operation as far as possible. None: it is not over. The group's operations advance in the order in which they
     /// began, and one only after the one before has started all ([`Pending::has_started_all`]).
     #[inline(always)]
     pub fn advance(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
         let outcome = match pending.phase {
             Phase::New if pending.is_short(self) => self.begin_short(pending)?,
             Phase::Short(number) => self.advance_short(pending, number)?,
-            _ => self.carry_on(pending)?,
+            _ => self.advance_long(pending)?,
         };
         pending.phase = Phase::Over;
         Some(self.report(outcome))
@@ -39,8 +38,8 @@ impl Member {
         if let Err(failure) = pending.check(self) {
             return Some(Err(failure));
         }
-        let (reduction, given) = pending.request(self, 0..pending.bytes);
-        match self.try_start(pending.tag(), &reduction, given)? {
+        let (reduction, contribution) = pending.request(self, 0..pending.bytes);
+        match self.try_start(pending.tag(), &reduction, contribution)? {
             Ok(number) => {
                 pending.phase = Phase::Short(number);
                 self.advance_short(pending, number)
@@ -51,14 +50,16 @@ impl Member {
 
     #[inline(always)]
     fn advance_short(&mut self, pending: &mut Pending, number: u64) -> Option<Result<(), Failure>> {
-        let outcome = match pending.what {
+        let outcome = match pending.collective {
             // A root of a broadcast gives, and all but the root of a reduction. The others read a broadcast as soon as it is there.
-            What::Broadcast { root, .. } if root == self.rank() => self.do_not_wait(number),
-            What::Broadcast { root, .. } if !self.has_sent(number, root) => return None,
-            What::Broadcast { root, .. } if self.agrees_with(number, root) => self.do_not_wait(number),
-            What::Broadcast { .. } => Err(Failure::OperationMismatch),
-            What::Reduce { root: Some(root), .. } | What::Allgather { root: Some(root), .. } if root != self.rank() => {
-                self.do_not_wait(number)
+            Collective::Broadcast { root, .. } if root == self.rank() => self.defer_outcome(number),
+            Collective::Broadcast { root, .. } if !self.has_sent(number, root) => return None,
+            Collective::Broadcast { root, .. } if self.agrees_with(number, root) => self.defer_outcome(number),
+            Collective::Broadcast { .. } => Err(Failure::OperationMismatch),
+            Collective::Reduce { root: Some(root), .. } | Collective::Allgather { root: Some(root), .. }
+                if root != self.rank() =>
+            {
+                self.defer_outcome(number)
             }
             _ => self.outcome(number)?,
         };
@@ -67,27 +68,30 @@ impl Member {
     }
 
     #[inline(never)]
-    fn carry_on(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
+    fn advance_long(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
         loop {
             let step = match pending.phase {
                 Phase::New => {
                     if let Err(failure) = pending.check(self) {
                         return Some(Err(failure));
                     }
-                    let notes = pending.notes(self);
-                    let start =
-                        self.try_start(pending.tag(), &without_operands(kind::EXCHANGE), Given::Notes(&notes))?;
+                    let descriptor = pending.descriptor(self);
+                    let start = self.try_start(
+                        pending.tag(),
+                        &without_operands(kind::EXCHANGE),
+                        Contribution::Words(&descriptor),
+                    )?;
                     start.map(Phase::Meeting)
                 }
                 Phase::Meeting(number) => self.outcome(number)?.and_then(|()| self.meet(pending, number)),
                 Phase::HasDone => {
                     let start =
-                        self.try_start(pending.tag(), &without_operands(kind::DONE), Given::Notes(&NO_NOTES))?;
+                        self.try_start(pending.tag(), &without_operands(kind::DONE), Contribution::Words(&NO_WORDS))?;
                     start.map(Phase::Finishing)
                 }
                 Phase::Finishing(number) => {
                     let outcome = self.outcome(number)?;
-                    if let (Ok(()), What::ReduceScatter { .. }) = (&outcome, &pending.what) {
+                    if let (Ok(()), Collective::ReduceScatter { .. }) = (&outcome, &pending.collective) {
                         let part = mem::take(&mut pending.part);
                         // SAFETY: the buffer can be written for this member's part, by the contract of the operation's constructor.
                         unsafe { pending.buffer.to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
@@ -100,42 +104,42 @@ impl Member {
             match step {
                 Ok(phase) => pending.phase = phase,
                 // Others may still write into this member's memory.
-                Err(_) if self.failure().is_some() && !self.others_are_out() => return None,
+                Err(_) if self.failure().is_some() && !self.others_are_idle() => return None,
                 Err(failure) => return Some(Err(failure)),
             }
         }
     }
 
     /// All members have said where their memory is: this member does its part. If it cannot, the group ends, as the others' results are not
-    /// whole. What it returns then counts only when the others are out ([`Member::others_are_out`]).
+    /// whole. What it returns then counts only when the others are out ([`Member::others_are_idle`]).
     fn meet(&mut self, pending: &mut Pending, number: u64) -> Result<Phase, Failure> {
         // Another process may have changed this member's own line since. What is used here is what was meant.
-        let own = pending.notes(self);
-        let of = |member| if member == self.rank() { own } else { self.notes(number, member) };
-        let all: Vec<Notes> = (0..self.size()).map(of).collect();
+        let own = pending.descriptor(self);
+        let of = |member| if member == self.rank() { own } else { self.words(number, member) };
+        let all: Vec<InlineWords> = (0..self.size()).map(of).collect();
         let agreed = pending.agreed();
-        if all.iter().any(|notes| notes[3..] != agreed) {
+        if all.iter().any(|descriptor| descriptor[3..] != agreed) {
             return Err(Failure::OperationMismatch);
         }
         pending.check_elements()?;
-        let all_share = all.iter().all(|notes| notes[2] == SHARES_OPERANDS | SHARES_RESULTS);
-        let reaches_all = self.memories.all_attach || (self.memories.all_map && all_share);
+        let all_share = all.iter().all(|descriptor| descriptor[2] == SHARES_OPERANDS | SHARES_RESULTS);
+        let reaches_all = self.peer_memory.all_attach || (self.peer_memory.all_map && all_share);
         if !reaches_all {
             return Ok(Phase::Pieces { first: 0, started: 0, taken: 0 });
         }
         let (places, rank) = (self.shared.places(), self.rank());
         let reach = |which: usize| {
-            let of = |(member, notes): (usize, &Notes)| {
-                let bytes = match pending.what {
-                    What::Allgather { .. } => pending.gathered(self, member).len(),
+            let of = |(member, descriptor): (usize, &InlineWords)| {
+                let bytes = match pending.collective {
+                    Collective::Allgather { .. } => pending.gathered(self, member).len(),
                     _ => pending.bytes,
                 };
-                self.memories.reach(places, member, rank, notes[which], bytes)
+                self.peer_memory.reach(places, member, rank, descriptor[which], bytes)
             };
             all.iter().enumerate().map(of).collect::<Vec<_>>()
         };
         let (operands, results) = (reach(0), reach(1));
-        // Who hears that the group has ended waits until nobody is at work. So nobody begins after it has ended.
+        // A member that learns that the group has ended waits until nobody is at work. So nobody begins after it has ended.
         self.shared.places()[rank].is_at_work.store(1, SeqCst);
         let outcome = match self.failure() {
             Some(failure) => Err(failure),
@@ -157,8 +161,8 @@ impl Member {
                 return Some(Ok(()));
             }
             let step = if started < pieces && started < taken + credits {
-                let (reduction, given) = pending.request(self, range(started));
-                let start = self.try_start(pending.tag(), &reduction, given)?;
+                let (reduction, contribution) = pending.request(self, range(started));
+                let start = self.try_start(pending.tag(), &reduction, contribution)?;
                 start.map(|number| (if started == 0 { number } else { first }, started + 1, taken))
             } else {
                 let number = first + taken as u64;
@@ -174,10 +178,10 @@ impl Member {
     }
 }
 
-impl Carries for Member {
+impl ProgressEngine for Member {
     type Running = Pending;
 
-    fn takes(&self, _: &Pending) -> bool {
+    fn supports(&self, _: &Pending) -> bool {
         true
     }
 
@@ -186,44 +190,44 @@ impl Carries for Member {
     }
 
     /// No operation starts operation `n + credits` of the node while one before it has yet to read `n`. That all requests of `n` have come does
-    /// not suffice: they may have come after the one before was last carried on, and others write their lines of `n` again when they have this
+    /// not suffice: they may have come after the one before last advanced, and others write their lines of `n` again when they have this
     /// member's request for `n + credits`.
-    fn advance(&mut self, entries: &mut VecDeque<Entry<Pending>>) {
+    fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Pending>>) {
         let (mut may_start, mut unread) = (true, None);
-        for Entry { running, outcome, .. } in entries.iter_mut() {
+        for QueueEntry { running, outcome, .. } in entries.iter_mut() {
             if outcome.is_none() {
                 // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
                 if !may_start || (running.is_new() && self.failure().is_some()) {
                     break;
                 }
-                self.has_yet_to_read(unread);
+                self.set_oldest_unread(unread);
                 *outcome = Member::advance(self, running);
                 unread = unread.or(running.unread().filter(|_| outcome.is_none()));
             }
             may_start = running.has_started_all(self);
         }
-        // Whoever waits carries its operation on without a queue, which is empty then.
-        self.has_yet_to_read(None);
-        if let Some(failure) = self.failure().filter(|_| self.others_are_out()) {
+        // A member that waits advances its operation without a queue, which is empty then.
+        self.set_oldest_unread(None);
+        if let Some(failure) = self.failure().filter(|_| self.others_are_idle()) {
             let left = entries.iter_mut().filter(|entry| entry.outcome.is_none());
             left.for_each(|entry| entry.outcome = Some(Err(failure)));
         }
     }
 
-    fn look_after_members(&mut self) {
-        Member::look_after_members(self);
+    fn check_members_if_due(&mut self) {
+        Member::check_members_if_due(self);
     }
 
     fn wait(
         &mut self,
-        idle: Idle<'_>,
+        idle: ProgressHook<'_>,
         look: &mut dyn FnMut(&mut Member) -> Option<Result<(), Failure>>,
     ) -> Result<(), Failure> {
         Member::wait(self, idle, look)
     }
 
     #[inline]
-    fn complete(&mut self, mut operation: Pending, idle: Idle<'_>) -> Result<(), Failure> {
+    fn complete(&mut self, mut operation: Pending, idle: ProgressHook<'_>) -> Result<(), Failure> {
         Member::wait(self, idle, |member| Member::advance(member, &mut operation))
     }
 }

@@ -42,20 +42,20 @@ impl Numbers {
 
 /// The number of a group that this process is a member of. Once this is dropped it may be another's.
 #[derive(Debug)]
-pub struct Number {
+pub struct GroupNumber {
     job: u32,
     number: u32,
 }
 
-impl Number {
+impl GroupNumber {
     /// For a group whose first member is this process. None: all are in use.
-    pub fn take(job: u32, process: u64, processes: u64) -> Option<Number> {
-        with(job, |used| used.take(process, processes)).map(|number| Number { job, number })
+    pub fn take(job: u32, process: u64, processes: u64) -> Option<GroupNumber> {
+        with(job, |used| used.take(process, processes)).map(|number| GroupNumber { job, number })
     }
 
-    /// What the first member has chosen. None: this process is a member of a group of the job with this number.
-    pub fn claim(job: u32, number: u32) -> Option<Number> {
-        with(job, |used| used.open.insert(number)).then_some(Number { job, number })
+    /// The number that the first member has chosen. None: this process is a member of a group of the job with this number.
+    pub fn claim(job: u32, number: u32) -> Option<GroupNumber> {
+        with(job, |used| used.open.insert(number)).then_some(GroupNumber { job, number })
     }
 
     pub fn get(&self) -> u32 {
@@ -63,7 +63,7 @@ impl Number {
     }
 }
 
-impl Drop for Number {
+impl Drop for GroupNumber {
     fn drop(&mut self) {
         with(self.job, |used| used.open.remove(&self.number));
     }
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_claimed_number_is_claimed_once_until_it_is_dropped() {
-        let claimed = Number::claim(1, u32::MAX).expect("nobody has it");
-        assert!(Number::claim(1, u32::MAX).is_none());
-        assert!(Number::claim(2, u32::MAX).is_some(), "another job has numbers of its own");
+        let claimed = GroupNumber::claim(1, u32::MAX).expect("nobody has it");
+        assert!(GroupNumber::claim(1, u32::MAX).is_none());
+        assert!(GroupNumber::claim(2, u32::MAX).is_some(), "another job has numbers of its own");
         drop(claimed);
-        assert!(Number::claim(1, u32::MAX).is_some());
+        assert!(GroupNumber::claim(1, u32::MAX).is_some());
     }
 }

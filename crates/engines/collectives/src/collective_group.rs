@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A group of any kind, and its operations under way: what front doors hold.
+//! A group of any kind, and its outstanding operations: the value that front doors hold.
 //!
 //! | its processes | kind |
 //! |---|---|
 //! | share memory | a live group ([`Member`]) |
-//! | are on several hosts | live groups and nodes between them ([`Spanning`]) |
+//! | are on several hosts | live groups and nodes between them ([`HierarchicalGroup`]) |
 //! | are on a simulated machine | the nodes of its switches ([`Group`]) |
 
-use crate::one_host::{Carries, Exchange, Idle, Member, Pending, Process, Queue, SEVERAL_HOSTS, Shape};
+use crate::one_host::{Bootstrap, FormError, Member, Participant, Pending, ProgressEngine, ProgressHook, Queue, Shape};
 use selvedge_host::simulated::is_simulated;
 use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
 
-use super::{Group, Spanning};
+use crate::between_hosts::{Group, HierarchicalGroup};
 
-/// A group, and its operations under way.
-pub struct Operations {
+/// A group of any kind, and its outstanding operations.
+pub struct CollectiveGroup {
     rank: usize,
     size: usize,
     kind: Kind,
@@ -23,46 +23,46 @@ pub struct Operations {
 
 #[expect(clippy::large_enum_variant, reason = "there are few, and none moves once it is made")]
 enum Kind {
-    Live(Queue<Member>),
-    Spanning(Queue<Spanning>),
-    Elsewhere(Queue<Group>),
+    OneHost(Queue<Member>),
+    Hierarchical(Queue<HierarchicalGroup>),
+    Switches(Queue<Group>),
 }
 
-/// What each kind does.
+/// Calls the queue of any kind.
 macro_rules! each {
     ($kind:expr, $queue:ident => $does:expr) => {
         match $kind {
-            Kind::Live($queue) => $does,
-            Kind::Spanning($queue) => $does,
-            Kind::Elsewhere($queue) => $does,
+            Kind::OneHost($queue) => $does,
+            Kind::Hierarchical($queue) => $does,
+            Kind::Switches($queue) => $does,
         }
     };
 }
 
-impl Operations {
+impl CollectiveGroup {
     /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
     /// `credits`: operations that a live group has under way; `bytes`: of the longest that its node carries out by itself.
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<&'static str>,
         (credits, bytes): (u32, u32),
-        exchange: &mut dyn Exchange,
-    ) -> Result<Operations, String> {
-        let made = |kind| Operations { rank, size, kind };
+        bootstrap: &mut dyn Bootstrap,
+    ) -> Result<CollectiveGroup, String> {
+        let made = |kind| CollectiveGroup { rank, size, kind };
         // The processes of a simulated machine share no memory.
         if is_simulated() {
-            let formed = Group::form((rank, size), refuses.map(str::to_owned), exchange);
-            return formed.map(|group| made(Kind::Elsewhere(Queue::new(group))));
+            let formed = Group::form((rank, size), refuses.map(str::to_owned), bootstrap);
+            return formed.map(|group| made(Kind::Switches(Queue::new(group))));
         }
-        let process = Process { rank, size, place: own_place(), refuses };
+        let process = Participant { rank, size, place: own_place(), refuses };
         let shape = |members: usize| Shape { members: members as u32, credits, bytes };
-        match Member::form(&process, shape(size), exchange) {
-            Err(why) if why == SEVERAL_HOSTS => {
-                let formed = Spanning::form((rank, size), process.place, shape, refuses, exchange);
-                let formed = formed.map(|group| made(Kind::Spanning(Queue::new(group))));
-                formed.map_err(|why| format!("{SEVERAL_HOSTS}: {why}"))
+        match Member::form(&process, shape(size), bootstrap) {
+            Err(FormError::SeveralHosts) => {
+                let formed = HierarchicalGroup::form((rank, size), process.place, shape, refuses, bootstrap);
+                let formed = formed.map(|group| made(Kind::Hierarchical(Queue::new(group))));
+                formed.map_err(|why| format!("{}: {why}", FormError::SeveralHosts))
             }
-            formed => formed.map(|member| made(Kind::Live(Queue::new(member)))),
+            formed => formed.map(|member| made(Kind::OneHost(Queue::new(member)))).map_err(|error| error.to_string()),
         }
     }
 
@@ -77,20 +77,20 @@ impl Operations {
         self.size
     }
 
-    /// How many hosts its processes are on. None: on a simulated machine, each process has an end node.
+    /// The number of its processes' hosts. None: on a simulated machine, each process has an end node.
     pub fn hosts(&self) -> Option<usize> {
         match &self.kind {
-            Kind::Live(_) => Some(1),
-            Kind::Spanning(queue) => Some(queue.carrier().hosts()),
-            Kind::Elsewhere(_) => None,
+            Kind::OneHost(_) => Some(1),
+            Kind::Hierarchical(queue) => Some(queue.engine().hosts()),
+            Kind::Switches(_) => None,
         }
     }
 
-    /// Whether an operation is one that the group's nodes are good for. All members say the same. Others are carried out, too, but elements
-    /// with more bytes than a request has.
+    /// Whether the group's nodes carry an operation out. All members give the same answer. Other operations are completed, too, except those
+    /// whose elements have more bytes than a request has.
     #[inline]
-    pub fn takes(&self, operation: &Pending) -> bool {
-        each!(&self.kind, queue => queue.carrier().takes(operation))
+    pub fn supports(&self, operation: &Pending) -> bool {
+        each!(&self.kind, queue => queue.engine().supports(operation))
     }
 
     /// Waits until an operation is over, which begins after those under way ([`Queue::complete`]).
@@ -98,7 +98,7 @@ impl Operations {
     pub fn complete(
         &mut self,
         operation: Pending,
-        idle: Idle<'_>,
+        idle: ProgressHook<'_>,
         over: &mut dyn FnMut(u64, Result<(), Failure>),
     ) -> Result<(), Failure> {
         each!(&mut self.kind, queue => queue.complete(operation, idle, over))
@@ -109,7 +109,7 @@ impl Operations {
         each!(&mut self.kind, queue => queue.add(operation))
     }
 
-    /// Carries on what can be ([`Queue::advance`]).
+    /// Advances all operations ([`Queue::advance`]).
     pub fn advance(&mut self) {
         each!(&mut self.kind, queue => queue.advance())
     }
@@ -119,7 +119,7 @@ impl Operations {
         each!(&self.kind, queue => queue.outcome(number))
     }
 
-    /// As [`Operations::outcome`], after all have been carried on if it was not over.
+    /// As [`CollectiveGroup::outcome`], after all have advanced if it was not over.
     pub fn test(&mut self, number: u64) -> Option<Result<(), Failure>> {
         each!(&mut self.kind, queue => queue.test(number))
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 ///
 /// # Safety
 /// The type is `repr(C)`, and its first field is the mark that `mark` returns.
-pub unsafe trait Marked: Sized {
+pub unsafe trait CObject: Sized {
     /// The value of the mark while the object is alive, in a process that was not forked.
     const ALIVE: u64;
 

@@ -13,7 +13,7 @@
 //! 1. All form the group or none: each step of forming is a gather of all processes.
 //! 2. Operands are reduced in the order of the members of a host, and then of the hosts, which have the order of their first members. So results have
 //!    the same bits in every run, with the same processes on the same hosts.
-//! 3. What fails at a host or in the tree fails everywhere: a leader that hears of one end tells the other.
+//! 3. A failure at a host or in the tree fails the operation everywhere: a leader passes it on to the other group.
 //!
 //! Costs: two operations among the members of a host for each operation of the group, and one at their leader.
 
@@ -22,22 +22,23 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::one_host::{
-    Buffer, Carries, Elements, Entry, Exchange, Forming, Heard, Idle, Member, Pending, Process, Queue, Shape, What,
-    part_of_window,
+    Bootstrap, Buffer, Collective, Elements, Formation, Member, Participant, Pending, ProgressEngine, ProgressHook,
+    Queue, QueueEntry, RoundResult, Shape, part_of_window,
 };
 use crate::service::wire::JobName;
 use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
 
-use super::share::{Aggregation, NO_MANAGER, Wait};
-use super::{Group, bits, copy_part, takes};
+use super::Group;
+use super::aggregation::{Aggregation, NO_MANAGER, Wait};
+use super::reduction::{bits, copy_part, supports};
 use selvedge_process::settings::manager_name;
 
-/// Version of what processes say here.
+/// Version of the words by which such a group forms.
 const VERSION: u64 = 1;
 
 /// A group of processes of several hosts.
-pub struct Spanning {
+pub struct HierarchicalGroup {
     rank: usize,
     size: usize,
     /// The members of each host. Hosts have the order of their first members.
@@ -54,24 +55,24 @@ pub struct Spanning {
     bytes: usize,
     failed: Option<Failure>,
     /// Whether the operation under way waits for the leaders' group.
-    awaits_leaders: bool,
+    waits_for_leaders: bool,
 }
 
-/// An exchange among some of the processes of another, in which all take part.
-struct Among<'a> {
-    all: &'a mut dyn Exchange,
-    who: &'a [usize],
+/// A bootstrap among some of the processes of another, in which all take part.
+struct SubsetBootstrap<'a> {
+    all: &'a mut dyn Bootstrap,
+    ranks: &'a [usize],
 }
 
-impl Exchange for Among<'_> {
-    fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
-        let all = self.all.gather(own)?;
+impl Bootstrap for SubsetBootstrap<'_> {
+    fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+        let all = self.all.allgather(own)?;
         let of = |&rank: &usize| all.get(rank * own.len()..(rank + 1) * own.len()).ok_or("a process has said nothing");
-        Ok(self.who.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
+        Ok(self.ranks.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 
-/// The name of the job of this process, as far as it has heard one.
+/// The name of this process's job, once it has one.
 static JOB: Mutex<Option<JobName>> = Mutex::new(None);
 
 /// The job's name, if the process knows one; the first process of a group makes one.
@@ -86,7 +87,7 @@ fn own_job(is_first: bool) -> Option<JobName> {
     *job
 }
 
-impl Spanning {
+impl HierarchicalGroup {
     /// Collective: agrees with the other processes on a group. `place`: a number of the process's host. The error says why there is none. `refuses`:
     /// why this one takes no part.
     pub fn form(
@@ -94,11 +95,11 @@ impl Spanning {
         place: u64,
         shape: impl Fn(usize) -> Shape,
         refuses: Option<&'static str>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Spanning, String> {
+        bootstrap: &mut dyn Bootstrap,
+    ) -> Result<HierarchicalGroup, String> {
         let refuses = refuses.or_else(|| manager_name().is_none().then_some(NO_MANAGER));
         let job = own_job(rank == 0 && refuses.is_none()).unwrap_or_default();
-        let all = exchange.gather(&[VERSION, place, refuses.is_some().into(), job[0], job[1]])?;
+        let all = bootstrap.allgather(&[VERSION, place, refuses.is_some().into(), job[0], job[1]])?;
         let all: Vec<[u64; 5]> = all.chunks_exact(5).filter_map(|words| words.try_into().ok()).collect();
         if let Some(reason) = refuses {
             return Err(reason.to_owned());
@@ -115,7 +116,7 @@ impl Spanning {
         let at = |host: &Vec<usize>| host.iter().position(|&other| other == rank);
         let found = hosts.iter().enumerate().find_map(|(host, members)| Some((host, at(members)?)));
         let (host, own) = found.ok_or("a process has said nothing")?;
-        let local = form_local((own, place), &hosts[host], shape, exchange)?;
+        let local = form_local((own, place), &hosts[host], shape, bootstrap)?;
         let leaders: Vec<usize> = hosts.iter().filter_map(|members| members.first().copied()).collect();
         let (local, why) = match local {
             Ok(local) => (local, None),
@@ -128,7 +129,7 @@ impl Spanning {
                 Aggregation::of_job(job, &std::iter::once(place).chain(others).collect::<Vec<_>>())
             }
         });
-        let among = &mut Among { all: exchange, who: &leaders };
+        let among = &mut SubsetBootstrap { all: bootstrap, ranks: &leaders };
         let formed = Group::form_with(share, (host, leaders.len()), among);
         // What leaders know of the tree.
         let own_words = match &formed {
@@ -136,7 +137,7 @@ impl Spanning {
             Ok(None) => [1, u64::MAX, u64::MAX],
             Err(_) => [0; 3],
         };
-        let agreed = exchange.gather(&own_words)?;
+        let agreed = bootstrap.allgather(&own_words)?;
         let tree = formed?;
         let least = |at: usize| agreed.iter().skip(at).step_by(3).copied().min().unwrap_or(0);
         if least(0) == 0 {
@@ -144,20 +145,32 @@ impl Spanning {
         }
         let bytes = usize::try_from(least(2)).unwrap_or(usize::MAX);
         let (local, tree) = (local.map(Queue::new), tree.map(Queue::new));
-        let (longest, failed, awaits_leaders) = (least(1), None, false);
-        Ok(Spanning { rank, size, hosts, host, place: own, local, tree, longest, bytes, failed, awaits_leaders })
+        let (longest, failed, waits_for_leaders) = (least(1), None, false);
+        Ok(HierarchicalGroup {
+            rank,
+            size,
+            hosts,
+            host,
+            place: own,
+            local,
+            tree,
+            longest,
+            bytes,
+            failed,
+            waits_for_leaders,
+        })
     }
 
-    /// How many hosts its members are on.
+    /// The number of its members' hosts.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
-    /// An operation has failed: members of this host and the others hear it.
+    /// Fails the groups of this host and of the leaders, since an operation has failed.
     fn fail(&mut self, failure: Failure) {
         self.failed = Some(failure);
         if let Some(local) = &self.local {
-            local.carrier().fail(failure);
+            local.engine().fail(failure);
         }
         // A leader that leaves in an operation fails the others' groups.
         self.tree = None;
@@ -174,17 +187,17 @@ impl Spanning {
     fn steps(&self, operation: &Pending) -> Result<Running, Failure> {
         let (bytes, buffer) = (operation.bytes(), operation.buffer());
         let mut running = Running::default();
-        match *operation.what() {
-            What::Barrier => {
-                running.own(Pending::barrier());
+        match *operation.collective() {
+            Collective::Barrier => {
+                running.local(Pending::barrier());
                 running.leaders(Pending::barrier());
-                running.own(Pending::barrier());
+                running.local(Pending::barrier());
             }
-            What::Reduce { ref elements, root: None } => {
+            Collective::Reduce { ref elements, root: None } => {
                 self.reduce(&mut running, elements, buffer, bytes);
                 running.spread(0, buffer.to, bytes);
             }
-            What::Reduce { ref elements, root: Some(root) } => {
+            Collective::Reduce { ref elements, root: Some(root) } => {
                 let (host, place) = self.place_of(root)?;
                 let to = if root == self.rank { buffer.to } else { running.room(bytes) };
                 self.reduce(&mut running, elements, Buffer { from: buffer.from, to }, bytes);
@@ -192,27 +205,27 @@ impl Spanning {
                     running.spread(0, to, bytes);
                 }
             }
-            What::ReduceScatter { ref elements, ref own } => {
+            Collective::ReduceScatter { ref elements, ref own } => {
                 let all = running.room(bytes);
                 self.reduce(&mut running, elements, Buffer { from: buffer.from, to: all }, bytes);
                 running.spread(0, all, bytes);
-                running.steps.push_back(Step::Take(own.clone(), buffer.to));
+                running.steps.push_back(Step::Deliver(own.clone(), buffer.to));
             }
-            What::Broadcast { root, own: None } => self.broadcast(&mut running, root, buffer.to, bytes)?,
-            What::Broadcast { root, own: Some(ref own) } => {
+            Collective::Broadcast { root, own: None } => self.broadcast(&mut running, root, buffer.to, bytes)?,
+            Collective::Broadcast { root, own: Some(ref own) } => {
                 let all = running.room(bytes);
                 if root == self.rank {
                     // SAFETY: who made the operation has an operand of so many bytes.
                     unsafe { all.copy_from_nonoverlapping(buffer.from, bytes) };
                 }
                 self.broadcast(&mut running, root, all, bytes)?;
-                running.steps.push_back(Step::Take(own.clone(), buffer.to));
+                running.steps.push_back(Step::Deliver(own.clone(), buffer.to));
             }
-            What::Allgather { ref window, root } => {
+            Collective::Allgather { ref window, root } => {
                 let window = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
                 self.gather(&mut running, buffer.from, bytes, &window)?;
                 if root.is_none_or(|root| root == self.rank) {
-                    running.steps.push_back(Step::Take(0..window.len(), buffer.to));
+                    running.steps.push_back(Step::Deliver(0..window.len(), buffer.to));
                 }
             }
         }
@@ -223,13 +236,13 @@ impl Spanning {
     fn reduce(&self, running: &mut Running, elements: &Elements, buffer: Buffer, bytes: usize) {
         let Buffer { from, to } = buffer;
         // SAFETY: who made the operation has an operand and room for a result of so many bytes.
-        running.own(unsafe { Pending::reduce(elements, 0, buffer, bytes) });
+        running.local(unsafe { Pending::reduce(elements, 0, buffer, bytes) });
         let from = if self.local.is_none() { from } else { to.cast_const() };
         // SAFETY: the same.
         running.leaders(unsafe { Pending::allreduce(elements, Buffer { from, to }, bytes) });
     }
 
-    /// What a member has reaches all.
+    /// Broadcasts a member's memory to all.
     fn broadcast(&self, running: &mut Running, root: usize, memory: *mut u8, bytes: usize) -> Result<(), Failure> {
         let (host, place) = self.place_of(root)?;
         let is_own = host == self.host;
@@ -253,15 +266,15 @@ impl Spanning {
         window: &Range<usize>,
     ) -> Result<(), Failure> {
         let members = self.hosts[self.host].len();
-        running.here = vec![0; if self.place == 0 { bytes.saturating_mul(members) } else { 0 }];
-        let here = running.here.as_mut_ptr();
+        running.local_data = vec![0; if self.place == 0 { bytes.saturating_mul(members) } else { 0 }];
+        let local_data = running.local_data.as_mut_ptr();
         if self.local.is_none() {
             // SAFETY: who made the operation has an operand of so many bytes, and there is room for one.
-            unsafe { here.copy_from_nonoverlapping(from, bytes) };
+            unsafe { local_data.copy_from_nonoverlapping(from, bytes) };
         }
         let (to, length, elements) = (running.room(window.len()), window.len(), bits()?);
         // SAFETY: the same; the leader has room for all.
-        running.own(unsafe { Pending::gather(0, Buffer { from, to: here }, bytes) });
+        running.local(unsafe { Pending::gather(0, Buffer { from, to: local_data }, bytes) });
         running.steps.push_back(Step::Place { bytes, window: window.clone() });
         // SAFETY: there is room for so many bytes.
         let reduction = unsafe { Pending::allreduce(&elements, Buffer { from: to.cast_const(), to }, length) };
@@ -271,7 +284,7 @@ impl Spanning {
     }
 
     /// Puts the data of this host's members at their place in a window.
-    fn place(&self, running: &mut Running, bytes: usize, window: &Range<usize>) -> Result<(), Failure> {
+    fn place_data(&self, running: &mut Running, bytes: usize, window: &Range<usize>) -> Result<(), Failure> {
         if self.place != 0 {
             return Ok(());
         }
@@ -279,7 +292,7 @@ impl Spanning {
             // The part of the window that the member has, and where that begins in its data.
             let part = part_of_window(window, bytes, member);
             let skipped = window.start.saturating_sub(member * bytes);
-            let data = running.here.get(place * bytes + skipped..(place + 1) * bytes).unwrap_or_default();
+            let data = running.local_data.get(place * bytes + skipped..(place + 1) * bytes).unwrap_or_default();
             let to = running.whole.get_mut(part).ok_or(Failure::GroupMismatch)?;
             to.copy_from_slice(data.get(..to.len()).ok_or(Failure::GroupMismatch)?);
         }
@@ -287,17 +300,17 @@ impl Spanning {
     }
 
     /// Carries an operation on. None: it is not over.
-    fn carry_on(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
+    fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let mut outcome = running.refused.or(self.failed).map_or(Ok(()), Err);
         while let (Ok(()), Some(mut step)) = (outcome, running.steps.pop_front()) {
             let over = match &mut step {
-                Step::Own(part) => part.carry_on(&mut self.local),
-                Step::Leaders(part) => part.carry_on(&mut self.tree),
-                Step::Place { bytes, window } => Some(self.place(running, *bytes, window)),
-                Step::Take(part, to) => Some(copy_part(&running.whole, part.clone(), *to)),
+                Step::Local(part) => part.advance_operation(&mut self.local),
+                Step::Leaders(part) => part.advance_operation(&mut self.tree),
+                Step::Place { bytes, window } => Some(self.place_data(running, *bytes, window)),
+                Step::Deliver(part, to) => Some(copy_part(&running.whole, part.clone(), *to)),
             };
             let Some(over) = over else {
-                self.awaits_leaders = matches!(step, Step::Leaders(_));
+                self.waits_for_leaders = matches!(step, Step::Leaders(_));
                 running.steps.push_front(step);
                 return None;
             };
@@ -318,39 +331,39 @@ pub struct Running {
     /// Data that the program does not have as a whole.
     whole: Vec<u8>,
     /// Data of the members of this host.
-    here: Vec<u8>,
+    local_data: Vec<u8>,
 }
 
 enum Step {
     /// Among the members of this host.
-    Own(Part),
+    Local(StepOperation),
     /// Among the leaders. Others do not take part.
-    Leaders(Part),
+    Leaders(StepOperation),
     /// The data of this host's members, so many bytes of each, come to their place in a window.
     Place { bytes: usize, window: Range<usize> },
     /// The program gets a part of the result.
-    Take(Range<usize>, *mut u8),
+    Deliver(Range<usize>, *mut u8),
 }
 
 /// An operation of one of the two groups.
-enum Part {
+enum StepOperation {
     New(Pending),
     /// Its number.
     Started(u64),
 }
 
-impl Part {
-    /// None: it is not over. A process that has no such group has no part in it.
-    fn carry_on<C: Carries>(&mut self, queue: &mut Option<Queue<C>>) -> Option<Result<(), Failure>> {
+impl StepOperation {
+    /// Advances the operation. None: it is not over. A process without the group has no part in it.
+    fn advance_operation<C: ProgressEngine>(&mut self, queue: &mut Option<Queue<C>>) -> Option<Result<(), Failure>> {
         let Some(queue) = queue else { return Some(Ok(())) };
-        let (number, outcome) = match std::mem::replace(self, Part::Started(0)) {
-            Part::New(operation) => {
+        let (number, outcome) = match std::mem::replace(self, StepOperation::Started(0)) {
+            StepOperation::New(operation) => {
                 let number = queue.add(operation);
                 (number, queue.outcome(number))
             }
-            Part::Started(number) => (number, queue.test(number)),
+            StepOperation::Started(number) => (number, queue.test(number)),
         };
-        *self = Part::Started(number);
+        *self = StepOperation::Started(number);
         let outcome = outcome?;
         queue.take(number);
         Some(outcome)
@@ -358,18 +371,18 @@ impl Part {
 }
 
 impl Running {
-    fn own(&mut self, operation: Pending) {
-        self.steps.push_back(Step::Own(Part::New(operation)));
+    fn local(&mut self, operation: Pending) {
+        self.steps.push_back(Step::Local(StepOperation::New(operation)));
     }
 
     fn leaders(&mut self, operation: Pending) {
-        self.steps.push_back(Step::Leaders(Part::New(operation)));
+        self.steps.push_back(Step::Leaders(StepOperation::New(operation)));
     }
 
-    /// What a member of this host has reaches all members of this host.
+    /// Broadcasts a member's memory to all members of this host.
     fn spread(&mut self, place: usize, memory: *mut u8, bytes: usize) {
         // SAFETY: who made the operation has so many bytes there.
-        self.own(unsafe { Pending::broadcast(place, memory, bytes) });
+        self.local(unsafe { Pending::broadcast(place, memory, bytes) });
     }
 
     /// Room for data that the program does not have as a whole.
@@ -379,11 +392,11 @@ impl Running {
     }
 }
 
-impl Carries for Spanning {
+impl ProgressEngine for HierarchicalGroup {
     type Running = Running;
 
-    fn takes(&self, operation: &Pending) -> bool {
-        takes(operation, self.size, self.longest, self.bytes)
+    fn supports(&self, operation: &Pending) -> bool {
+        supports(operation, self.size, self.longest, self.bytes)
     }
 
     fn begin(&mut self, operation: Pending) -> Running {
@@ -392,9 +405,9 @@ impl Carries for Spanning {
     }
 
     /// One after the other: members of a host start the same operations of their live group in the same order, and an operation has two of them.
-    fn advance(&mut self, entries: &mut VecDeque<Entry<Running>>) {
-        for Entry { running, outcome, .. } in entries.iter_mut().filter(|entry| entry.outcome.is_none()) {
-            *outcome = self.carry_on(running);
+    fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Running>>) {
+        for QueueEntry { running, outcome, .. } in entries.iter_mut().filter(|entry| entry.outcome.is_none()) {
+            *outcome = self.advance_operation(running);
             if outcome.is_none() {
                 return;
             }
@@ -402,22 +415,22 @@ impl Carries for Spanning {
     }
 
     /// The two groups do that.
-    fn look_after_members(&mut self) {}
+    fn check_members_if_due(&mut self) {}
 
     fn wait(
         &mut self,
-        idle: Idle<'_>,
-        look: &mut dyn FnMut(&mut Spanning) -> Option<Result<(), Failure>>,
+        idle: ProgressHook<'_>,
+        look: &mut dyn FnMut(&mut HierarchicalGroup) -> Option<Result<(), Failure>>,
     ) -> Result<(), Failure> {
         let (mut looks, mut wait) = (SpinWait::new(), Wait::default());
         loop {
             if let Some(outcome) = look(self) {
                 return outcome;
             }
-            match self.tree.as_ref().filter(|_| self.awaits_leaders) {
+            match self.tree.as_ref().filter(|_| self.waits_for_leaders) {
                 Some(tree) => {
                     idle();
-                    tree.carrier().rest(&mut wait);
+                    tree.engine().wait_briefly(&mut wait);
                 }
                 None => {
                     if looks.is_due_for_progress() {
@@ -445,39 +458,39 @@ fn hosts_of(places: impl Iterator<Item = u64>) -> Vec<Vec<usize>> {
     hosts
 }
 
-/// Forms the live group of a host's processes `who`. The inner error says why there is none. All processes of all hosts take part in each
+/// Forms the live group of the processes `ranks` of a host. The inner error is the reason why there is none. All processes of all hosts take part in each
 /// gather, whatever becomes of their own group.
 fn form_local(
     (rank, place): (usize, u64),
-    who: &[usize],
+    ranks: &[usize],
     shape: impl Fn(usize) -> Shape,
-    exchange: &mut dyn Exchange,
+    bootstrap: &mut dyn Bootstrap,
 ) -> Result<Result<Option<Member>, String>, String> {
-    let process = Process { rank, size: who.len(), place, refuses: None };
-    let mut heard = (who.len() > 1).then(|| Ok(Heard::Again(Forming::new(process, shape(who.len())))));
-    for _ in 0..Forming::ROUNDS {
-        let mut words = [0; Forming::WORDS_MAX];
-        let said = match &heard {
-            Some(Ok(Heard::Again(forming))) => forming.words(),
+    let process = Participant { rank, size: ranks.len(), place, refuses: None };
+    let mut result = (ranks.len() > 1).then(|| Ok(RoundResult::Again(Formation::new(process, shape(ranks.len())))));
+    for _ in 0..Formation::ROUNDS {
+        let mut words = [0; Formation::WORDS_MAX];
+        let said = match &result {
+            Some(Ok(RoundResult::Again(formation))) => formation.words(),
             _ => &[],
         };
         let count = said.len();
         words[..count].copy_from_slice(said);
-        let all = Among { all: exchange, who }.gather(&words)?;
-        heard = match heard {
-            Some(Ok(Heard::Again(forming))) => {
+        let all = SubsetBootstrap { all: bootstrap, ranks }.allgather(&words)?;
+        result = match result {
+            Some(Ok(RoundResult::Again(formation))) => {
                 let own: Vec<u64> = all.chunks(words.len()).flat_map(|words| &words[..count]).copied().collect();
-                let conclusion = forming.conclude(&own);
-                Some(forming.hear(&conclusion))
+                let conclusion = formation.conclusion_of(&own);
+                Some(formation.advance(&conclusion))
             }
             other => other,
         };
     }
-    Ok(match heard {
+    Ok(match result {
         None => Ok(None),
-        Some(Ok(Heard::Formed(member))) => Ok(Some(*member)),
-        Some(Ok(Heard::Again(_))) => Err("the group of its host did not form".to_owned()),
-        Some(Err(why)) => Err(why),
+        Some(Ok(RoundResult::Formed(member))) => Ok(Some(*member)),
+        Some(Ok(RoundResult::Again(_))) => Err("the group of its host did not form".to_owned()),
+        Some(Err(error)) => Err(error.to_string()),
     })
 }
 
@@ -491,16 +504,16 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_among_some_has_what_these_say() {
-        struct Known;
-        impl Exchange for Known {
-            fn gather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
+    fn a_subset_bootstrap_gathers_the_words_of_the_subset() {
+        struct Numbered;
+        impl Bootstrap for Numbered {
+            fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
                 Ok((0..4 * own.len() as u64).collect())
             }
         }
-        let mut among = Among { all: &mut Known, who: &[1, 3] };
-        assert_eq!(among.gather(&[0, 0]), Ok(vec![2, 3, 6, 7]));
-        let mut among = Among { all: &mut Known, who: &[4] };
-        assert!(among.gather(&[0]).is_err());
+        let mut subset = SubsetBootstrap { all: &mut Numbered, ranks: &[1, 3] };
+        assert_eq!(subset.allgather(&[0, 0]), Ok(vec![2, 3, 6, 7]));
+        let mut subset = SubsetBootstrap { all: &mut Numbered, ranks: &[4] };
+        assert!(subset.allgather(&[0]).is_err());
     }
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sender's end of a channel, and the answers to its lock requests.
+
+use selvedge_nic::rma::{LockResult, Notification};
+use selvedge_nic::velo::Endpoint;
+
+use super::wire::Route;
+
+/// A connection, as programs name it.
+pub type Handle = u32;
+
+/// The answer to a lock request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub from: Endpoint,
+    pub number: u32,
+    /// None: the request was refused, because the port is not open.
+    pub result: Option<LockResult>,
+}
+
+impl Answer {
+    pub fn of(notification: &Notification) -> Answer {
+        let word = notification.word0;
+        let result = LockResult { value: (word >> 32) as i32, success: word >> 24 & 1 != 0 };
+        Answer {
+            from: Endpoint { node: notification.node, vpid: notification.vpid.into() },
+            number: word as u32 & 0xff_ffff,
+            result: (notification.error == 0).then_some(result),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    /// Its peer has closed the port.
+    Invalid,
+}
+
+/// The sender's end of a channel.
+pub(super) struct Outbound {
+    pub handle: Handle,
+    pub destination: Endpoint,
+    /// The host port there.
+    pub number: u8,
+    pub link: usize,
+    pub route: Route,
+    /// Credits that are free, and all.
+    pub credits: u64,
+    pub all: u64,
+    /// The channel's first slot at the target.
+    pub slots_nla: u64,
+    pub uses: u32,
+    pub state: State,
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A message as the program sends it, and as its handler gets it.
+
+use super::wire::{Category, Encoded, Kind};
+
+/// A message of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    pub category: Category,
+    pub handler: u8,
+    pub arguments: &'a [i32],
+    /// The payload: address and bytes.
+    pub start: u64,
+    pub bytes: u64,
+    /// Of a long message: the address at its target.
+    pub destination: u64,
+    /// The source does not change until the reply's handler runs, so the call need not wait until it was read.
+    pub is_async: bool,
+}
+
+/// The message that a handler runs for. A request holds the reply until its handler has returned.
+pub struct Token {
+    pub source: u16,
+    pub kind: Kind,
+    pub(super) slot: u16,
+    pub(super) reply: std::cell::Cell<Option<Encoded>>,
+}
+
+/// A message at its handler.
+pub struct Delivery<'a> {
+    pub token: &'a Token,
+    pub category: Category,
+    pub handler: u8,
+    pub arguments: &'a [i32],
+    pub payload: *mut u8,
+    pub bytes: usize,
+}
+
+/// Runs the handler of a message. Called without a lock, on the thread that polls.
+pub type Runner = fn(&Delivery<'_>);

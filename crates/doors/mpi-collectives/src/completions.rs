@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The calls that complete requests: waiting, and the report of failures.
+//!
+//! Cost in a program without requests of this library: a load.
+
+use std::ffi::{c_int, c_void};
+
+use selvedge_host::backoff::SpinWait;
+
+use crate::mpi::{Mpi, SUCCESS};
+use crate::requests::{FAILED_TAG, FailedRequest, Status, UNDEFINED, take_failures};
+use crate::{groups, outstanding};
+
+/// A waiter looks at its requests once in so many looks at the operations: the latter take some 20 ns, the former some 200.
+const LOOK_EVERY: u32 = 16;
+
+/// The statuses that a call has written.
+#[derive(Clone, Copy)]
+pub enum Statuses {
+    /// Of one request: the call's own code is its error.
+    One(*mut c_void),
+    /// Of so many.
+    Each(*mut c_void, c_int),
+}
+
+/// Reports failures of requests that a call of the MPI's has completed. Returns the code for that call to return.
+///
+/// # Safety
+/// The statuses are what the call was given, and has written.
+#[inline]
+pub unsafe fn report(mpi: &'static Mpi, code: c_int, statuses: Statuses) -> c_int {
+    let failed = take_failures();
+    match failed.is_empty() {
+        true => code,
+        // SAFETY: by this function's contract.
+        false => unsafe { report_all(mpi, code, statuses, &failed) },
+    }
+}
+
+#[cold]
+unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed: &[FailedRequest]) -> c_int {
+    let (at, count, own) = match statuses {
+        Statuses::One(at) => (at, 1, failed[0].code),
+        Statuses::Each(at, count) => (at, usize::try_from(count).unwrap_or(0), mpi.err_in_status()),
+    };
+    let layout = Status::of(mpi.kind, FAILED_TAG);
+    let is_ignored = at.is_null() || at.addr() == 1;
+    for number in (0..count).filter(|_| !is_ignored) {
+        let words = at.cast::<c_int>().wrapping_add(number * layout.count);
+        // SAFETY: by the caller's contract there are so many statuses.
+        unsafe {
+            let has_failed = words.add(layout.tag).read() == FAILED_TAG;
+            if has_failed {
+                words.add(layout.tag).write(UNDEFINED);
+            }
+            if matches!(statuses, Statuses::Each(..)) && code == SUCCESS {
+                words.add(layout.error).write(if has_failed { mpi.err_other() } else { SUCCESS });
+            }
+        }
+    }
+    for FailedRequest { call, group, code, failure } in failed {
+        if let Some(failure) = failure {
+            // The communicator may be freed.
+            let comm = if groups::is_of(call.comm, *group) { call.comm } else { mpi.comm_world() };
+            call.log(*failure);
+            mpi.fail(comm, *code);
+        }
+    }
+    if code == SUCCESS { own } else { code }
+}
+
+/// Waits for requests by a function that looks at them once. Some: that function's code. None: no operation of this library is outstanding any
+/// more, so the MPI can wait. The MPI would spin; this gives its core to others, as calls that wait do: one of them may be the peer.
+pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
+    let mut looks = SpinWait::new();
+    while outstanding::are_any() {
+        let have_ended = outstanding::advance();
+        if have_ended || looks.yields() || looks.count() % LOOK_EVERY == 0 {
+            if let Some(code) = look() {
+                return Some(code);
+            }
+        }
+        looks.rest();
+    }
+    None
+}

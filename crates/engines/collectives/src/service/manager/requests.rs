@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The threads of the service: sessions with nodes, with processes and with people.
+//!
+//! Cost: two threads for each node, one for each process that asks.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use log::warn;
+use selvedge_net::session::{IncomingSession, Session};
+
+use super::settings::Settings;
+use super::state::{NodeProgress, NodeRegistration, State, lock};
+use crate::service::wire::{HostPlace, JobName, ManagerReply, ManagerRequest, VERSION, from_bytes, to_bytes};
+
+/// Serves the sessions of the manager. The threads of the service share it.
+pub(super) struct RequestHandler {
+    pub(super) settings: Arc<Settings>,
+    pub(super) state: Mutex<State>,
+    /// Until when nodes and processes may come back after a restart.
+    pub(super) grace_until: Option<Instant>,
+    /// A node is there, or that time is over.
+    pub(super) returned: Condvar,
+}
+
+impl RequestHandler {
+    /// Serves a session to its end.
+    pub(super) fn receive(&self, visitor: IncomingSession) {
+        let session = match visitor.greet(&self.settings.secret, self.settings.silence) {
+            Ok(session) => Arc::new(session),
+            Err(error) => return warn!("a session did not begin: {error}"),
+        };
+        let Ok(first) = session.receive() else { return };
+        match from_bytes(&first) {
+            Ok(ManagerRequest::Node { version: VERSION, place, host, link, jobs }) => {
+                self.serve_node(session, NodeRegistration { place, name: host, link, jobs });
+            }
+            Ok(ManagerRequest::Share { version: VERSION, job, places }) => self.serve_process(session, job, &places),
+            Ok(ManagerRequest::Show { version: VERSION }) => {
+                let text = lock(&self.state).report(&self.settings.limits);
+                let _ = session.send(&to_bytes(&ManagerReply::Shown { text }));
+            }
+            Ok(
+                ManagerRequest::Node { version, .. }
+                | ManagerRequest::Share { version, .. }
+                | ManagerRequest::Show { version },
+            ) => {
+                let why = format!(
+                    "it speaks version {version} with the manager, which speaks {VERSION}: install the same Selvedge on all hosts"
+                );
+                refuse(&session, &why);
+            }
+            Ok(ManagerRequest::Done { .. }) => refuse(&session, "nothing was asked of it"),
+            Err(why) => refuse(&session, &why),
+        }
+    }
+
+    /// Serves the session of a node.
+    fn serve_node(&self, session: Arc<Session>, registration: NodeRegistration) {
+        let progress = Arc::new(NodeProgress { number: Mutex::new(Some(0)), ..NodeProgress::default() });
+        let reader = {
+            let (session, progress) = (session.clone(), progress.clone());
+            std::thread::Builder::new().name("selvedge-node".to_owned()).spawn(move || progress.follow(&session))
+        };
+        let Ok(reader) = reader else { return refuse(&session, "the manager has no thread for it") };
+        match self.register(&session, &progress, registration) {
+            Ok(()) => {
+                let _ = reader.join();
+            }
+            Err(why) => {
+                refuse(&session, &why);
+                session.end();
+                let _ = reader.join();
+            }
+        }
+        // It may be there though its change was not stored.
+        lock(&self.state).unregister(&session);
+    }
+
+    fn register(
+        &self,
+        session: &Arc<Session>,
+        progress: &Arc<NodeProgress>,
+        registration: NodeRegistration,
+    ) -> Result<(), String> {
+        let mut state = lock(&self.state);
+        state.register(session, progress, registration)?;
+        self.returned.notify_all();
+        Ok(())
+    }
+
+    /// Serves the session of a process.
+    fn serve_process(&self, session: Arc<Session>, name: JobName, places: &[HostPlace]) {
+        let number = match self.grant(&session, name, places) {
+            Ok(number) => number,
+            Err(why) => return refuse(&session, &why),
+        };
+        // Processes say no more. The session ends with the process.
+        while session.receive().is_ok() {}
+        let mut state = lock(&self.state);
+        let Some(job) = state.jobs.get_mut(&name) else { return };
+        job.processes.remove(&number);
+        if job.processes.is_empty() {
+            state.end_job(name);
+        }
+    }
+
+    /// Gives a process its job's share. Returns its number in the job. A refusal leaves no job that was not there before.
+    fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
+        let mut state = lock(&self.state);
+        // A node that is not back would not hear of a new job before its members join.
+        while !state.jobs.contains_key(&name) && state.awaits_nodes() {
+            let left = self.grace_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let is_known = state.jobs.contains_key(&name);
+        let granted = state.share(session, name, places);
+        if granted.is_err() && !is_known {
+            state.end_job(name);
+        }
+        granted
+    }
+
+    /// Declares nodes and jobs lost that have not come back after a restart.
+    pub(super) fn end_grace_period(&self) {
+        lock(&self.state).lose_absent();
+        self.returned.notify_all();
+    }
+}
+
+/// Refuses a session, with the reason.
+fn refuse(session: &Session, why: &str) {
+    warn!("{} is refused: {why}", session.peer_address());
+    let _ = session.send(&to_bytes(&ManagerReply::Refused { why: why.to_owned() }));
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The environment and the `errno` of this process.
+
+use std::ffi::CStr;
+
+/// The value of an environment variable.
+pub fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: `name` is a C string. `getenv` returns null or a C string of the environment, which stays unless the program
+    // changes that variable; this library reads its variables before the program's own code runs, or at the first call.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+    }
+}
+
+/// Whether memory is to be shared: not in simulated ranks, and not if the environment forbids it.
+pub fn is_sharing_wanted() -> bool {
+    variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
+}
+
+/// Runs `call` and restores `errno` afterwards.
+pub fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.
+    unsafe {
+        let error = *libc::__errno_location();
+        let value = call();
+        *libc::__errno_location() = error;
+        value
+    }
+}
