@@ -8,9 +8,9 @@
 //! | [`peers`] | other processes' NICs: our rings there, their protocols, their names |
 //! | [`completion`], [`bindings`], [`ticket`] | where operations end: queues, counters, and what they report |
 //! | [`message`], [`posted`], [`transfer`], [`work`], [`operation`] | operations as programs ask for them, and records of those that have not ended |
-//! | [`send`], [`receive`], [`claim`], [`remote`], [`deferred`] | the operations |
+//! | [`send`], [`receive`], [`claim`], [`accesses`], [`deferred`] | the operations |
 //! | [`regions`], [`region`] | registered memory |
-//! | [`progress`], [`polling`] | rings and event queues; when to poll them |
+//! | [`transport::progress`], [`polling`] | rings and event queues; when to poll them |
 //! | [`flow`], [`flow_control`] | messages that travel as packets, and messages that their target refused |
 //! | [`units`] | messages over VELO and RMA |
 //! | [`complete`], [`pool`] | completions and counts of ended operations; buffers for unexpected payload |
@@ -19,6 +19,7 @@
 // The callers of completions and tickets pass raw pointers that their front door vouches for.
 #![allow(clippy::too_many_arguments)]
 
+pub mod accesses;
 pub mod bindings;
 pub mod claim;
 pub mod complete;
@@ -35,12 +36,12 @@ pub mod pieces;
 pub mod polling;
 pub mod pool;
 pub mod posted;
-pub mod progress;
+
 pub mod protocols;
 pub mod receive;
 pub mod region;
 pub mod regions;
-pub mod remote;
+
 pub mod send;
 pub mod ticket;
 pub mod transfer;

@@ -6,7 +6,7 @@
 //! other record. Every other receive is an [`Operation`], and its match entry carries the number.
 //!
 //! How a receive ends
-//! 1. Its owner takes the message from a ring and writes the completion to the caller's array ([`super::progress`]),
+//! 1. Its owner takes the message from a ring and writes the completion to the caller's array ([`crate::transport::progress`]),
 //! 2. or to the completion queue, if the array cannot take it.
 //! 3. The sender runs this NIC and fills the receive; an event reports it.
 //! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Transport::fill_from_unexpected`]).

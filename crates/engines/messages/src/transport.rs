@@ -23,8 +23,10 @@
 //! 3. An accepted operation ends exactly once: with a completion, with an error, or silently if it was injected.
 //!
 //! This file opens the NIC and its endpoints. The operations are in files of their own, as methods of [`Transport`]:
-//! [`crate::send`], [`crate::receive`], [`crate::claim`], [`crate::remote`], [`crate::deferred`], and behind them
-//! [`crate::progress`], [`crate::flow_control`], [`crate::pool`] and [`crate::complete`].
+//! [`crate::send`], [`crate::receive`], [`crate::claim`], [`crate::accesses`], [`crate::deferred`], and behind them
+//! [`crate::transport::progress`], [`crate::flow_control`], [`crate::pool`] and [`crate::complete`].
+
+pub mod progress;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use libc::iovec;
 use selvedge_nic::rma::{Notification, Operation as Rma, code, spec};
 
-use super::accesses::{Name, Purpose, Sent};
+use super::command_queue::{Name, Purpose, Sent};
 use super::directory;
 use super::memory::Registered;
 use super::one_sided::{COMMANDS_MAX, OneSided, Refused, VPID};

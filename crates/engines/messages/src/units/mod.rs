@@ -21,11 +21,11 @@
 //!
 //! * [`wire`]: messages in bytes. [`link`]: credits and order. [`memory`]: registered memory.
 //! * [`send`]: the rows. [`receive`]: what has come. [`fetch`]: the payload of long messages. [`control`]: grants and their end.
-//! * [`one_sided`]: the port for reads and writes. [`access`]: theirs. [`directory`]: where peers find regions. [`translations`]: what was found there. [`accesses`]: what
+//! * [`one_sided`]: the port for reads and writes. [`access`]: theirs. [`directory`]: where peers find regions. [`translations`]: what was found there. [`command_queue`]: what
 //!   becomes of commands. [`retry`]: accesses that were refused. [`retired`]: addresses of closed regions.
 
 pub mod access;
-pub mod accesses;
+pub mod command_queue;
 pub mod control;
 pub mod directory;
 pub mod fetch;

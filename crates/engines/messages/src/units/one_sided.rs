@@ -24,15 +24,15 @@ use selvedge_nic::rma::{Descriptor, LockRequest, Notification, Operation as Rma,
 use selvedge_nic::tables::{LOCKS, PAGES};
 use slab::Slab;
 
-use super::accesses::{Accesses, Name, Purpose, Sent};
+use super::command_queue::{Accesses, Name, Purpose, Sent};
 use super::directory::{self, BUCKET_BYTES, Directory, Entry};
 use super::memory::{Block, Registered, Registrations};
 use super::retired::Retired;
 use super::translations::{Place, Translations};
+use crate::accesses::each_common;
 use crate::flags::EACCES;
 use crate::operation::Operation;
 use crate::pieces::RemoteRange;
-use crate::remote::each_common;
 use crate::transfer::Run;
 use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::{Staging, StagingSlot};

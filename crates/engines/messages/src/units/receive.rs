@@ -2,7 +2,7 @@
 //! What has come over the units: VELO messages in the mailbox, notifications of puts, gets and reports.
 //!
 //! A poll empties mailbox and queue into the records of the senders, and then hands each sender's messages to this process's NIC, in
-//! the order of their numbers, as messages of a ring are handed ([`crate::progress::Arriving`]).
+//! the order of their numbers, as messages of a ring are handed ([`crate::transport::progress::Arriving`]).
 //!
 //! A long message is handed without its payload. If it matches a receive, that receive is taken off the NIC's list and the payload is
 //! fetched into it; if it matches none, its header waits among the unexpected ones. An entry of another kind (persistent, counted) is
@@ -25,9 +25,9 @@ use crate::flags::RECV;
 use crate::operation::Operation;
 use crate::pieces::total;
 use crate::posted::{Arrived, Fetch, FetchEnd, Filled, Landing, PlainReceive};
-use crate::progress::{Arriving, Handed};
 use crate::ticket::{Kind, Ticket};
 use crate::transport::Transport;
+use crate::transport::progress::{Arriving, Handed};
 use selvedge_process::device::messages::Message;
 
 /// Polls between looks for peers that have died.
