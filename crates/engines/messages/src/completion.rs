@@ -5,9 +5,10 @@
 //! then reports that there is one.
 
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::mem::offset_of;
 
+use crate::error::Fault;
 use crate::flags::ADDR_ANY;
 
 /// A completion as programs read it. libfabric's largest format has this layout, and its other formats are prefixes of
@@ -218,7 +219,7 @@ pub struct Failure {
     pub completion: Completion,
     /// Bytes that did not fit.
     pub missing: usize,
-    pub error: c_int,
+    pub error: Fault,
     /// The number of completions that were queued before it.
     after: u64,
 }
@@ -306,7 +307,7 @@ impl CompletionQueue {
         self.push(Completion { context, flags, ..Completion::default() }, ADDR_ANY);
     }
 
-    pub fn push_failure(&mut self, completion: Completion, missing: usize, error: c_int) {
+    pub fn push_failure(&mut self, completion: Completion, missing: usize, error: Fault) {
         self.failures.push_back(Failure { completion, missing, error, after: self.completions.queued });
         self.waiting += 1;
     }
@@ -392,13 +393,13 @@ mod tests {
     fn an_error_comes_after_what_was_queued_before_it() {
         let mut queue = CompletionQueue::new(4);
         queue.push(completion(1), ADDR_ANY);
-        queue.push_failure(completion(2), 9, 77);
+        queue.push_failure(completion(2), 9, Fault::NoKey);
         queue.push(completion(3), ADDR_ANY);
         assert!(queue.take_failure().is_none(), "a completion comes first");
         assert_eq!(read(&mut queue, 9), (Ok(()), vec![(1, ADDR_ANY)]));
         assert_eq!(read(&mut queue, 9), (Err(Empty::FailureNext), vec![]));
         let failure = queue.take_failure().expect("it is next");
-        assert_eq!((failure.completion.context as u64, failure.missing, failure.error), (2, 9, 77));
+        assert_eq!((failure.completion.context as u64, failure.missing, failure.error), (2, 9, Fault::NoKey));
         assert_eq!(read(&mut queue, 9), (Ok(()), vec![(3, ADDR_ANY)]));
         assert!(!queue.has_any());
     }

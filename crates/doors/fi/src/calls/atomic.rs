@@ -13,6 +13,7 @@ use crate::calls::arguments::array;
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};
 use crate::calls::deferred::triggered;
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
 use crate::objects::endpoint::Endpoint;
 use crate::objects::object::Ops;
@@ -124,8 +125,8 @@ impl Call {
                 ticket,
             };
             match work {
-                None => held.atomic(&atomic),
-                Some(work) => held.defer_atomic(&work, &atomic) as isize,
+                None => result_of(held.atomic(&atomic)),
+                Some(work) => result_of(held.defer_atomic(&work, &atomic)),
             }
         }
     }

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge_messages::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
-use selvedge_messages::polling::Rest;
+use selvedge_messages::polling::AfterUnlock;
 
 use crate::constants::*;
+use crate::errors::errno_of_fault;
 use crate::ffi::*;
 use crate::objects::completion_queue::{Fixed, Handle};
 use crate::objects::domain::Domain;
@@ -105,7 +106,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         if reading.left() == count && !fails {
             held.progress_into(&mut reading);
         } else if reading.left() != 0 && !reads_next {
-            held.glance_into(&mut reading);
+            held.progress_once_into(&mut reading);
         }
         held.turn.carry_on_groups();
         let state = held.state();
@@ -114,10 +115,10 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
             fails = state.read_into(&mut reading) == Err(Empty::FailureNext);
         }
         if waited {
-            held.has_given();
+            held.has_read_completions();
         }
-        if held.rest == Rest::Poll && reading.left() != count {
-            held.rest = Rest::Found;
+        if held.after_unlock == AfterUnlock::Poll && reading.left() != count {
+            held.after_unlock = AfterUnlock::Found;
         }
         match count - reading.left() {
             0 if count == 0 => 0,
@@ -152,8 +153,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
         to.data = completion.data;
         to.tag = completion.tag;
         to.olen = missing;
-        to.err = error;
-        to.prov_errno = error;
+        (to.err, to.prov_errno) = (errno_of_fault(error), errno_of_fault(error));
         to.err_data_size = 0;
     }
     1

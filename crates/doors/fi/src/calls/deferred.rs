@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 
 use selvedge_messages::message::{Message, SendEnd};
 use selvedge_messages::pieces::{RemoteRange, total};
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::protocols::MESSAGE_BYTES_MAX;
 use selvedge_messages::ticket::Kind;
 use selvedge_messages::transfer::{Atomic, Transfer};
@@ -22,6 +22,7 @@ use selvedge_nic::portals::triggered::Action;
 use crate::calls::arguments::{self, ranges, tagged_form};
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};
 use crate::constants::*;
+use crate::errors::errno_of_refusal;
 use crate::ffi::*;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
@@ -42,7 +43,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
     unsafe {
         match command as u32 {
             FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
-                Some(work) => queue(domain, work).unwrap_or_else(|error| -error),
+                Some(work) => queue(domain, work).map_or_else(|error| -error, |()| 0),
                 None => -EINVAL,
             },
             FI_CANCEL_WORK if arg.is_null() => -EINVAL,
@@ -65,7 +66,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
 }
 
 /// FI_QUEUE_WORK.
-unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
+unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
     // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the
     // union holds.
     unsafe {
@@ -73,7 +74,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
         let counter = reference(domain, asked.completion_cntr)?;
         let id = std::ptr::from_ref(asked) as usize;
         let work = Work { id, trigger, threshold: asked.threshold, counter: counter.unwrap_or(NONE) };
-        domain.core().wants_independence();
+        domain.core().bypass_rings();
         let op = &asked.op;
         match asked.op_type {
             FI_OP_SEND => {
@@ -119,7 +120,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
                     FI_OP_CNTR_SET => Action::CounterSuccess { counter, success: op.value },
                     _ => Action::CounterIncrement { counter, success: op.value, failure: 0 },
                 };
-                Ok(domain.core().defer_count(&work, action))
+                domain.core().defer_count(&work, action).map_err(errno_of_refusal)
             }
             other => {
                 warn_line!("deferred work has no operation {other}");
@@ -164,7 +165,7 @@ unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, cont
         }
         let awaited = &asked.trigger.threshold;
         let trigger = reference(held.domain(), awaited.cntr)?.ok_or(EINVAL)?;
-        held.wants_independence();
+        held.bypass_rings();
         let counter = held.state().bindings.counter_for(sort);
         Ok(Work { id: context as usize, trigger, threshold: awaited.threshold as u64, counter })
     }
@@ -222,7 +223,7 @@ unsafe fn send(
     kind: Kind,
     msg: &fi_msg_tagged,
     flags: u64,
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, REMOTE_CQ_DATA)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
@@ -244,7 +245,7 @@ unsafe fn send(
             inject: false,
             end: SendEnd::Sent,
         };
-        Ok(held.defer_send(work, &message))
+        held.defer_send(work, &message).map_err(errno_of_refusal)
     }
 }
 
@@ -255,7 +256,7 @@ unsafe fn receive(
     kind: Kind,
     msg: &fi_msg_tagged,
     flags: u64,
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, 0)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
@@ -266,7 +267,7 @@ unsafe fn receive(
             let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
             source = Some(known.source);
         }
-        let wanted = Wanted {
+        let wanted = ReceiveRequest {
             kind,
             source,
             tag: msg.tag,
@@ -275,11 +276,11 @@ unsafe fn receive(
             ticket: held.state().ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
             multi: None,
         };
-        Ok(held.defer_receive(work, &wanted))
+        held.defer_receive(work, &wanted).map_err(errno_of_refusal)
     }
 }
 
-unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<c_int> {
+unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<()> {
     check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
@@ -297,7 +298,7 @@ unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) ->
             ticket: held.state().ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
             inject: false,
         };
-        Ok(held.defer_transfer(work, &transfer))
+        held.defer_transfer(work, &transfer).map_err(errno_of_refusal)
     }
 }
 
@@ -310,7 +311,7 @@ unsafe fn atomic(
     flags: u64,
     comparands: &[fi_ioc],
     results: &[fi_ioc],
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, 0)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
@@ -334,7 +335,7 @@ unsafe fn atomic(
         }
         let operands = local(array(msg.msg_iov, msg.iov_count)?);
         let ticket = held.state().ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0);
-        Ok(held.defer_atomic(
+        let queued = held.defer_atomic(
             work,
             &Atomic {
                 effect,
@@ -346,6 +347,7 @@ unsafe fn atomic(
                 remote: &remote,
                 ticket,
             },
-        ))
+        );
+        queued.map_err(errno_of_refusal)
     }
 }

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 
 use selvedge_messages::Transport;
 use selvedge_messages::message::envelope;
-use selvedge_messages::posted::Plain;
+use selvedge_messages::posted::PlainReceive;
 use selvedge_messages::protocols::length_of;
 use selvedge_messages::ticket::Kind;
 
@@ -154,14 +154,14 @@ pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool
 
 /// A receive as the transport posts it. None: receives of this endpoint are not plain, or there is no such source.
 #[inline(always)]
-pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
+pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<PlainReceive> {
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
     if !endpoint.allows_fast_path(FastPath::Receive, kind) {
         return None;
     }
     // SAFETY: operations are fast_path only where the endpoint is enabled, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
-    Some(Plain {
+    Some(PlainReceive {
         portal: kind.portal(endpoint.bindings.index),
         source,
         tag,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages: `fi_send`, `fi_tsend`, `fi_recv`, `fi_trecv` and their many forms (fi_msg(3), fi_tagged(3)).
 //!
-//! Each form becomes one [`Message`] or one [`Wanted`]. This file only decides which flags go together.
+//! Each form becomes one [`Message`] or one [`ReceiveRequest`]. This file only decides which flags go together.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use selvedge_messages::message::{Message, SendEnd};
 use selvedge_messages::pieces::total;
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX, length_of};
 use selvedge_messages::ticket::Kind;
 
@@ -16,6 +16,7 @@ use crate::calls::arguments::{array, piece, tagged_form};
 use crate::calls::deferred::triggered;
 use crate::calls::fast_path::{self, Posted, Sent};
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
 use crate::objects::endpoint::{Endpoint, FastPath};
 use crate::objects::held::Held;
@@ -103,8 +104,8 @@ unsafe fn post_send(
         end: send_end(flags),
     };
     match work {
-        None => held.send(&message),
-        Some(work) => held.defer_send(&work, &message) as isize,
+        None => result_of(held.send(&message)),
+        Some(work) => result_of(held.defer_send(&work, &message)),
     }
 }
 
@@ -229,17 +230,21 @@ unsafe fn post_receive(
     let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
     let wanted_completion = endpoint.wants_rx(flags);
     let ticket = endpoint.ticket(context, RECV | kind.flag(), wanted_completion);
-    let wanted = Wanted { kind, source, tag, ignore, pieces, ticket, multi };
+    let wanted = ReceiveRequest { kind, source, tag, ignore, pieces, ticket, multi };
     if let Some(work) = work {
-        return held.defer_receive(&work, &wanted) as isize;
+        return result_of(held.defer_receive(&work, &wanted));
     }
     if flags & (PEEK | CLAIM | DISCARD) == 0 {
-        return held.receive(&wanted);
+        return result_of(held.receive(&wanted));
     }
     if flags & PEEK != 0 {
-        return held.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+        held.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+        return 0;
     }
-    if flags & CLAIM != 0 { held.receive_claimed(&wanted, flags & DISCARD != 0) } else { -(EINVAL as isize) }
+    match flags & CLAIM != 0 {
+        true => result_of(held.receive_claimed(&wanted, flags & DISCARD != 0)),
+        false => -(EINVAL as isize),
+    }
 }
 
 /// A receive of one piece with the endpoint's own flags.

@@ -11,6 +11,7 @@ use selvedge_messages::transfer::Transfer;
 use crate::calls::arguments::{array, piece, ranges};
 use crate::calls::deferred::triggered;
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
 use crate::info::IOV_LIMIT;
 use crate::objects::endpoint::Endpoint;
@@ -73,8 +74,8 @@ unsafe fn start(
         inject: write && flags & INJECT != 0,
     };
     match work {
-        None => held.transfer(&transfer),
-        Some(work) => held.defer_transfer(&work, &transfer) as isize,
+        None => result_of(held.transfer(&transfer)),
+        Some(work) => result_of(held.defer_transfer(&work, &transfer)),
     }
 }
 

@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<Address>() == 32);
 impl Address {
     /// The address of one of a transport's endpoints.
     pub fn of(transport: &Transport, endpoint: u16) -> Address {
-        let (nic, link) = (transport.interface.id() as u16, transport.address().to_bytes());
+        let (nic, link) = (transport.interface().id() as u16, transport.address().to_bytes());
         Address { magic: MAGIC, nic, endpoint, link }
     }
 

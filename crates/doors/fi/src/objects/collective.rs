@@ -25,6 +25,7 @@ use selvedge_collectives::one_host::{Forming, Heard, Member, Pending, Process, Q
 use selvedge_messages::Transport;
 use selvedge_messages::bindings::Side;
 use selvedge_messages::completion::Completion;
+use selvedge_messages::error::Fault;
 use selvedge_messages::ticket::Ticket;
 use selvedge_nic::aggregation::Failure;
 use selvedge_process::place::own_place;
@@ -537,7 +538,7 @@ impl Working {
             let completion = Completion { context: one.ticket.context, flags: COLLECTIVE, ..Completion::default() };
             match outcome {
                 Ok(()) => transport.complete(&one.ticket, Side::Transmit, completion, ADDR_ANY),
-                Err(failure) => transport.fail(&one.ticket, Side::Transmit, completion, 0, error_of(failure)),
+                Err(failure) => transport.fail(&one.ticket, Side::Transmit, completion, fault_of(failure)),
             }
             false
         });
@@ -559,14 +560,14 @@ impl Working {
 }
 
 /// The error of a completion.
-fn error_of(failure: Failure) -> c_int {
+fn fault_of(failure: Failure) -> Fault {
     match failure {
-        Failure::OperationMismatch | Failure::GroupMismatch => EINVAL,
-        Failure::NoSuchOperation => EOPNOTSUPP,
-        Failure::TooLong => EMSGSIZE,
-        Failure::NoRoom | Failure::Quota => ENOMEM,
-        Failure::Lost => EHOSTDOWN,
-        Failure::Left | Failure::Revoked => ECANCELED,
-        _ => EIO,
+        Failure::OperationMismatch | Failure::GroupMismatch => Fault::Invalid,
+        Failure::NoSuchOperation => Fault::Unsupported,
+        Failure::TooLong => Fault::TooLong,
+        Failure::NoRoom | Failure::Quota => Fault::NoMemory,
+        Failure::Lost => Fault::PeerGone,
+        Failure::Left | Failure::Revoked => Fault::Cancelled,
+        _ => Fault::Other,
     }
 }

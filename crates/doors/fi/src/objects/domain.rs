@@ -3,7 +3,7 @@
 //! which a thread holds this lock its *turn*.
 //!
 //! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
-//! asks for ([`Rest`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
+//! asks for ([`AfterUnlock`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
 //! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
 //! nothing to do.
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Orde
 
 use selvedge_host::Interface;
 use selvedge_messages::Transport;
-use selvedge_messages::polling::Rest;
+use selvedge_messages::polling::AfterUnlock;
 
 use crate::ffi::fid_domain;
 use crate::objects::collective::Groups;
@@ -104,7 +104,7 @@ impl Domain {
         // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This
         // thread does not hold the lock, by this function's contract, so this is the only reference to the transport.
         let core = unsafe { &mut *domain.core.get() };
-        debug_assert!(core.rest == Rest::None);
+        debug_assert!(core.after_unlock == AfterUnlock::None);
         core
     }
 
@@ -136,16 +136,16 @@ impl Domain {
     /// Releases the lock, and then does what a poll has asked for.
     #[cold]
     #[inline(never)]
-    pub(crate) fn give_back_and(&self, locked: bool, rest: Rest) {
+    pub(crate) fn give_back_and(&self, locked: bool, rest: AfterUnlock) {
         self.give_back(locked);
         if locked && self.sleeps {
             futex(&self.taken, libc::FUTEX_WAKE, 1);
         }
         match rest {
-            Rest::None | Rest::Wake => {}
-            Rest::Yield => std::thread::yield_now(),
-            Rest::Poll => self.interface.poll(),
-            Rest::Found => self.interface.found_something(),
+            AfterUnlock::None | AfterUnlock::Wake => {}
+            AfterUnlock::Yield => std::thread::yield_now(),
+            AfterUnlock::Poll => self.interface.poll(),
+            AfterUnlock::Found => self.interface.found_something(),
         }
     }
 }
@@ -205,11 +205,11 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.rest == Rest::None {
+        if self.after_unlock == AfterUnlock::None {
             return self.domain.give_back(self.locked);
         }
-        let next = if self.domain.sleeps { Rest::Wake } else { Rest::None };
-        let rest = std::mem::replace(&mut self.rest, next);
+        let next = if self.domain.sleeps { AfterUnlock::Wake } else { AfterUnlock::None };
+        let rest = std::mem::replace(&mut self.after_unlock, next);
         self.domain.give_back_and(self.locked, rest);
     }
 }

@@ -346,7 +346,7 @@ impl Held<'_, Endpoint> {
         }
         self.base().find_counters();
         if flags & RECV != 0 {
-            self.wants_independence();
+            self.bypass_rings();
         }
         // An enabled endpoint may get a counter, too. From now on its operations count.
         let base = self.base().base;

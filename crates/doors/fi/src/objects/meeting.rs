@@ -18,12 +18,13 @@ use selvedge_host::direct::ring_flags;
 use selvedge_messages::Transport;
 use selvedge_messages::bindings::Bindings;
 use selvedge_messages::completion::{Completion, CompletionQueue, Reading};
+use selvedge_messages::error::Refusal;
 use selvedge_messages::message::{Message, SendEnd};
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::ticket::{Kind, OWN_ENDPOINT, Ticket};
 use slab::Slab;
 
-use crate::constants::{EAGAIN, RECV, SEND, TAGGED};
+use crate::constants::{RECV, SEND, TAGGED};
 
 /// Most words of a message: those of a group that forms, and one of ours.
 pub const WORDS_MAX: usize = Forming::WORDS_MAX + 1;
@@ -94,8 +95,9 @@ impl Meeting {
         let words = self.inbox[number].words.get();
         let piece = [iovec { iov_base: words.cast(), iov_len: size_of::<[u64; WORDS_MAX]>() }];
         let ticket = self.ticket(number as u64, RECV | TAGGED, true);
-        let wanted = Wanted { kind: Kind::Tagged, source: None, tag, ignore: 0, pieces: &piece, ticket, multi: None };
-        if transport.receive(&wanted) != 0 {
+        let wanted =
+            ReceiveRequest { kind: Kind::Tagged, source: None, tag, ignore: 0, pieces: &piece, ticket, multi: None };
+        if transport.receive(&wanted).is_err() {
             self.inbox.remove(number);
             return None;
         }
@@ -185,9 +187,9 @@ impl Meeting {
                 end: SendEnd::Sent,
             };
             match transport.send(&message) {
-                0 => {}
-                error if error == -(EAGAIN as isize) => return,
-                _ => drop(self.lost.insert(peer)),
+                Ok(()) => {}
+                Err(Refusal::NoRoom) => return,
+                Err(_) => drop(self.lost.insert(peer)),
             }
             self.outbox.pop_front();
         }
