@@ -113,7 +113,7 @@ impl Reading {
     }
 }
 
-/// Where the completions of a read go, one after another, if it wants no senders. `WHOLE`: the read wants the largest
+/// The place of the next completions of a read that wants no senders. `WHOLE`: the read wants the largest
 /// format, as MPI libraries do.
 #[derive(Clone, Copy)]
 pub struct Written<const WHOLE: bool> {
@@ -234,7 +234,7 @@ pub struct CompletionQueue {
     reads_next: bool,
 }
 
-/// Why a read moved no completions.
+/// The reason why a read moved no completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empty {
     /// The next entry is an error.
@@ -271,7 +271,7 @@ impl CompletionQueue {
         self.waiting += 1;
     }
 
-    /// Where a queue's completions go, if a read of it is in progress that wants no senders.
+    /// The place of a queue's next completions, if a read of it is in progress that wants no senders.
     ///
     /// # Safety
     /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.

@@ -16,7 +16,7 @@ pub(crate) struct Flow {
     /// The epoch of the messages in flight.
     pub(crate) epoch: u64,
     pub(crate) under_way: u32,
-    /// How many may be in flight.
+    /// The number that may be in flight.
     pub(crate) window: u32,
     /// The number of messages sent.
     pub(crate) sequence: u64,

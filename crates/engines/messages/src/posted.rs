@@ -112,7 +112,7 @@ pub(crate) struct Scattered {
 pub struct Fetch {
     pub ticket: Ticket,
     pub(crate) landing: Landing,
-    /// Where the payload is, if it comes over the units.
+    /// The payload at its sender, if it comes over the units.
     pub(crate) source: Option<RemotePayload>,
     pub(crate) ends: FetchEnd,
 }

@@ -38,7 +38,7 @@ pub(crate) struct OverUnits {
     pub remote: Box<[RemoteRange]>,
     pub runs: Vec<Run>,
     pub is_refused: bool,
-    /// How often it was done again.
+    /// The number of times that it was done again.
     pub repetitions: u8,
 }
 

@@ -78,7 +78,7 @@ pub const ENTRIES: u32 = 32768;
 const HEADERS: u32 = 32768;
 /// Most events that may wait for the program. When the queue is full, senders wait.
 const EVENTS: u32 = 4096;
-/// How long closing an endpoint waits for the replies to injected messages, and for messages that were refused.
+/// The longest wait of closing an endpoint for the replies to injected messages, and for messages that were refused.
 const FLUSH: Duration = Duration::from_secs(1);
 const FLUSH_RETRIES: Duration = Duration::from_secs(60);
 /// The same in virtual time, where other ranks may compute for long.

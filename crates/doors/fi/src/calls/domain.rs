@@ -110,7 +110,7 @@ pub unsafe extern "C" fn open(
             shared,
             taken: AtomicU32::new(0),
             #[cfg(debug_assertions)]
-            in_turn: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
             sleeps: core.interface().is_simulated(),
             alone,
             interface: Arc::clone(core.interface()),

@@ -17,8 +17,8 @@ use selvedge_messages::ticket::Kind;
 
 use crate::constants::SEND;
 use crate::ffi::{fi_addr_t, fid_ep};
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::{Endpoint, FastPath};
-use crate::objects::held::Held;
 
 /// A message of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]
@@ -104,14 +104,14 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, fast_pa
 /// # Safety
 /// The buffer is readable for its length.
 #[inline(never)]
-pub unsafe fn enqueued_under_lock(held: &mut Held<'_, Endpoint>, fast_path: FastPath, sent: &Sent) -> bool {
-    if !held.state().allows_fast_path(fast_path, sent.kind) {
+pub unsafe fn enqueued_under_lock(guard: &mut ObjectGuard<'_, Endpoint>, fast_path: FastPath, sent: &Sent) -> bool {
+    if !guard.state().allows_fast_path(fast_path, sent.kind) {
         return false;
     }
     // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The transport finds a peer and its
     // ring by number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
-        let (transport, endpoint) = held.both();
+        let (transport, endpoint) = guard.both();
         leave::<{ length_of::MORE }>(transport, endpoint, fast_path, sent)
             || leave::<{ length_of::A_SLOT }>(transport, endpoint, fast_path, sent)
     }

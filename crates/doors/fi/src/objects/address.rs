@@ -99,12 +99,12 @@ impl Address {
         format!("{} {} {digits}", self.nic, self.endpoint)
     }
 
-    /// Where the process is found.
+    /// The address of the process.
     pub fn link(&self) -> LinkAddress {
         LinkAddress::from_bytes(&self.link)
     }
 
-    /// The name of the service so many numbers later.
+    /// The name of the service `step` numbers later.
     pub(crate) fn following(self, step: u16) -> Address {
         Address { endpoint: self.endpoint.wrapping_add(step), ..self }
     }

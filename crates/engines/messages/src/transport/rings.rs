@@ -63,7 +63,7 @@ fn cut_off(rings: &Rings, ring: usize) {
     rings.close(ring);
 }
 
-/// What to do after some messages of a ring were taken.
+/// The next step after some messages of a ring were taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The ring is empty, or other rings come next.

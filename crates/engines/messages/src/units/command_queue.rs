@@ -141,7 +141,7 @@ impl CommandQueue {
         Vec::from(puts)
     }
 
-    /// What look-ups bring counts for nothing.
+    /// Voids the look-ups under way: their answers count for nothing.
     pub fn void_look_ups(&mut self) {
         for sent in &mut self.queue {
             if let Purpose::LookUp(_) = sent.purpose {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Credits and order of the messages from one process to another over the units.
 //!
-//! The receiver grants so many slots of its mailbox and so many slots of bounce memory. A message takes some of them, and the
+//! The receiver grants slots of its mailbox and slots of bounce memory. A message takes some of them, and the
 //! receiver reports what it has taken in all, so a report that is lost with its sender does no harm, and one that comes twice neither.
 //!
 //! Invariants
@@ -43,12 +43,12 @@ impl Counts {
     }
 }
 
-/// A message that takes so many slots of the mailbox.
+/// The room of a message in this number of slots of the mailbox.
 pub fn mailed(slots: u16) -> Counts {
     Counts { slots, bounces: 0, messages: 1 }
 }
 
-/// A message that takes a slot of bounce memory.
+/// The room of a message in a slot of bounce memory.
 pub const BOUNCED: Counts = Counts { slots: 0, bounces: 1, messages: 1 };
 
 /// The sender's side, when the receiver has granted something.
@@ -150,7 +150,7 @@ fn is_before(one: u16, other: u16) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < u16::MAX / 2
 }
 
-/// What a message brings.
+/// The contents of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Bytes(Vec<u8>),
@@ -201,7 +201,7 @@ pub struct Inbound {
     pub is_fetching: bool,
 }
 
-/// The sender breaks the rules.
+/// The sender breaks the rules of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError;
 
@@ -312,7 +312,7 @@ impl Inbound {
         Some(taken.body)
     }
 
-    /// What is to be reported, if it is due.
+    /// The counts to report, if a report is due.
     pub fn due(&self) -> Option<Counts> {
         self.owes_report.then_some(self.taken)
     }

@@ -39,7 +39,7 @@ const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
 
-/// How often this process has opened a NIC, by its id.
+/// The number of times that this process has opened a NIC, by its id.
 static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// The VPID of the regions of the next opening of the NIC with this id.
@@ -90,7 +90,7 @@ pub(crate) struct OneSided {
     /// The port of this opening's regions.
     region_vpid: u16,
     directory: Directory,
-    /// Where the library's own gets write.
+    /// The slots that the library's own gets write to.
     pub(super) landings: Staging,
     landing: Block,
     pub(super) registrations: Registrations,

@@ -24,7 +24,7 @@ use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 use crate::in_flight::InFlight;
 use crate::transfer::OverUnits;
 
-/// How often an access is done again.
+/// The number of times that an access is done again.
 const REPETITIONS_MAX: u8 = 3;
 
 impl Units {

@@ -13,7 +13,7 @@ use selvedge_host::backoff::Backoff;
 
 /// Keys of one peer that are remembered. Beyond them all are forgotten, and looked up again.
 const KEYS_MAX: usize = 1 << 14;
-/// How often a program may name the peer between the look-up for an access and the access. One that names it so often has given the
+/// The number of times that a program may name the peer between the look-up for an access and the access. One that names it so often has given the
 /// access up.
 const NAMINGS_MAX: u8 = 16;
 
@@ -30,7 +30,7 @@ enum KeyState {
     NotHere(Backoff),
 }
 
-/// How an access reaches its memory.
+/// The way of an access to its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this network logical address, through this port.
@@ -52,7 +52,7 @@ pub struct Translations {
 }
 
 impl Translations {
-    /// Where an access goes: this right, so many bytes at an offset. [`Translations::used`] follows for each of its keys.
+    /// Finds the place of an access: this right, `bytes` bytes at an offset. [`Translations::used`] follows for each of its keys.
     pub fn find(&mut self, key: u64, access: u64, offset: u64, bytes: u64) -> Place {
         match self.keys.get_mut(&key) {
             None => Place::Unknown,
