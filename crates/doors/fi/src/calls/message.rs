@@ -14,7 +14,7 @@ use selvedge_messages::ticket::Kind;
 
 use crate::calls::arguments::{array, piece, tagged_form};
 use crate::calls::deferred::triggered;
-use crate::calls::fast_path::{self, Posted, Sent};
+use crate::calls::fast_path::{self, ReceiveCall, SendCall};
 use crate::constants::*;
 use crate::errors::result_of;
 use crate::ffi::*;
@@ -134,7 +134,7 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
 
 /// A send of one piece with the endpoint's own flags, or one without a completion.
 #[inline(always)]
-unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
+unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: SendCall) -> isize {
     let injects = matches!(fast_path, FastPath::Inject);
     if injects && sent.len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
@@ -145,10 +145,10 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
         let handle = Endpoint::of(ep);
         let mut guard = handle.lock();
         // With a single caller the fast path without the lock has already tried this.
-        if !handle.is_alone() && fast_path::enqueued_under_lock(&mut guard, fast_path, &sent) {
+        if !handle.is_alone() && fast_path::try_send_under_lock(&mut guard, fast_path, &sent) {
             return 0;
         }
-        let Sent { kind, buf, len, dest, tag, data, context } = sent;
+        let SendCall { kind, buf, len, dest, tag, data, context } = sent;
         let pieces = &piece(buf, len);
         match injects {
             true => post_send(&mut guard, kind, pieces, dest, tag, data, context, false, INJECT),
@@ -249,13 +249,13 @@ unsafe fn post_receive(
 
 /// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
-unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
-    let Posted { kind, buf, len, src, tag, ignore, context } = posted;
+unsafe fn receive_one(ep: *mut fid_ep, posted: ReceiveCall) -> isize {
+    let ReceiveCall { kind, buf, len, src, tag, ignore, context } = posted;
     // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
     // completion.
     unsafe {
         let mut guard = Endpoint::of(ep).lock();
-        if fast_path::plain(guard.state(), &posted).is_some_and(|plain| guard.receive_plainly(plain)) {
+        if fast_path::plain_receive(guard.state(), &posted).is_some_and(|plain| guard.receive_plainly(plain)) {
             return 0;
         }
         default_receive(&mut guard, kind, &piece(buf, len), src, tag, ignore, context)
@@ -307,7 +307,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
+                    match fast_path::try_send::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => longer($ep, $($arg),*),
                     }
@@ -318,7 +318,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
+                    match fast_path::try_send::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => any($ep, $($arg),*),
                     }
@@ -336,7 +336,7 @@ macro_rules! sends {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match fast_path::left::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
+                match fast_path::try_send::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
                     true => 0,
                     false => short($ep, $($arg),*),
                 }
@@ -361,7 +361,7 @@ macro_rules! receives {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match fast_path::posted::<ALONE>($ep, $posted) {
+                match fast_path::try_post::<ALONE>($ep, $posted) {
                     true => 0,
                     false => any($ep, $($arg),*),
                 }
@@ -381,7 +381,7 @@ receives! {
         src: fi_addr_t,
         context: *mut c_void,
     ) {
-        Posted::plain((buf, len), src, context)
+        ReceiveCall::plain((buf, len), src, context)
     }
 }
 
@@ -394,7 +394,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::plain((buf, len), dest, context)
+        FastPath::Send, SendCall::plain((buf, len), dest, context)
     }
     fn inject(
         ep: *mut fid_ep,
@@ -402,7 +402,7 @@ sends! {
         len: usize,
         dest: fi_addr_t,
     ) {
-        FastPath::Inject, Sent::plain((buf, len), dest, null_mut())
+        FastPath::Inject, SendCall::plain((buf, len), dest, null_mut())
     }
     fn senddata(
         ep: *mut fid_ep,
@@ -413,7 +413,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::plain((buf, len), dest, context).with(data)
+        FastPath::Send, SendCall::plain((buf, len), dest, context).with(data)
     }
     fn injectdata(
         ep: *mut fid_ep,
@@ -422,7 +422,7 @@ sends! {
         data: u64,
         dest: fi_addr_t,
     ) {
-        FastPath::Inject, Sent::plain((buf, len), dest, null_mut()).with(data)
+        FastPath::Inject, SendCall::plain((buf, len), dest, null_mut()).with(data)
     }
 }
 
@@ -483,7 +483,7 @@ receives! {
         ignore: u64,
         context: *mut c_void,
     ) {
-        Posted::tagged((buf, len), src, (tag, ignore), context)
+        ReceiveCall::tagged((buf, len), src, (tag, ignore), context)
     }
 }
 
@@ -497,7 +497,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::tagged((buf, len), dest, tag, context)
+        FastPath::Send, SendCall::tagged((buf, len), dest, tag, context)
     }
     fn tinject(
         ep: *mut fid_ep,
@@ -506,7 +506,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut())
+        FastPath::Inject, SendCall::tagged((buf, len), dest, tag, null_mut())
     }
     fn tsenddata(
         ep: *mut fid_ep,
@@ -518,7 +518,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::tagged((buf, len), dest, tag, context).with(data)
+        FastPath::Send, SendCall::tagged((buf, len), dest, tag, context).with(data)
     }
     fn tinjectdata(
         ep: *mut fid_ep,
@@ -528,7 +528,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut()).with(data)
+        FastPath::Inject, SendCall::tagged((buf, len), dest, tag, null_mut()).with(data)
     }
 }
 
