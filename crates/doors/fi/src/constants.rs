@@ -51,13 +51,11 @@ pub const KEY_NONE: u64 = u64::MAX;
 pub const TRANSFER_FLAGS: u64 =
     COMPLETION | MORE | FENCE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | TRIGGER;
 
-// The transport uses the same values, so that completions and errors need no translation.
+// The transport uses the same values, so that completions need no translation. `errors.rs` translates errors.
 macro_rules! same_in_transport {
     ($($name:ident),* $(,)?) => { $(const _: () = assert!($name == selvedge_messages::flags::$name);)* };
 }
 
 same_in_transport! {
     MSG, RMA, TAGGED, READ, WRITE, RECV, SEND, REMOTE_READ, REMOTE_WRITE, MULTI_RECV, REMOTE_CQ_DATA, ADDR_ANY,
-    EACCES, EAGAIN, ECANCELED, EFAULT, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE, ENOMSG, ENOSPC, EOPBADSTATE,
-    ETRUNC, ENOKEY,
 }

@@ -22,7 +22,7 @@ use crate::ffi::*;
 use crate::objects::address::Address;
 use crate::{info_line, loader, name};
 
-/// What the provider can do outside of virtual time.
+/// The capabilities of the provider outside of virtual time.
 const CAPS: u64 = MSG
     | TAGGED
     | RMA
@@ -100,7 +100,7 @@ const MR_PROV_KEY: c_int = FI_MR_PROV_KEY as c_int;
 const MR_BASIC: c_int = 1;
 const MR_SCALABLE: c_int = 2;
 
-/// What the provider can do in this process. In virtual time there are no collective operations: members of a group read each other's memory,
+/// The capabilities of the provider in this process. In virtual time there are no collective operations: members of a group read each other's memory,
 /// at no time that the simulator knows.
 pub fn caps() -> u64 {
     if is_simulated() { CAPS & !COLLECTIVE } else { CAPS }
@@ -484,7 +484,7 @@ fn order_for(asked: u64) -> u64 {
     if asked != 0 && has_units() { asked } else { ORDERS }
 }
 
-/// What an endpoint with this order of messages keeps in order.
+/// The orders of an endpoint with this order of messages.
 pub fn orders(msg_order: u64) -> Orders {
     Orders { messages: msg_order & ORDERS_WITH_MESSAGES != 0, accesses: msg_order & ORDERS_OF_ACCESSES != 0 }
 }

@@ -11,6 +11,7 @@
 //! | [`objects`] | the state of libfabric's objects, and how it is locked |
 //! | [`info`], [`name`] | `fi_getinfo`: the provider's attributes, matched with a program's hints; nodes and services |
 //! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
+//! | [`errors`] | the numbers of errors |
 //! | [`loader`] | the libfabric that loaded the provider, and its log |
 //!
 //! Each domain has one lock. It is left out if the program promises to use the domain from one thread at a time, and
@@ -23,6 +24,7 @@
 
 pub mod calls;
 pub mod constants;
+pub mod errors;
 pub mod info;
 pub mod loader;
 pub mod name;

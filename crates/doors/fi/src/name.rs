@@ -62,7 +62,7 @@ fn is_own(address: IpAddr) -> bool {
 /// The number that an endpoint is bound to, until this is dropped.
 pub struct Bound {
     _here: Service,
-    /// What answers to other hosts.
+    /// The part that answers to other hosts.
     _elsewhere: Option<selvedge_process::Service>,
 }
 

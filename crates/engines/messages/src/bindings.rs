@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an endpoint is bound to: the queues and counters at which its operations end.
+//! The bindings of an endpoint: the queues and counters at which its operations end.
 
 use selvedge_nic::handle::NONE;
 
@@ -13,7 +13,8 @@ pub enum Side {
     Receive,
 }
 
-/// What of an endpoint's operations keeps the order of the calls, beside messages among themselves and atomics among themselves.
+/// Ordering between classes of operations (`msg_order`). Messages among themselves and atomics among themselves always keep the order
+/// of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// Messages and accesses to registered memory.

@@ -5,31 +5,36 @@
 //! names its context. If the payload waits at the sender, that receive fetches it. To discard such a message, none of
 //! the payload is fetched, which ends the send.
 
-use std::ffi::c_int;
-
 use selvedge_nic::NoMemory;
 
 use crate::bindings::Side;
 use crate::completion::Completion;
-use crate::flags::{ADDR_ANY, EINVAL, ENOMSG, REMOTE_CQ_DATA};
-use crate::posted::{Arrived, Claimed, Landing, Wanted};
+use crate::error::{Fault, Refusal};
+use crate::flags::{ADDR_ANY, REMOTE_CQ_DATA};
+use crate::in_flight::InFlight;
+use crate::posted::{Arrived, Claimed, Landing, ReceiveRequest};
+use crate::receive::Receives;
 use crate::ticket::Ticket;
-use crate::transport::Transport;
+use crate::units::Units;
 
-impl Transport {
+impl Receives {
     /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
     /// it.
-    pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
-        self.polling.expects_messages();
-        self.progress();
+    pub fn peek(
+        &mut self,
+        flight: &mut InFlight,
+        units: &mut Option<Box<Units>>,
+        wanted: &ReceiveRequest<'_>,
+        (claim, discard): (bool, bool),
+    ) {
         // SAFETY: an endpoint that is open.
         let index = unsafe { (*wanted.ticket.bindings).index };
         let portal = wanted.kind.portal(index);
-        let mut nic = self.interface.lock();
+        let mut nic = flight.nic.interface.lock();
         let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
         let Some((found, message)) = found.and_then(|found| Some((found, Arrived::of(nic.unexpected(found)?)))) else {
             drop(nic);
-            return self.report_nothing(wanted);
+            return report_nothing(flight, wanted);
         };
         if claim {
             nic.claim_unexpected(found);
@@ -41,78 +46,78 @@ impl Transport {
             let Ticket { bindings, context, .. } = wanted.ticket;
             self.claimed.push(Claimed { bindings, context, header: found });
         } else if discard && message.token != 0 {
-            self.release_payload(wanted, message);
+            self.release_payload(flight, units, wanted, message);
         }
-        self.report_peeked(wanted, &message)
-    }
-
-    /// Reports that no message was found.
-    fn report_nothing(&self, wanted: &Wanted<'_>) -> isize {
-        let Ticket { context, flags, .. } = wanted.ticket;
-        let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
-        self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
-        0
-    }
-
-    /// Reports the message that was found.
-    fn report_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
-        let entry = Completion {
-            context: wanted.ticket.context,
-            flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-            length: message.length as usize,
-            buffer: std::ptr::null_mut(),
-            data: message.data.unwrap_or(0),
-            tag: message.tag,
-        };
-        let source = self.peers.source_name(message.source);
-        self.complete_uncounted(&wanted.ticket, Side::Receive, entry, source);
-        0
+        report_peeked(flight, wanted, &message);
     }
 
     /// Receives a message that was claimed with this context (`FI_CLAIM`), or discards it.
-    pub fn receive_claimed(&mut self, wanted: &Wanted<'_>, discard: bool) -> isize {
+    pub fn receive_claimed(
+        &mut self,
+        flight: &mut InFlight,
+        units: &mut Option<Box<Units>>,
+        wanted: &ReceiveRequest<'_>,
+        discard: bool,
+    ) -> Result<(), Refusal> {
         let ticket = wanted.ticket;
         let found = self
             .claimed
             .iter()
             .position(|claimed| claimed.context == ticket.context && claimed.bindings == ticket.bindings);
-        let Some(found) = found else { return -(EINVAL as isize) };
+        let Some(found) = found else { return Err(Refusal::Invalid) };
         let header = self.claimed.remove(found).header;
         if !discard {
-            self.fill_from_unexpected(wanted.kind, &ticket, wanted.pieces, header, None);
-            return 0;
+            self.fill_from_unexpected(flight, units, (wanted.kind, &ticket, wanted.pieces), header, None);
+            return Ok(());
         }
         {
-            let mut nic = self.interface.lock();
-            let Some(message) = nic.unexpected(header).map(Arrived::of) else { return -(EINVAL as isize) };
+            let mut nic = flight.nic.interface.lock();
+            let Some(message) = nic.unexpected(header).map(Arrived::of) else { return Err(Refusal::Invalid) };
             nic.drop_unexpected(header);
             drop(nic);
             if message.token != 0 {
-                self.release_payload(wanted, message);
+                self.release_payload(flight, units, wanted, message);
             }
             let entry =
                 Completion { context: ticket.context, flags: ticket.flags, tag: message.tag, ..Completion::default() };
-            self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
-            0
+            flight.nic.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
+            Ok(())
         }
     }
 
     /// Ends the send of an unwanted message by fetching none of its payload.
-    fn release_payload(&mut self, wanted: &Wanted<'_>, message: Arrived) {
+    fn release_payload(
+        &mut self,
+        flight: &mut InFlight,
+        units: &mut Option<Box<Units>>,
+        wanted: &ReceiveRequest<'_>,
+        message: Arrived,
+    ) {
         let ticket = Ticket { wanted: false, flags: 0, ..wanted.ticket };
         let message = Arrived { length: 0, ..message };
         let landing =
             Landing { message, kind: wanted.kind, room: 0, pieces: [].into(), bytes: None, start: 0, multi: None };
-        self.fetch(ticket, landing);
+        self.fetch(flight, units, ticket, landing);
     }
+}
 
-    fn fail_uncounted(&self, ticket: &Ticket, entry: Completion, error: c_int) {
-        // SAFETY: the endpoint is open, and it is bound to this queue.
-        unsafe {
-            let queue = (*ticket.bindings).rx_queue;
-            if !queue.is_null() {
-                (*queue).push_failure(entry, 0, error);
-            }
-        }
-    }
+/// Reports that no message was found.
+fn report_nothing(flight: &InFlight, wanted: &ReceiveRequest<'_>) {
+    let Ticket { context, flags, .. } = wanted.ticket;
+    let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
+    flight.nic.fail_uncounted(&wanted.ticket, Side::Receive, entry, 0, Fault::NoMessage);
+}
+
+/// Reports the message that was found.
+fn report_peeked(flight: &InFlight, wanted: &ReceiveRequest<'_>, message: &Arrived) {
+    let entry = Completion {
+        context: wanted.ticket.context,
+        flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+        length: message.length as usize,
+        buffer: std::ptr::null_mut(),
+        data: message.data.unwrap_or(0),
+        tag: message.tag,
+    };
+    let source = flight.peers.source_name(message.source);
+    flight.nic.complete_uncounted(&wanted.ticket, Side::Receive, entry, source);
 }

@@ -3,19 +3,18 @@
 //!
 //! Counters are counting events of the NIC. A count may start deferred work, which is run here.
 
-use std::ffi::c_int;
-
 use selvedge_nic::Nic;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::fail;
 
 use crate::bindings::Side;
 use crate::completion::Completion;
-use crate::flags::{EACCES, EFAULT, EHOSTDOWN};
+use crate::error::Fault;
+use crate::flags::ADDR_ANY;
+use crate::own_nic::OwnNic;
 use crate::ticket::Ticket;
-use crate::transport::Transport;
 
-impl Transport {
+impl OwnNic {
     /// Ends an operation successfully.
     #[inline]
     pub fn complete(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
@@ -48,7 +47,7 @@ impl Transport {
     }
 
     /// Ends an operation with an error.
-    pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: c_int) {
+    pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: Fault) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
@@ -63,6 +62,32 @@ impl Transport {
                 (*queue).push_failure(completion, missing, error);
             }
         }
+    }
+
+    /// Reports an error that no counter counts.
+    pub fn fail_uncounted(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: Fault) {
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
+        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
+        // endpoint or its queue.
+        unsafe {
+            let queue = (*ticket.bindings).queue(side);
+            if !queue.is_null() {
+                (*queue).push_failure(completion, missing, error);
+            }
+        }
+    }
+
+    /// Completes a send.
+    #[inline(always)]
+    pub fn sent(&self, ticket: &Ticket) {
+        if ticket.reports() {
+            self.complete(ticket, Side::Transmit, ticket.completion(), ADDR_ANY);
+        }
+    }
+
+    /// Fails an operation of the transmit side.
+    pub fn fail_transmit(&self, ticket: &Ticket, error: Fault) {
+        self.fail(ticket, Side::Transmit, ticket.completion(), 0, error);
     }
 
     /// Successes and failures of a counter.
@@ -92,7 +117,7 @@ impl Transport {
     }
 
     /// Takes back a success that the NIC has counted for a failed operation.
-    pub(crate) fn take_back_count(&self, ticket: &Ticket) {
+    pub fn take_back_count(&self, ticket: &Ticket) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
@@ -105,13 +130,13 @@ impl Transport {
     }
 }
 
-/// The error for a target's reply. `dropped` is the error if nothing at the target matched.
-pub(crate) fn error_of(failed: u8, dropped: c_int) -> c_int {
+/// The outcome that a target's reply reports. `dropped` is the error if nothing at the target matched.
+pub(crate) fn outcome_of(failed: u8, dropped: Fault) -> Result<(), Fault> {
     match failed {
-        fail::OK => 0,
-        fail::UNDELIVERABLE => EHOSTDOWN,
-        fail::SEGV => EFAULT,
-        fail::DROPPED => dropped,
-        _ => EACCES,
+        fail::OK => Ok(()),
+        fail::UNDELIVERABLE => Err(Fault::PeerGone),
+        fail::SEGV => Err(Fault::NotMapped),
+        fail::DROPPED => Err(dropped),
+        _ => Err(Fault::NotPermitted),
     }
 }

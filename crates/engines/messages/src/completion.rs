@@ -5,9 +5,10 @@
 //! then reports that there is one.
 
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::mem::offset_of;
 
+use crate::error::Fault;
 use crate::flags::ADDR_ANY;
 
 /// A completion as programs read it. libfabric's largest format has this layout, and its other formats are prefixes of
@@ -112,7 +113,7 @@ impl Reading {
     }
 }
 
-/// Where the completions of a read go, one after another, if it wants no senders. `WHOLE`: the read wants the largest
+/// The place of the next completions of a read that wants no senders. `WHOLE`: the read wants the largest
 /// format, as MPI libraries do.
 #[derive(Clone, Copy)]
 pub struct Written<const WHOLE: bool> {
@@ -218,7 +219,7 @@ pub struct Failure {
     pub completion: Completion,
     /// Bytes that did not fit.
     pub missing: usize,
-    pub error: c_int,
+    pub error: Fault,
     /// The number of completions that were queued before it.
     after: u64,
 }
@@ -233,7 +234,7 @@ pub struct CompletionQueue {
     reads_next: bool,
 }
 
-/// Why a read moved no completions.
+/// The reason why a read moved no completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empty {
     /// The next entry is an error.
@@ -270,7 +271,7 @@ impl CompletionQueue {
         self.waiting += 1;
     }
 
-    /// Where a queue's completions go, if a read of it is in progress that wants no senders.
+    /// The place of a queue's next completions, if a read of it is in progress that wants no senders.
     ///
     /// # Safety
     /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.
@@ -306,7 +307,7 @@ impl CompletionQueue {
         self.push(Completion { context, flags, ..Completion::default() }, ADDR_ANY);
     }
 
-    pub fn push_failure(&mut self, completion: Completion, missing: usize, error: c_int) {
+    pub fn push_failure(&mut self, completion: Completion, missing: usize, error: Fault) {
         self.failures.push_back(Failure { completion, missing, error, after: self.completions.queued });
         self.waiting += 1;
     }
@@ -392,13 +393,13 @@ mod tests {
     fn an_error_comes_after_what_was_queued_before_it() {
         let mut queue = CompletionQueue::new(4);
         queue.push(completion(1), ADDR_ANY);
-        queue.push_failure(completion(2), 9, 77);
+        queue.push_failure(completion(2), 9, Fault::NoKey);
         queue.push(completion(3), ADDR_ANY);
         assert!(queue.take_failure().is_none(), "a completion comes first");
         assert_eq!(read(&mut queue, 9), (Ok(()), vec![(1, ADDR_ANY)]));
         assert_eq!(read(&mut queue, 9), (Err(Empty::FailureNext), vec![]));
         let failure = queue.take_failure().expect("it is next");
-        assert_eq!((failure.completion.context as u64, failure.missing, failure.error), (2, 9, 77));
+        assert_eq!((failure.completion.context as u64, failure.missing, failure.error), (2, 9, Fault::NoKey));
         assert_eq!(read(&mut queue, 9), (Ok(()), vec![(3, ADDR_ANY)]));
         assert!(!queue.has_any());
     }

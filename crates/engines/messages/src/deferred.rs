@@ -33,48 +33,73 @@
 mod end;
 mod queue;
 
-use std::ffi::c_int;
+use std::collections::VecDeque;
 
 use libc::iovec;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{EntrySpec, options};
-use selvedge_nic::tables::Side as Memory;
+use selvedge_nic::tables::{Command, Side as Memory};
 
 use crate::bindings::Bindings;
-use crate::flags::{EAGAIN, EINVAL, EMSGSIZE};
+use crate::error::Refusal;
+use crate::in_flight::InFlight;
 use crate::operation::Operation;
+use crate::own_nic::OwnNic;
 use crate::ticket::Ticket;
-use crate::transport::Transport;
+use crate::units::Units;
 use crate::work::{Counted, Deferred, EVENTS_MAX, Queued, Role, Work};
 
-impl Transport {
+/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
+const TRYING_MAX: u32 = 64;
+
+/// All deferred work of a transport.
+#[derive(Default)]
+pub(crate) struct Works {
+    queued: Vec<Queued>,
+    /// Outstanding events of unfinished works.
+    awaited: u32,
+    /// Commands that their target refused for lack of room.
+    again: VecDeque<(usize, Command)>,
+    /// The number of those that were started again and have not been answered.
+    trying: u32,
+    /// A counter whose threshold is already reached, for commands that are due at once.
+    ready: Option<u32>,
+    /// Length of `queued` at which works that have fired are removed.
+    sweep_at: usize,
+}
+
+impl Works {
+    /// Whether some commands must be started again.
+    #[inline(always)]
+    pub fn has_again(&self) -> bool {
+        !self.again.is_empty() && self.trying < TRYING_MAX
+    }
+
     // ---- arming ----
 
-    /// Records a work that moves data, if there is room for all events that it may have.
-    fn begin_work(
+    /// Records a work that moves data, if there is room for all events that it may have. With `hides` it has a hidden counter.
+    fn begin(
         &mut self,
+        flight: &mut InFlight,
         work: &Work,
         ticket: &Ticket,
-        events: u32,
-        hides: bool,
-        counted: Counted,
-        target: (u64, u64),
-        role: Role,
-    ) -> Result<usize, c_int> {
+        (events, hides): (u32, bool),
+        record: WorkRecord,
+    ) -> Result<usize, Refusal> {
         if events > EVENTS_MAX / 2 {
-            return Err(EMSGSIZE);
+            return Err(Refusal::TooLong);
         }
-        if self.works.awaited + events > EVENTS_MAX {
-            return Err(EAGAIN);
+        if self.awaited + events > EVENTS_MAX {
+            return Err(Refusal::NoRoom);
         }
         let hidden = match hides {
-            true => self.interface.lock().counters().alloc().map_err(|_| EAGAIN)?,
+            true => flight.nic.interface.lock().counters().alloc().map_err(|_| Refusal::NoRoom)?,
             false => NONE,
         };
-        self.works.awaited += events;
-        Ok(self.operations.insert(Operation::Deferred(Box::new(Deferred {
+        self.awaited += events;
+        let WorkRecord { counted, target, role } = record;
+        Ok(flight.operations.insert(Operation::Deferred(Box::new(Deferred {
             ticket: *ticket,
             entry: None,
             counter: work.counter,
@@ -83,139 +108,87 @@ impl Transport {
             awaited: events,
             left: events,
             trying: false,
-            error: 0,
+            error: None,
             descriptors: Vec::new(),
             target,
             role,
         }))))
     }
 
-    /// The hidden counter of a work, or NONE.
-    fn hidden(&self, number: usize) -> u32 {
-        match self.operations.get(number) {
-            Some(Operation::Deferred(deferred)) => deferred.hidden,
-            _ => NONE,
-        }
-    }
-
     /// Arms actions on a work's counter, and the chained ones on its hidden counter: all or none.
     fn arm(
         &mut self,
-        work: &Work,
-        number: Option<usize>,
+        nic: &OwnNic,
+        (work, number): (&Work, Option<usize>),
         actions: &[Action<'_>],
         (hidden, reached, chain): (u32, u64, &[Action<'_>]),
-    ) -> c_int {
-        self.sweep_works();
+    ) -> Result<(), Refusal> {
+        self.sweep(nic);
         let mut armed = Vec::with_capacity(actions.len());
         let fired = {
-            let mut nic = self.interface.lock();
-            if !nic.triggered_fit(actions.len() + chain.len()) {
-                return -EAGAIN;
+            let mut locked = nic.interface.lock();
+            if !locked.triggered_fit(actions.len() + chain.len()) {
+                return Err(Refusal::NoRoom);
             }
             for action in chain {
-                if nic.with_revocation(|nic| nic.arm(hidden, reached, *action)).is_err() {
-                    return -EINVAL;
+                if locked.with_revocation(|nic| nic.arm(hidden, reached, *action)).is_err() {
+                    return Err(Refusal::Invalid);
                 }
             }
             for action in actions {
-                match nic.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
+                match locked.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
                     Ok(one) => armed.push(one),
                     // The first one failed: there is no such counter.
-                    Err(_) => return -EINVAL,
+                    Err(_) => return Err(Refusal::Invalid),
                 }
             }
-            nic.has_fired()
+            locked.has_fired()
         };
-        self.works.queued.push(Queued { id: work.id, trigger: work.trigger, armed, number });
-        self.interface.settle(fired);
-        0
+        self.queued.push(Queued { id: work.id, trigger: work.trigger, armed, number });
+        nic.interface.settle(fired);
+        Ok(())
     }
 
     /// Removes, now and then, the works that can no longer be cancelled.
-    fn sweep_works(&mut self) {
-        if self.works.queued.len() < self.works.sweep_at {
+    fn sweep(&mut self, nic: &OwnNic) {
+        if self.queued.len() < self.sweep_at {
             return;
         }
-        let nic = self.interface.lock();
-        self.works.queued.retain(|queued| queued.armed.iter().any(|&one| nic.is_armed(one)));
-        self.works.sweep_at = 2 * self.works.queued.len() + 64;
-    }
-
-    /// Describes our memory for commands, in as many pieces as it has. None: no room for an I/O vector.
-    fn memory(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
-        let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
-        if pieces.len() < 2 {
-            return Some(Memory { start, ..Memory::NOWHERE });
-        }
-        let (iov, iov_count) = (self.store_vector(pieces)?, pieces.len() as u32);
-        let view =
-            DescriptorView { start: 0, length: u64::MAX, options: 0, queue: NONE, counter: NONE, iov, iov_count };
-        let mut nic = self.interface.lock();
-        let Ok(descriptor) = nic.descriptors().bind(&view) else {
-            nic.heap().free_iov(iov);
-            return None;
-        };
-        if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
-            deferred.descriptors.push(descriptor);
-        }
-        Some(Memory { iov, iov_count, ..Memory::NOWHERE })
-    }
-
-    /// A match entry over memory in several pieces.
-    fn with_vector(&self, spec: EntrySpec, pieces: &[iovec]) -> Option<EntrySpec> {
-        if pieces.len() < 2 {
-            return Some(spec);
-        }
-        let (iov, iov_count) = (self.store_vector(pieces)?, pieces.len() as u32);
-        Some(EntrySpec { options: spec.options | options::IOVEC, start: 0, iov, iov_count, ..spec })
-    }
-
-    fn store_vector(&self, pieces: &[iovec]) -> Option<u32> {
-        loop {
-            let vectors = pieces.iter().map(|piece| (piece.iov_base as u64, piece.iov_len as u64));
-            match self.interface.lock().heap().store_iov(vectors) {
-                Ok(iov) => return Some(iov),
-                Err(_) if self.interface.grow_heap(1) => {}
-                Err(_) => return None,
-            }
-        }
+        let nic = nic.interface.lock();
+        self.queued.retain(|queued| queued.armed.iter().any(|&one| nic.is_armed(one)));
+        self.sweep_at = 2 * self.queued.len() + 64;
     }
 
     // ---- cancelling ----
 
     /// Cancels a work that has not fired. False: there is none.
-    pub fn cancel_work(&mut self, id: usize) -> bool {
-        self.cancel_works(|queued| queued.id == id) != 0
+    pub fn cancel(&mut self, flight: &mut InFlight, id: usize) -> bool {
+        self.cancel_some(flight, |queued| queued.id == id) != 0
     }
 
     /// Cancels the works that wait for this counter, or all.
-    pub fn flush_works(&mut self, trigger: Option<u32>) {
-        self.cancel_works(|queued| trigger.is_none_or(|trigger| queued.trigger == trigger));
+    pub fn flush(&mut self, flight: &mut InFlight, trigger: Option<u32>) {
+        self.cancel_some(flight, |queued| trigger.is_none_or(|trigger| queued.trigger == trigger));
     }
 
     /// Removes all works of an endpoint.
-    pub fn close_works(&mut self, bindings: *mut Bindings) {
-        let numbers: Vec<usize> = self
-            .operations
-            .iter()
-            .filter(|(_, operation)| matches!(operation, Operation::Deferred(work) if work.ticket.bindings == bindings))
-            .map(|(number, _)| number)
-            .collect();
+    pub fn forget_endpoint(&mut self, flight: &mut InFlight, bindings: *mut Bindings) {
+        let works = flight.operations.all_works().filter(|(_, work)| work.ticket.bindings == bindings);
+        let numbers: Vec<usize> = works.map(|(number, _)| number).collect();
         if numbers.is_empty() {
             return;
         }
-        self.cancel_works(|queued| queued.number.is_some_and(|number| numbers.contains(&number)));
+        self.cancel_some(flight, |queued| queued.number.is_some_and(|number| numbers.contains(&number)));
         for number in numbers {
-            self.release_work(number);
+            self.release(flight, number);
         }
     }
 
-    fn cancel_works(&mut self, picks: impl Fn(&Queued) -> bool) -> usize {
+    fn cancel_some(&mut self, flight: &mut InFlight, picks: impl Fn(&Queued) -> bool) -> usize {
         let mut cancelled = Vec::new();
         {
-            let mut nic = self.interface.lock();
-            self.works.queued.retain(|queued| {
+            let mut nic = flight.nic.interface.lock();
+            self.queued.retain(|queued| {
                 if !picks(queued) {
                     return true;
                 }
@@ -230,21 +203,18 @@ impl Transport {
             });
         }
         for number in cancelled.iter().flatten() {
-            self.release_work(*number);
+            self.release(flight, *number);
         }
         cancelled.len()
     }
 
     /// Removes the record of a work and frees what it held.
-    fn release_work(&mut self, number: usize) -> Option<Box<Deferred>> {
-        if !matches!(self.operations.get(number), Some(Operation::Deferred(_))) {
-            return None;
-        }
-        let Operation::Deferred(work) = self.operations.remove(number) else { return None };
-        self.works.awaited -= work.awaited;
-        self.works.trying -= u32::from(work.trying);
-        self.unlink(work.entry);
-        let mut nic = self.interface.lock();
+    fn release(&mut self, flight: &mut InFlight, number: usize) -> Option<Box<Deferred>> {
+        let work = flight.operations.take_work(number)?;
+        self.awaited -= work.awaited;
+        self.trying -= u32::from(work.trying);
+        flight.nic.unlink(work.entry);
+        let mut nic = flight.nic.interface.lock();
         for &descriptor in &work.descriptors {
             nic.descriptors().release(descriptor);
         }
@@ -253,5 +223,40 @@ impl Transport {
         }
         drop(nic);
         Some(work)
+    }
+}
+
+/// The parts that the end of a receive may need.
+pub(crate) struct Parts<'a> {
+    pub flight: &'a mut InFlight,
+    pub units: Option<&'a mut Units>,
+}
+
+/// The fixed part of a work's record.
+struct WorkRecord {
+    counted: Counted,
+    target: (u64, u64),
+    role: Role,
+}
+
+impl InFlight {
+    /// Describes our memory for the commands of a work, in as many pieces as it has. None: no room for an I/O vector.
+    fn memory_of_work(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
+        let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
+        if pieces.len() < 2 {
+            return Some(Memory { start, ..Memory::NOWHERE });
+        }
+        let (iov, iov_count) = (self.nic.store_vector(pieces)?, pieces.len() as u32);
+        let view =
+            DescriptorView { start: 0, length: u64::MAX, options: 0, queue: NONE, counter: NONE, iov, iov_count };
+        let mut nic = self.nic.interface.lock();
+        let Ok(descriptor) = nic.descriptors().bind(&view) else {
+            nic.heap().free_iov(iov);
+            return None;
+        };
+        if let Some(work) = self.operations.work(number) {
+            work.descriptors.push(descriptor);
+        }
+        Some(Memory { iov, iov_count, ..Memory::NOWHERE })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flags of completions, and error numbers. Both have libfabric's values (`fi_errno.h`, `fabric.h`), so that the
-//! provider needs no translation. It checks that they are equal when it is compiled.
+//! Flags of completions. They have libfabric's values (`fabric.h`), so that the provider needs no translation. It checks that they
+//! are equal when it is compiled.
 
 pub const MSG: u64 = 1 << 1;
 pub const RMA: u64 = 1 << 2;
@@ -18,12 +18,3 @@ pub const REMOTE_CQ_DATA: u64 = 1 << 17;
 
 /// No address, or any.
 pub const ADDR_ANY: u64 = u64::MAX;
-
-pub use libc::{EACCES, EAGAIN, ECANCELED, EFAULT, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE, ENOMSG, ENOSPC};
-
-/// The portal table entry of an endpoint is not there.
-pub const EOPBADSTATE: i32 = 258;
-/// A message was longer than its receive.
-pub const ETRUNC: i32 = 265;
-/// No memory is registered under a key.
-pub const ENOKEY: i32 = 266;

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use selvedge_nic::portals::{Delivery, fail};
+
 /// The first pause after a refusal, and the longest, live and in virtual time.
 pub(crate) const PAUSE_FIRST: Duration = Duration::from_micros(10);
 pub(crate) const PAUSE_LONGEST: Duration = Duration::from_millis(1);
@@ -14,7 +16,7 @@ pub(crate) struct Flow {
     /// The epoch of the messages in flight.
     pub(crate) epoch: u64,
     pub(crate) under_way: u32,
-    /// How many may be in flight.
+    /// The number that may be in flight.
     pub(crate) window: u32,
     /// The number of messages sent.
     pub(crate) sequence: u64,
@@ -75,9 +77,9 @@ impl Flow {
     }
 }
 
-/// All flows of a domain, one for each portal table entry to which a packet has gone.
+/// All flows of a transport, one for each portal table entry to which a packet has gone.
 #[derive(Default)]
-pub struct Flows {
+pub(crate) struct Flows {
     pub(crate) list: Vec<Flow>,
     /// By peer and portal table entry.
     pub(crate) by_place: HashMap<(u32, u32), u32>,
@@ -104,6 +106,13 @@ impl Flows {
     pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let Some(flow) = self.of(peer, portal) else { return Some(0) };
         (flow.retries.is_empty() && flow.is_open()).then_some(flow.epoch)
+    }
+
+    /// Records that a portal table entry has refused a message within the call. The message is not kept.
+    pub fn refused_in_call(&mut self, peer: u32, portal: u32, delivery: &Delivery) {
+        if delivery.fail == fail::PT_DISABLED {
+            self.refuse(peer, portal, delivery.remote_offset);
+        }
     }
 
     /// Records a refusal within the call. The message is not kept.

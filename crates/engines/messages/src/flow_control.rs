@@ -19,41 +19,34 @@
 //!
 //! Messages that are delivered directly have no cost here. A message in flight keeps its command, 168 bytes.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use selvedge_host::StartError;
 use selvedge_host::direct::DirectOutcome;
 use selvedge_nic::portals::{Event, fail};
 
-use crate::bindings::{Bindings, Side};
-use crate::flags::{EAGAIN, EFAULT, EHOSTDOWN, EIO};
-use crate::flow::{Flow, PAUSE_FIRST, PAUSE_LONGEST, PAUSE_LONGEST_SIMULATED};
+use crate::bindings::Bindings;
+use crate::error::{Fault, Refusal};
+use crate::flow::{Flow, Flows, PAUSE_LONGEST, PAUSE_LONGEST_SIMULATED};
+use crate::in_flight::InFlight;
 use crate::message::{Outgoing, Stage, stays_here};
-use crate::operation::Operation;
 use crate::ticket::Ticket;
-use crate::transfer::Note;
-use crate::transport::Transport;
 
-/// How long closing an endpoint waits for the replies to injected messages, and for messages that were refused.
-const FLUSH: Duration = Duration::from_secs(1);
-const FLUSH_RETRIES: Duration = Duration::from_secs(60);
-/// The same in virtual time, where other ranks may compute for long.
-const FLUSH_SIMULATED: Duration = Duration::from_secs(1 << 20);
-
-impl Transport {
+impl Flows {
     /// Sends a message as a packet.
-    pub(crate) fn send_packet(&mut self, number: usize) -> Result<(), c_int> {
-        let Transport { operations, flows, interface, peers, .. } = self;
-        let Some(Operation::Send(outgoing)) = operations.get_mut(number) else { return Ok(()) };
+    pub fn send_packet(&mut self, flight: &mut InFlight, number: usize) -> Result<(), Refusal> {
+        let InFlight { operations, nic, peers, .. } = flight;
+        let Flows { list, by_place, .. } = self;
+        let Some(outgoing) = operations.send(number) else { return Ok(()) };
         let place = (outgoing.peer, outgoing.command.request.portal);
-        let at = *flows.by_place.entry(place).or_insert_with(|| {
-            flows.list.push(Flow::new());
-            flows.list.len() as u32 - 1
+        let at = *by_place.entry(place).or_insert_with(|| {
+            list.push(Flow::new());
+            list.len() as u32 - 1
         });
-        let flow = &mut flows.list[at as usize];
+        let flow = &mut list[at as usize];
         outgoing.command.request.operand[1] = flow.epoch;
-        match interface.start_now(&outgoing.command) {
+        match nic.interface.start_now(&outgoing.command) {
             Ok(()) => {
                 if outgoing.stage != Stage::Refused {
                     outgoing.sequence = flow.sequence;
@@ -64,17 +57,17 @@ impl Transport {
                 peers.packet_left(outgoing.peer);
                 Ok(())
             }
-            Err(StartError::Memory) => Err(EFAULT),
-            Err(StartError::NoSpace) => Err(EAGAIN),
+            Err(StartError::Memory) => Err(Refusal::NotMapped),
+            Err(StartError::NoSpace) => Err(Refusal::NoRoom),
         }
     }
 
     /// Handles the reply to a message that travelled as a packet.
-    pub(crate) fn send_acknowledged(&mut self, number: usize, event: &Event) {
-        let longest = self.longest_pause();
-        let Transport { operations, flows, peers, .. } = self;
-        let Some(Operation::Send(outgoing)) = operations.get_mut(number) else { return };
-        let Some(flow) = flows.of(outgoing.peer, outgoing.command.request.portal) else { return };
+    pub fn send_acknowledged(&mut self, flight: &mut InFlight, number: usize, event: &Event) {
+        let longest = longest_pause(flight);
+        let InFlight { operations, peers, .. } = flight;
+        let Some(outgoing) = operations.send(number) else { return };
+        let Some(flow) = self.of(outgoing.peer, outgoing.command.request.portal) else { return };
         if outgoing.stage != Stage::UnderWay {
             return;
         }
@@ -87,7 +80,7 @@ impl Transport {
                 if !outgoing.is_forgotten() {
                     flow.keep(outgoing.sequence, number);
                     outgoing.stage = Stage::Refused;
-                    flows.retries += 1;
+                    self.retries += 1;
                     return;
                 }
             }
@@ -98,56 +91,42 @@ impl Transport {
         if waits && !outgoing.fetched && !outgoing.is_forgotten() {
             return;
         }
-        let error = match event.fail {
+        let outcome = match event.fail {
             // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
             // event.
-            fail::OK | fail::SEGV => 0,
-            _ if outgoing.fetched => 0,
-            fail::UNDELIVERABLE => EHOSTDOWN,
-            _ => EIO,
+            fail::OK | fail::SEGV => Ok(()),
+            _ if outgoing.fetched => Ok(()),
+            fail::UNDELIVERABLE => Err(Fault::PeerGone),
+            _ => Err(Fault::Other),
         };
-        self.end_send(number, error);
-    }
-
-    /// Ends a send, with success or an error.
-    pub(crate) fn end_send(&mut self, number: usize, error: c_int) {
-        match self.take_send(number) {
-            Some(ticket) if ticket.bindings.is_null() => {}
-            Some(ticket) if error == 0 => self.sent(&ticket),
-            Some(ticket) => self.fail(&ticket, Side::Transmit, ticket.completion(), 0, error),
-            None => {}
-        }
-    }
-
-    fn longest_pause(&self) -> Duration {
-        if self.interface.is_simulated() { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
+        flight.end_send(number, outcome);
     }
 
     /// Sends refused messages again when their pause is over.
     #[cold]
-    pub(crate) fn send_refused(&mut self) {
+    pub fn send_refused(&mut self, flight: &mut InFlight) {
         let now = Instant::now();
-        for at in 0..self.flows.list.len() {
-            while let Some(flow) = self.flows.list.get_mut(at) {
+        for at in 0..self.list.len() {
+            while let Some(flow) = self.list.get_mut(at) {
                 if flow.retries.is_empty() || flow.again_at.is_some_and(|again| now < again) || !flow.is_open() {
                     break;
                 }
                 let Some((sequence, number)) = flow.retries.pop_front() else { break };
                 let epoch = flow.epoch;
-                let again = self.send_again(number, epoch);
-                let longest = self.longest_pause();
-                let flow = &mut self.flows.list[at];
+                let again = self.send_again(flight, number, epoch);
+                let longest = longest_pause(flight);
+                let flow = &mut self.list[at];
                 match again {
-                    Again::Gone => self.flows.retries -= 1,
-                    Again::Taken => {
-                        self.flows.retries -= 1;
+                    RetryOutcome::Gone => self.retries -= 1,
+                    RetryOutcome::Taken => {
+                        self.retries -= 1;
                         flow.accept();
                     }
-                    Again::Refused(epoch) => {
+                    RetryOutcome::Refused(epoch) => {
                         flow.retries.push_front((sequence, number));
                         flow.refuse(epoch, longest);
                     }
-                    Again::NoSpace => {
+                    RetryOutcome::NoSpace => {
                         flow.retries.push_front((sequence, number));
                         flow.rest(longest);
                         break;
@@ -158,115 +137,71 @@ impl Transport {
     }
 
     /// Sends one refused message again.
-    fn send_again(&mut self, number: usize, epoch: u64) -> Again {
-        let Some(Operation::Send(outgoing)) = self.operations.get_mut(number) else { return Again::Gone };
+    fn send_again(&mut self, flight: &mut InFlight, number: usize, epoch: u64) -> RetryOutcome {
+        let InFlight { operations, nic, peers, .. } = flight;
+        let Some(outgoing) = operations.send(number) else { return RetryOutcome::Gone };
         outgoing.command.request.operand[1] = epoch;
         let (command, owner) = (outgoing.command, outgoing.target.1);
-        let Some(peer) = self.peers.get(outgoing.peer) else { return Again::Gone };
-        let error = match self.interface.deliver_now(&command, owner, peer.ring()) {
+        let Some(peer) = peers.get(outgoing.peer) else { return RetryOutcome::Gone };
+        let fault = match nic.interface.deliver_now(&command, owner, peer.ring()) {
             DirectOutcome::Done(delivery) => match delivery.fail {
-                fail::PT_DISABLED => return Again::Refused(delivery.remote_offset),
+                fail::PT_DISABLED => return RetryOutcome::Refused(delivery.remote_offset),
                 fail::OK if stays_here(&command, delivery.list) => {
                     outgoing.stage = Stage::Waits;
-                    return Again::Taken;
+                    return RetryOutcome::Taken;
                 }
                 fail::OK | fail::SEGV => {
-                    self.end_send(number, 0);
-                    return Again::Taken;
+                    flight.end_send(number, Ok(()));
+                    return RetryOutcome::Taken;
                 }
-                _ => EIO,
+                _ => Fault::Other,
             },
-            DirectOutcome::Full => return Again::NoSpace,
-            DirectOutcome::Gone => EHOSTDOWN,
-            DirectOutcome::Memory => EFAULT,
-            DirectOutcome::OutOfReach => match self.send_packet(number) {
-                Ok(()) => return Again::Gone,
-                Err(EAGAIN) => return Again::NoSpace,
-                Err(error) => error,
+            DirectOutcome::Full => return RetryOutcome::NoSpace,
+            DirectOutcome::Gone => Fault::PeerGone,
+            DirectOutcome::Memory => Fault::NotMapped,
+            DirectOutcome::OutOfReach => match self.send_packet(flight, number) {
+                Ok(()) => return RetryOutcome::Gone,
+                Err(Refusal::NoRoom) => return RetryOutcome::NoSpace,
+                Err(_) => Fault::NotMapped,
             },
         };
-        self.end_send(number, error);
-        Again::Gone
+        flight.end_send(number, Err(fault));
+        RetryOutcome::Gone
     }
 
     /// Cancels a refused message with this context.
-    pub(crate) fn cancel_refused(&mut self, bindings: *mut Bindings, context: *mut c_void) -> Option<Ticket> {
+    pub fn cancel_refused(
+        &mut self,
+        flight: &mut InFlight,
+        bindings: *mut Bindings,
+        context: *mut c_void,
+    ) -> Option<Ticket> {
         let is_it = |outgoing: &Outgoing| {
             outgoing.stage == Stage::Refused
                 && outgoing.ticket.bindings == bindings
                 && outgoing.ticket.context == context
                 && !outgoing.is_injected
         };
-        let number = self.operations.iter().find_map(|(number, operation)| match operation {
-            Operation::Send(outgoing) if is_it(outgoing) => Some(number),
-            _ => None,
-        })?;
+        let (number, _) = flight.operations.all_sends().find(|(_, outgoing)| is_it(outgoing))?;
         self.drop_retries(|other| other == number);
-        self.take_send(number)
+        flight.take_send(number).map(|outgoing| outgoing.ticket)
     }
 
     /// Removes the refused messages with these numbers.
     fn drop_retries(&mut self, mut picks: impl FnMut(usize) -> bool) {
-        for flow in &mut self.flows.list {
+        for flow in &mut self.list {
             flow.retries.retain(|&(_, number)| !picks(number));
         }
-        self.flows.retries = self.flows.list.iter().map(|flow| flow.retries.len()).sum();
+        self.retries = self.list.iter().map(|flow| flow.retries.len()).sum();
     }
 
-    /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
-    /// longer has their payload. After that nothing more is sent for the endpoint, and replies to its messages in
-    /// flight are ignored.
-    pub(crate) fn close_flows(&mut self, bindings: *mut Bindings) {
-        let begin = Instant::now();
-        loop {
-            let (left, refused) = self.injected(bindings);
-            let patience = match (refused, self.interface.is_simulated()) {
-                (_, true) => FLUSH_SIMULATED,
-                (true, false) => FLUSH_RETRIES,
-                (false, false) => FLUSH,
-            };
-            if left == 0 || begin.elapsed() >= patience {
-                if refused {
-                    log::warn!("{left} messages were not sent: their targets have had no room for {patience:?}");
-                }
-                break;
-            }
-            self.progress();
-            match self.interface.is_simulated() {
-                true => self.interface.poll(),
-                false => std::thread::sleep(PAUSE_FIRST),
-            }
-        }
-        let mut dropped = Vec::new();
-        for (number, operation) in &mut self.operations {
-            match operation {
-                Operation::Send(outgoing) if outgoing.ticket.bindings == bindings => match outgoing.stage {
-                    Stage::Waits => {}
-                    Stage::UnderWay => outgoing.ticket.bindings = std::ptr::null_mut(),
-                    Stage::Refused => dropped.push(number),
-                },
-                _ => {}
-            }
-        }
-        if !dropped.is_empty() {
-            self.drop_retries(|number| dropped.contains(&number));
-        }
-    }
-
-    /// The number of an endpoint's injected messages that have not arrived at other processes, of its messages and accesses that use its
-    /// program's memory (to other hosts, and over the units), and of its notifications of writes that have not left; and whether any message was refused.
-    fn injected(&mut self, bindings: *mut Bindings) -> (usize, bool) {
-        let Transport { operations, flows, peers, interface, notes, hosts, .. } = self;
-        let is_to_other = |peer: u32| peers.get(peer).is_some_and(|peer| peer.owner != interface.word());
-        let is_left = |(note, ticket): &&(Note, Ticket)| ticket.bindings == bindings && is_to_other(note.peer);
-        let (mut left, mut refused) = (notes.iter().filter(is_left).count(), false);
-        for (_, operation) in operations.iter() {
-            if let Operation::Remote(pending) = operation {
-                let is_lent = pending.left != 0 && hosts.is_some();
-                let uses_memory = pending.over_units.is_some() || is_lent;
-                left += usize::from(uses_memory && pending.ticket.bindings == bindings);
-            }
-            let Operation::Send(outgoing) = operation else { continue };
+    /// The number of an endpoint's injected messages that have not arrived at other processes, and of its messages that use its
+    /// program's memory (to other hosts, and over the units); and whether any message was refused.
+    pub fn unfinished(&mut self, flight: &InFlight, bindings: *mut Bindings) -> (usize, bool) {
+        let InFlight { nic, operations, peers, .. } = flight;
+        let interface = &nic.interface;
+        let (mut left, mut refused) = (0, false);
+        for (_, outgoing) in operations.all_sends() {
             // A payload that waits under a token here is lost with its endpoint. One that is got over the units would have been
             // delivered at once by packet, so it is waited for.
             let is_under_way = outgoing.stage != Stage::Waits || outgoing.token != 0;
@@ -277,21 +212,42 @@ impl Transport {
             let is_own = peers.get(outgoing.peer).is_none_or(|peer| peer.owner == interface.word());
             if is_its && !is_own {
                 left += 1;
-                let flow = flows.of(outgoing.peer, outgoing.command.request.portal);
+                let flow = self.of(outgoing.peer, outgoing.command.request.portal);
                 refused |= flow.is_some_and(|flow| flow.refused.is_some() || !flow.retries.is_empty());
             }
         }
         (left, refused)
     }
+
+    /// An endpoint is closed. Nothing more is sent for it, and replies to its messages in flight are ignored.
+    pub fn forget_endpoint(&mut self, flight: &mut InFlight, bindings: *mut Bindings) {
+        let mut dropped = Vec::new();
+        for (number, outgoing) in flight.operations.all_sends_mut() {
+            match outgoing.stage {
+                _ if outgoing.ticket.bindings != bindings => {}
+                Stage::Waits => {}
+                Stage::UnderWay => outgoing.ticket.bindings = std::ptr::null_mut(),
+                Stage::Refused => dropped.push(number),
+            }
+        }
+        if !dropped.is_empty() {
+            self.drop_retries(|number| dropped.contains(&number));
+        }
+    }
+}
+
+fn longest_pause(flight: &InFlight) -> Duration {
+    if flight.nic.interface.is_simulated() { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
 }
 
 /// The outcome of sending a message again.
-enum Again {
+enum RetryOutcome {
     /// It is in flight, or has ended with an error.
     Gone,
     /// The target has taken it.
     Taken,
     /// The target refused it; its portal table entry has this epoch.
     Refused(u64),
+    /// There is no room now.
     NoSpace,
 }

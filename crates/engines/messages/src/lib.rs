@@ -1,51 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tagged messages and remote memory over the NICs of this process, for front doors that send messages (`fi`).
 //!
-//! | file | subject |
+//! | records | subject |
 //! |---|---|
-//! | [`transport`] | a NIC for messages, with everything in flight |
+//! | [`error`], [`flags`], [`pieces`] | errors; flags of completions; memory in several pieces |
 //! | [`protocols`] | the protocol table |
-//! | [`peers`] | other processes' NICs: our rings there, their protocols, their names |
 //! | [`completion`], [`bindings`], [`ticket`] | where operations end: queues, counters, and what they report |
-//! | [`message`], [`posted`], [`transfer`], [`work`], [`operation`] | operations as programs ask for them, and records of those that have not ended |
-//! | [`send`], [`receive`], [`claim`], [`remote`], [`deferred`] | the operations |
-//! | [`regions`], [`region`] | registered memory |
-//! | [`progress`], [`polling`] | rings and event queues; when to poll them |
-//! | [`flow`], [`flow_control`] | messages that travel as packets, and messages that their target refused |
-//! | [`units`] | messages over VELO and RMA |
-//! | [`complete`], [`pool`] | completions and counts of ended operations; buffers for unexpected payload |
-//! | [`flags`], [`pieces`] | flags and error numbers; memory in several pieces |
+//! | [`message`], [`posted`], [`transfer`], [`work`], [`region`], [`operation`] | operations as programs ask for them, and records of those that have not ended |
+//! | [`arriving`] | messages that this process takes itself |
+//!
+//! | parts | subject |
+//! |---|---|
+//! | [`own_nic`], [`complete`] | the NIC: event queues, entries, counters; ends of operations |
+//! | [`operations`], [`peers`], [`polling`] | the table of operations; other processes' NICs; when to poll |
+//! | [`in_flight`], [`pool`] | all of these; buffers for unexpected payload |
+//! | [`send`], [`delivered`], [`flow`], [`flow_control`] | sends: rings and direct; those that end with their delivery; packets |
+//! | [`receive`], [`receive_ends`], [`claim`], [`endpoints`] | receives, their ends, unexpected messages; the endpoints |
+//! | [`accesses`], [`regions`] | others' registered memory, and this process's |
+//! | [`units`] | messages and accesses over VELO and RMA |
+//! | [`deferred`] | deferred work |
+//!
+//! [`transport`] puts the parts together: a NIC for messages, with everything in flight.
 
-// The callers of completions and tickets pass raw pointers that their front door vouches for.
-#![allow(clippy::too_many_arguments)]
-
+mod accesses;
+mod arriving;
 pub mod bindings;
-pub mod claim;
-pub mod complete;
+mod claim;
+mod complete;
 pub mod completion;
-pub mod deferred;
-pub mod delivered;
+mod deferred;
+mod delivered;
+mod endpoints;
+pub mod error;
 pub mod flags;
-pub mod flow;
-pub mod flow_control;
+mod flow;
+mod flow_control;
+mod in_flight;
 pub mod message;
-pub mod operation;
-pub mod peers;
+mod operation;
+mod operations;
+mod own_nic;
+mod peers;
 pub mod pieces;
 pub mod polling;
-pub mod pool;
+mod pool;
 pub mod posted;
-pub mod progress;
 pub mod protocols;
-pub mod receive;
+mod receive;
+mod receive_ends;
 pub mod region;
 pub mod regions;
-pub mod remote;
-pub mod send;
+mod send;
 pub mod ticket;
 pub mod transfer;
 pub mod transport;
-pub mod units;
+mod units;
 pub mod work;
 
 pub use transport::Transport;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that are sent: what the program asks for, and the record of a send that has not ended.
+//! Messages that are sent: the program's request, and the record of a send that has not ended.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use selvedge_nic::tables::Command;
 
 use libc::iovec;
 
+use crate::pieces::gather;
 use crate::ticket::{Kind, Ticket};
 use crate::units::memory::Registered;
 
@@ -41,6 +42,22 @@ pub struct Message<'a> {
     /// The program may reuse its buffers when the call returns.
     pub inject: bool,
     pub end: SendEnd,
+}
+
+impl Message<'_> {
+    /// A copy of a message that leaves after this call, if it needs one: it must be in one piece, and if it is injected, it
+    /// must be in our memory.
+    pub(crate) fn gathered(&self, length: usize) -> Option<Box<[u8]>> {
+        (self.pieces.len() > 1 || (self.inject && length != 0)).then(|| {
+            let mut bytes = Box::new_uninit_slice(length);
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
+            // it.
+            unsafe {
+                gather(self.pieces, bytes.as_mut_ptr().cast());
+                bytes.assume_init()
+            }
+        })
+    }
 }
 
 /// A send that has not ended yet.

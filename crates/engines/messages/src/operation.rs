@@ -2,19 +2,20 @@
 //! Operations in flight. The `user_ptr` of the NIC's events is the number of one.
 
 use crate::message::Outgoing;
-use crate::posted::{Fetch, Posted};
+use crate::posted::{Fetch, PostedReceive};
 use crate::ticket::Ticket;
-use crate::transfer::Pending;
+use crate::transfer::PendingAccess;
 use crate::work::Deferred;
 
 /// An operation in flight.
 pub enum Operation {
-    Receive(Posted),
+    Receive(PostedReceive),
     /// A message whose payload waits here for its receive, or whose reply is still to come.
     Send(Box<Outgoing>),
     /// The payload of a message is being fetched.
     Fetch(Box<Fetch>),
-    Remote(Box<Pending>),
+    /// A read, write or atomic.
+    Access(Box<PendingAccess>),
     /// A buffer for unexpected payload.
     Buffer(Box<Buffer>),
     /// An operation that the NIC starts.
@@ -38,7 +39,7 @@ impl Operation {
             Operation::Send(outgoing) => outgoing.entry,
             Operation::Buffer(buffer) => buffer.entry,
             Operation::Deferred(work) => work.entry,
-            Operation::Fetch(_) | Operation::Remote(_) => None,
+            Operation::Fetch(_) | Operation::Access(_) => None,
         }
     }
 
@@ -48,7 +49,7 @@ impl Operation {
             Operation::Receive(posted) => Some(&posted.ticket),
             Operation::Send(outgoing) => Some(&outgoing.ticket),
             Operation::Fetch(fetch) => Some(&fetch.ticket),
-            Operation::Remote(pending) => Some(&pending.ticket),
+            Operation::Access(pending) => Some(&pending.ticket),
             Operation::Deferred(work) => Some(&work.ticket),
             Operation::Buffer(_) => None,
         }

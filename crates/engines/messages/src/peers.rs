@@ -15,7 +15,7 @@ use selvedge_host::rings::{Rings, Sender};
 use crate::flags::ADDR_ANY;
 use crate::protocols::{Limits, Protocols};
 use crate::ticket::Ticket;
-use crate::units::link::Outbound;
+use crate::units::credits::Outbound;
 
 /// Another process's NIC.
 pub struct Peer {
@@ -127,11 +127,13 @@ pub(crate) struct Peers {
     /// The address vectors' numbers of each source, the first one first.
     sources: HashMap<u64, Vec<u64>>,
     limits: Limits,
+    /// The bit of the ring from this process to itself; 0 without one.
+    pub own_ring: u64,
 }
 
 impl Peers {
     pub fn new(limits: Limits) -> Peers {
-        Peers { list: Vec::new(), numbers: HashMap::new(), sources: HashMap::new(), limits }
+        Peers { list: Vec::new(), numbers: HashMap::new(), sources: HashMap::new(), limits, own_ring: 0 }
     }
 
     /// The number of a peer.
@@ -175,6 +177,14 @@ impl Peers {
         self.list.get_mut(number as usize)
     }
 
+    /// The credits at a peer that takes messages over VELO and RMA.
+    pub fn outbound(&mut self, number: u32) -> Option<&mut Outbound> {
+        match self.get_mut(number).map(|peer| &mut peer.link) {
+            Some(Link::Open(outbound)) => Some(outbound),
+            _ => None,
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.list.iter()
     }
@@ -201,7 +211,17 @@ impl Peers {
     pub fn meet(&mut self, number: u32, interface: &Interface) {
         if let Some(peer) = self.list.get_mut(number as usize) {
             peer.meet(interface, &self.limits);
+            if let Some(ring) = peer.ring().filter(|_| peer.id == interface.id()) {
+                self.own_ring = 1 << ring.index();
+            }
         }
+    }
+
+    /// Whether a peer has refused accesses that have not ended, and the endpoint's accesses keep their order.
+    pub fn has_refused(&self, number: u32, ticket: &Ticket) -> bool {
+        let any = self.get(number).is_some_and(|peer| peer.refused != 0);
+        // SAFETY: a ticket names an open endpoint: operations and notifications leave with theirs.
+        any && unsafe { (*ticket.bindings).orders.accesses }
     }
 
     /// Records that a packet has left for a peer.

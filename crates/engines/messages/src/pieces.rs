@@ -51,6 +51,37 @@ pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
     }
 }
 
+/// Visits the ranges that local and remote pieces have in common. The arguments are the local address, the remote
+/// address, the key, the bytes, and whether more ranges follow. There is at least one visit, even for no bytes.
+pub(crate) fn each_common(
+    pieces: &[iovec],
+    remote: &[RemoteRange],
+    mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool,
+) {
+    let (mut here, mut at_here) = (0, 0);
+    let mut left = total(pieces);
+    for there in remote {
+        let mut at = 0;
+        while at < there.length {
+            while here < pieces.len() && at_here == pieces[here].iov_len {
+                (here, at_here) = (here + 1, 0);
+            }
+            let Some(piece) = pieces.get(here) else { return };
+            let bytes = (piece.iov_len - at_here).min(there.length - at);
+            left -= bytes;
+            let (from, to) = (piece.iov_base as u64 + at_here as u64, there.offset + at as u64);
+            if !visit(from, to, there.key, bytes as u64, left != 0) || left == 0 {
+                return;
+            }
+            at += bytes;
+            at_here += bytes;
+        }
+    }
+    if let Some(there) = remote.first() {
+        visit(0, there.offset, there.key, 0, false);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

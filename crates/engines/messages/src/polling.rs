@@ -26,9 +26,9 @@ const SKIPPED_POLLS: u32 = 3;
 /// Polls that find nothing between two checks for processes that have ended.
 const LOOKS_PER_TICK: u32 = 4096;
 
-/// What a thread does after it has released the domain's lock.
+/// The action of a thread after it has released the domain's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum AfterUnlock {
     None,
     /// Where polls go through the home: wakes the threads that sleep until they get the lock.
     Wake,
@@ -40,7 +40,7 @@ pub enum Rest {
     Found,
 }
 
-/// What a transport knows about its program's polls.
+/// A transport's record of its program's polls.
 #[derive(Debug)]
 pub(crate) struct Polling {
     /// Polls in a row that found nothing.
@@ -109,7 +109,7 @@ impl Polling {
     #[inline(always)]
     pub fn has_lingered(&mut self, found: bool) {
         if self.idle == 1 && self.awaits {
-            self.replies.found = Outcome::of_later_looks(found);
+            self.replies.found = ReplyOutcome::of_later_looks(found);
         }
     }
 
@@ -163,7 +163,7 @@ const MORE: u32 = 2;
 
 /// The outcome of waiting for a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ReplyOutcome {
     /// Nothing is known, or the last outcome has already been used.
     #[default]
     Unknown,
@@ -175,21 +175,21 @@ pub(crate) enum Outcome {
     IsLate,
 }
 
-impl Outcome {
+impl ReplyOutcome {
     /// The outcome of the polls after the first.
-    pub fn of_later_looks(found: bool) -> Outcome {
-        if found { Outcome::CameLater } else { Outcome::IsLate }
+    pub fn of_later_looks(found: bool) -> ReplyOutcome {
+        if found { ReplyOutcome::CameLater } else { ReplyOutcome::IsLate }
     }
 }
 
-/// What was learned about replies.
+/// The record of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// The time until the first poll for the next reply, in parts of a poll.
     wait: u32,
     /// The last outcome. It is used when the wait for the next reply begins, because the program needs the CPU when a
     /// reply is found.
-    pub found: Outcome,
+    pub found: ReplyOutcome,
 }
 
 impl Replies {
@@ -197,10 +197,10 @@ impl Replies {
     #[inline(always)]
     pub fn wait(&mut self) -> u32 {
         match std::mem::take(&mut self.found) {
-            Outcome::Unknown => {}
-            Outcome::WasThere => self.wait = self.wait.saturating_sub(LESS),
-            Outcome::CameLater => self.wait = (self.wait + MORE).min(WAIT_MAX * PARTS),
-            Outcome::IsLate => self.wait /= 2,
+            ReplyOutcome::Unknown => {}
+            ReplyOutcome::WasThere => self.wait = self.wait.saturating_sub(LESS),
+            ReplyOutcome::CameLater => self.wait = (self.wait + MORE).min(WAIT_MAX * PARTS),
+            ReplyOutcome::IsLate => self.wait /= 2,
         }
         self.wait / PARTS
     }
@@ -220,9 +220,9 @@ mod tests {
             // To fetch the line takes 5 polls, and to invalidate the copy here as many.
             let seen = if wait >= written { wait + 5 } else { written + 10 };
             replies.found = match () {
-                _ if wait >= written => Outcome::WasThere,
-                _ if seen < LOOKS_MAX => Outcome::CameLater,
-                _ => Outcome::IsLate,
+                _ if wait >= written => ReplyOutcome::WasThere,
+                _ if seen < LOOKS_MAX => ReplyOutcome::CameLater,
+                _ => ReplyOutcome::IsLate,
             };
             if number >= 100 {
                 sum += seen - written;
@@ -258,12 +258,12 @@ mod tests {
         assert_eq!(delay(|_| 1000), 10.0);
         let mut replies = Replies::default();
         for _ in 0..80 {
-            replies.found = Outcome::CameLater;
+            replies.found = ReplyOutcome::CameLater;
             replies.wait();
         }
         assert_eq!(replies.wait(), WAIT_MAX);
         for _ in 0..10 {
-            replies.found = Outcome::IsLate;
+            replies.found = ReplyOutcome::IsLate;
             replies.wait();
         }
         assert_eq!(replies.wait(), 0);

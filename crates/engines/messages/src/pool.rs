@@ -9,9 +9,9 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 
+use crate::in_flight::InFlight;
 use crate::operation::{Buffer, Operation};
 use crate::protocols::POOLED_BYTES_MAX;
-use crate::transport::Transport;
 
 /// Bytes of one buffer.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -20,34 +20,26 @@ const LINKED: usize = 2;
 /// Most spare buffers of a portal table entry.
 const SPARE: usize = 2;
 
-impl Transport {
-    /// The buffers of a portal table entry for which `holds` is true.
-    fn buffers(&self, portal: u32, holds: impl Fn(&Buffer) -> bool) -> impl Iterator<Item = usize> {
-        self.operations.iter().filter_map(move |(number, operation)| match operation {
-            Operation::Buffer(buffer) if buffer.portal == portal && holds(buffer) => Some(number),
-            _ => None,
-        })
-    }
-
+impl InFlight {
     /// Links buffers until a portal table entry has enough of them.
-    pub(crate) fn fill_pool(&mut self, portal: u32) {
-        let linked = self.buffers(portal, |buffer| buffer.linked).count();
+    pub fn fill_pool(&mut self, portal: u32) {
+        let linked = self.operations.buffers(portal, |buffer| buffer.linked).count();
         for _ in linked..LINKED {
-            let spare = self.buffers(portal, |buffer| buffer.entry.is_none()).next();
+            let spare = self.operations.buffers(portal, |buffer| buffer.entry.is_none()).next();
             let number = spare.unwrap_or_else(|| {
                 let bytes = Box::new_uninit_slice(BUFFER_BYTES);
                 let buffer = Buffer { portal, bytes, entry: None, linked: false };
                 self.operations.insert(Operation::Buffer(Box::new(buffer)))
             });
             if !self.link_buffer(number) {
-                self.operations.remove(number);
+                self.operations.drop_buffer(number);
                 return;
             }
         }
     }
 
     fn link_buffer(&mut self, number: usize) -> bool {
-        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
+        let Some(buffer) = self.operations.buffer(number) else { return false };
         let spec = EntrySpec {
             options: options::OP_PUT
                 | options::MANAGE_LOCAL
@@ -68,28 +60,28 @@ impl Transport {
             uid: u32::MAX,
         };
         let portal = buffer.portal;
-        let linked = self.interface.lock().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
-        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
+        let linked = self.nic.interface.lock().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
+        let Some(buffer) = self.operations.buffer(number) else { return false };
         buffer.entry = linked.ok();
         buffer.linked = buffer.entry.is_some();
         buffer.linked
     }
 
     /// The NIC has unlinked a buffer: it is full.
-    pub(crate) fn buffer_is_full(&mut self, number: usize) {
-        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
+    pub fn buffer_is_full(&mut self, number: usize) {
+        let Some(buffer) = self.operations.buffer(number) else { return };
         buffer.linked = false;
         let portal = buffer.portal;
         self.fill_pool(portal);
     }
 
     /// All messages of a full buffer have been taken.
-    pub(crate) fn buffer_is_free(&mut self, number: usize) {
-        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
+    pub fn buffer_is_free(&mut self, number: usize) {
+        let Some(buffer) = self.operations.buffer(number) else { return };
         buffer.entry = None;
         let portal = buffer.portal;
-        if self.buffers(portal, |buffer| buffer.entry.is_none()).count() > SPARE {
-            self.operations.remove(number);
+        if self.operations.buffers(portal, |buffer| buffer.entry.is_none()).count() > SPARE {
+            self.operations.drop_buffer(number);
         }
     }
 }

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives: what the program posts, and the records of receives and of messages on their way into them.
+//! Receives: the program's request, and the records of receives and of messages on their way into them.
 //!
 //! A *plain* receive (one piece, one message, no counter) keeps its context in its match entry and needs no other record.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use libc::iovec;
 use selvedge_host::direct::ring_has_data;
 use selvedge_host::rings::Envelope;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, Event, Put, Receive, options};
+use selvedge_nic::portals::{EntrySpec, Event, Put, Receive, fail, options};
 use selvedge_nic::tables::Header;
 
 use crate::bindings::Bindings;
+use crate::error::Fault;
+use crate::pieces::scatter;
 use crate::ticket::{Kind, Ticket};
-use crate::units::fetch::Source;
+use crate::units::memory::Registered;
+use crate::units::wire::Request;
 
 /// A receive that the program posts.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct ReceiveRequest<'a> {
     pub kind: Kind,
     /// The number of the wanted sender, or None for any.
     pub source: Option<u64>,
@@ -30,7 +34,7 @@ pub struct Wanted<'a> {
     pub multi: Option<usize>,
 }
 
-impl Wanted<'_> {
+impl ReceiveRequest<'_> {
     /// A match entry for this receive, without memory.
     #[inline]
     pub(crate) fn entry(&self) -> EntrySpec {
@@ -40,45 +44,45 @@ impl Wanted<'_> {
 
 /// The `user_ptr` of a plain receive: the program's context, and whether a completion is wanted.
 #[derive(Clone, Copy)]
-pub(crate) struct PlainReceive(pub(crate) u64);
+pub(crate) struct PlainUserPtr(pub(crate) u64);
 
-impl PlainReceive {
+impl PlainUserPtr {
     const MARK: u64 = 1 << 63;
     const QUIET: u64 = 1 << 62;
     const CONTEXT_BITS: u32 = 48;
 
     /// None: the context needs the bits that mark a plain receive.
     #[inline(always)]
-    pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainReceive> {
+    pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainUserPtr> {
         let context = context as u64;
-        let quiet = if wanted { 0 } else { PlainReceive::QUIET };
-        (context >> PlainReceive::CONTEXT_BITS == 0).then_some(PlainReceive(PlainReceive::MARK | quiet | context))
+        let quiet = if wanted { 0 } else { PlainUserPtr::QUIET };
+        (context >> PlainUserPtr::CONTEXT_BITS == 0).then_some(PlainUserPtr(PlainUserPtr::MARK | quiet | context))
     }
 
     /// Decodes a match entry's `user_ptr`, if it is of a plain receive.
     #[inline(always)]
-    pub fn of(user_ptr: u64) -> Option<PlainReceive> {
-        let marks = user_ptr >> PlainReceive::CONTEXT_BITS;
-        let is_plain = (marks | PlainReceive::QUIET >> PlainReceive::CONTEXT_BITS)
-            == (PlainReceive::MARK | PlainReceive::QUIET) >> PlainReceive::CONTEXT_BITS;
-        is_plain.then_some(PlainReceive(user_ptr))
+    pub fn of(user_ptr: u64) -> Option<PlainUserPtr> {
+        let marks = user_ptr >> PlainUserPtr::CONTEXT_BITS;
+        let is_plain = (marks | PlainUserPtr::QUIET >> PlainUserPtr::CONTEXT_BITS)
+            == (PlainUserPtr::MARK | PlainUserPtr::QUIET) >> PlainUserPtr::CONTEXT_BITS;
+        is_plain.then_some(PlainUserPtr(user_ptr))
     }
 
     /// Whether a match entry's `user_ptr` is of a plain receive whose completion is wanted.
     #[inline(always)]
     pub fn is_wanted(user_ptr: u64) -> bool {
-        user_ptr >> PlainReceive::CONTEXT_BITS == PlainReceive::MARK >> PlainReceive::CONTEXT_BITS
+        user_ptr >> PlainUserPtr::CONTEXT_BITS == PlainUserPtr::MARK >> PlainUserPtr::CONTEXT_BITS
     }
 
     /// The program's context.
     #[inline(always)]
     pub fn context(user_ptr: u64) -> *mut c_void {
-        (user_ptr & ((1 << PlainReceive::CONTEXT_BITS) - 1)) as *mut c_void
+        (user_ptr & ((1 << PlainUserPtr::CONTEXT_BITS) - 1)) as *mut c_void
     }
 }
 
 /// A posted receive.
-pub struct Posted {
+pub struct PostedReceive {
     pub ticket: Ticket,
     pub entry: u32,
     pub kind: Kind,
@@ -108,19 +112,63 @@ pub(crate) struct Scattered {
 pub struct Fetch {
     pub ticket: Ticket,
     pub(crate) landing: Landing,
-    /// Where the payload is, if it comes over the units.
-    pub(crate) source: Option<Source>,
+    /// The payload at its sender, if it comes over the units.
+    pub(crate) source: Option<RemotePayload>,
     pub(crate) ends: FetchEnd,
 }
 
-/// What a fetch is for.
+/// The payload of a fetch over the units.
+pub(crate) struct RemotePayload {
+    pub request: Request,
+    /// The id of the sender.
+    pub sender: u64,
+    /// Bytes that are wanted.
+    pub length: u64,
+    /// The memory that they go to, while the gets are under way.
+    pub region: Option<(Arc<Registered>, u64)>,
+}
+
+impl Fetch {
+    /// A fetch of the payload of a message into memory of its own, which is then scattered over these pieces, for an end without a
+    /// ticket.
+    pub(crate) fn into_own_memory(ends: FetchEnd, message: Arrived, room: usize, pieces: &[iovec]) -> Fetch {
+        let bytes = vec![0u8; (message.length as usize).min(room)].into_boxed_slice();
+        let start = bytes.as_ptr() as u64;
+        let ticket = Ticket { bindings: std::ptr::null_mut(), context: std::ptr::null_mut(), flags: 0, wanted: false };
+        let (kind, pieces, multi) = (Kind::Tagged, pieces.into(), None);
+        let landing = Landing { message, kind, room, pieces, bytes: Some(bytes), start, multi };
+        Fetch { ticket, landing, source: None, ends }
+    }
+
+    /// Bytes of payload that are wanted.
+    pub(crate) fn length(&self) -> u64 {
+        self.landing.message.length.min(self.landing.room as u64)
+    }
+
+    /// The outcome of a fetch that has ended in this way. Scatters a payload that was gathered in one buffer.
+    pub(crate) fn outcome(&self, failed: u8) -> Result<(), Fault> {
+        match failed {
+            fail::OK => {
+                if let Some(bytes) = &self.landing.bytes {
+                    // SAFETY: the program's pieces are writable, and `scatter` writes no more than they hold.
+                    unsafe { scatter(bytes.as_ptr(), bytes.len(), &self.landing.pieces) };
+                }
+                Ok(())
+            }
+            fail::SEGV => Err(Fault::NotMapped),
+            _ => Err(Fault::PeerGone),
+        }
+    }
+}
+
+/// The operation that a fetch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchEnd {
-    /// It ends the receive that its ticket names.
+    /// The receive that its ticket names.
     Receive,
-    /// The message of this sender is handed to the NIC when its payload is there. There is no ticket.
+    /// None: the message of this sender is handed to the NIC when its payload is there. There is no ticket.
     HandIn(u64),
-    /// It ends a receive that is deferred work, by its number. There is no ticket.
+    /// A receive that is deferred work, by its number. There is no ticket.
     Deferred(usize),
 }
 
@@ -171,6 +219,16 @@ pub(crate) struct Landing {
     pub multi: Option<usize>,
 }
 
+/// The memory that a message has come to.
+#[derive(Clone, Copy)]
+pub(crate) struct Placement {
+    pub start: u64,
+    /// The room of the receive.
+    pub room: usize,
+    /// Whether the memory could be written.
+    pub outcome: Result<(), Fault>,
+}
+
 /// A message that a program has claimed.
 pub struct Claimed {
     pub bindings: *mut Bindings,
@@ -208,7 +266,7 @@ impl Filled {
 
 /// A plain receive that the program posts.
 #[derive(Clone, Copy)]
-pub struct Plain {
+pub struct PlainReceive {
     pub portal: u32,
     /// The number of the wanted sender, or None for any.
     pub source: Option<u64>,
@@ -220,11 +278,11 @@ pub struct Plain {
     pub wanted: bool,
 }
 
-impl Plain {
+impl PlainReceive {
     /// The match entry of the receive. None: its context needs the bits that mark a plain receive.
     #[inline(always)]
     pub(crate) fn entry(&self) -> Option<EntrySpec> {
-        let PlainReceive(user_ptr) = PlainReceive::new(self.context, self.wanted)?;
+        let PlainUserPtr(user_ptr) = PlainUserPtr::new(self.context, self.wanted)?;
         Some(EntrySpec {
             options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
             start: self.start,
@@ -262,14 +320,14 @@ mod tests {
     #[test]
     fn a_plain_receive_keeps_its_context() {
         for (context, wanted) in [(0usize, true), (0, false), (0x7fff_1234_5678, true), ((1 << 48) - 1, false)] {
-            let PlainReceive(user_ptr) = PlainReceive::new(context as *mut c_void, wanted).expect("it has room");
-            assert!(PlainReceive::of(user_ptr).is_some());
-            assert_eq!(PlainReceive::context(user_ptr) as usize, context);
-            assert_eq!(PlainReceive::is_wanted(user_ptr), wanted);
+            let PlainUserPtr(user_ptr) = PlainUserPtr::new(context as *mut c_void, wanted).expect("it has room");
+            assert!(PlainUserPtr::of(user_ptr).is_some());
+            assert_eq!(PlainUserPtr::context(user_ptr) as usize, context);
+            assert_eq!(PlainUserPtr::is_wanted(user_ptr), wanted);
         }
-        assert!(PlainReceive::new((1usize << 48) as *mut c_void, true).is_none());
+        assert!(PlainUserPtr::new((1usize << 48) as *mut c_void, true).is_none());
         for other in [0, 7, u64::from(u32::MAX), u64::MAX] {
-            assert!(PlainReceive::of(other).is_none() && !PlainReceive::is_wanted(other));
+            assert!(PlainUserPtr::of(other).is_none() && !PlainUserPtr::is_wanted(other));
         }
     }
 }

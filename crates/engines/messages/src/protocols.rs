@@ -37,7 +37,7 @@ const SMALL_MAX_DEFAULT: usize = 2 << 10;
 const TINY_MAX_DEFAULT: usize = 56;
 const VELO_MAX_DEFAULT: usize = 512;
 const BOUNCE_MAX_DEFAULT: usize = 4 << 10;
-/// What half of a grant of mailbox slots takes, and the longest message of a slot of bounce memory.
+/// The longest message of half a grant of mailbox slots, and the longest message of a slot of bounce memory.
 const VELO_MAX_MOST: usize = 992;
 const BOUNCE_MAX_MOST: usize = 64 << 10;
 

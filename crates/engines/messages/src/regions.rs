@@ -3,23 +3,62 @@
 //! that do both. Addresses of remote operations are offsets into the region.
 //!
 //! A region counts accesses by others at its own counters, or else at those of the transport
-//! ([`Transport::find_remote_counters`]).
+//! ([`Regions::find_remote_counters`]).
+
+use std::collections::HashSet;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
+use slab::Slab;
 
+use crate::endpoints::Endpoints;
 use crate::flags::{REMOTE_READ, REMOTE_WRITE};
+use crate::own_nic::OwnNic;
 use crate::region::{Full, Region};
 use crate::ticket::{FOLLOWED, REGION_PORTALS};
-use crate::transport::Transport;
+use crate::units::Units;
 
 /// The accesses by others that counters count, in the order of a region's counters.
 pub const REMOTE_ACCESSES: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
 
-impl Transport {
+/// The registered regions of a transport.
+pub(crate) struct Regions {
+    list: Slab<Region>,
+    /// The counters of others' writes and reads, for regions without their own; NONE without one.
+    remote_counters: [u32; 2],
+    keys: HashSet<u64>,
+    key_next: u64,
+}
+
+impl Regions {
+    /// No regions. Keys that this process chooses begin with this one.
+    pub fn new(key_next: u64) -> Regions {
+        Regions { list: Slab::new(), remote_counters: [NONE; 2], keys: HashSet::new(), key_next }
+    }
+
+    // ---- keys ----
+
+    /// A key that is not in use.
+    pub fn new_key(&mut self) -> u64 {
+        loop {
+            let key = self.key_next;
+            self.key_next += 1;
+            if !self.keys.contains(&key) {
+                return key;
+            }
+        }
+    }
+
+    /// Returns false if the key is in use.
+    pub fn claim_key(&mut self, key: u64) -> bool {
+        self.keys.insert(key)
+    }
+
+    // ---- regions ----
+
     /// Records a region, which others cannot access yet. Returns its number.
-    pub fn add_region(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
-        self.regions.insert(Region {
+    pub fn add(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
+        self.list.insert(Region {
             start,
             length,
             access,
@@ -32,16 +71,16 @@ impl Transport {
     }
 
     /// Lets others access a region.
-    pub fn enable_region(&mut self, number: usize) -> Result<(), Full> {
-        match self.regions.get(number) {
-            Some(region) if !region.enabled => self.link_region(number),
+    pub fn enable(&mut self, nic: &OwnNic, units: Option<&mut Units>, number: usize) -> Result<(), Full> {
+        match self.list.get(number) {
+            Some(region) if !region.enabled => self.link(nic, units, number),
             _ => Ok(()),
         }
     }
 
     /// Sets a region's counter for one of [`REMOTE_ACCESSES`], if it has none. Returns whether it had none.
-    pub fn set_region_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
-        let Some(region) = self.regions.get_mut(number) else { return false };
+    pub fn set_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
+        let Some(region) = self.list.get_mut(number) else { return false };
         let is_free = region.counters[access] == NONE;
         if is_free {
             region.counters[access] = counter;
@@ -50,21 +89,21 @@ impl Transport {
     }
 
     /// Links a region's entries again after its counters have changed.
-    pub fn recount_region(&mut self, number: usize) -> Result<(), Full> {
-        match self.regions.get(number) {
-            Some(region) if region.enabled => self.link_region(number),
+    pub fn recount(&mut self, nic: &OwnNic, units: Option<&mut Units>, number: usize) -> Result<(), Full> {
+        match self.list.get(number) {
+            Some(region) if region.enabled => self.link(nic, units, number),
             _ => Ok(()),
         }
     }
 
     /// Removes a region.
-    pub fn remove_region(&mut self, number: usize) {
-        self.conceal_region(number);
-        let Some(region) = self.regions.try_remove(number) else { return };
+    pub fn remove(&mut self, nic: &OwnNic, units: Option<&mut Units>, number: usize) {
+        self.conceal(units, number);
+        let Some(region) = self.list.try_remove(number) else { return };
         for entry in region.entries {
-            self.take_memory_back(entry);
+            nic.take_memory_back(entry);
         }
-        self.release_key(region.key);
+        self.keys.remove(&region.key);
     }
 
     /// The counter of one of [`REMOTE_ACCESSES`] for regions without their own counter, or NONE.
@@ -74,11 +113,14 @@ impl Transport {
 
     /// Finds those counters again after an endpoint has bound or left some. If one has changed, the entries of all
     /// regions are linked again.
-    pub fn find_remote_counters(&mut self) -> Result<(), Full> {
-        // SAFETY: an endpoint leaves this list before its bindings are freed.
-        let bound = self.endpoints.iter().filter_map(|bindings| unsafe { bindings.as_ref() });
+    pub fn find_remote_counters(
+        &mut self,
+        nic: &OwnNic,
+        mut units: Option<&mut Units>,
+        endpoints: &Endpoints,
+    ) -> Result<(), Full> {
         let mut counters = [NONE; 2];
-        for bindings in bound {
+        for bindings in endpoints.iter() {
             // The order of `Bindings::counters` differs from that of `REMOTE_ACCESSES`.
             for (counter, at) in counters.iter_mut().zip([5, 4]) {
                 if *counter == NONE {
@@ -89,18 +131,18 @@ impl Transport {
         if std::mem::replace(&mut self.remote_counters, counters) == counters {
             return Ok(());
         }
-        let numbers: Vec<usize> = self.regions.iter().map(|(number, _)| number).collect();
+        let numbers: Vec<usize> = self.list.iter().map(|(number, _)| number).collect();
         let mut outcome = Ok(());
         for number in numbers {
-            outcome = outcome.and(self.recount_region(number));
+            outcome = outcome.and(self.recount(nic, units.as_deref_mut(), number));
         }
         outcome
     }
 
     /// Links a region's entries, so that others can access the memory. If entries are linked already, new ones with the
     /// current counters replace them. The old ones are unlinked after the new ones are there.
-    fn link_region(&mut self, number: usize) -> Result<(), Full> {
-        let Some(region) = self.regions.get(number) else { return Ok(()) };
+    fn link(&mut self, nic: &OwnNic, units: Option<&mut Units>, number: usize) -> Result<(), Full> {
+        let Some(region) = self.list.get(number) else { return Ok(()) };
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
         let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
         let (mut made, mut no_room) = ([None; 6], false);
@@ -143,59 +185,59 @@ impl Transport {
             };
             for (slot, spec) in made[2 * place..].iter_mut().zip(specs) {
                 let Some(spec) = spec else { continue };
-                *slot = self.append(portal, list::PRIORITY, &spec);
+                *slot = nic.append(portal, list::PRIORITY, &spec);
                 no_room |= slot.is_none();
             }
         }
         if no_room {
             log::warn!("no room for another registered region");
             for entry in made {
-                self.unlink(entry);
+                nic.unlink(entry);
             }
             return Err(Full);
         }
-        let region = &mut self.regions[number];
+        let region = &mut self.list[number];
         region.enabled = true;
         for entry in std::mem::replace(&mut region.entries, made) {
-            self.take_memory_back(entry);
+            nic.take_memory_back(entry);
         }
         match self.counts_accesses(number) {
-            true => self.conceal_region(number),
-            false => self.expose_region(number),
+            true => self.conceal(units, number),
+            false => self.expose(units, number),
         }
         Ok(())
     }
 
     /// Whether accesses by others to a region are counted.
     fn counts_accesses(&self, number: usize) -> bool {
-        let Some(region) = self.regions.get(number) else { return false };
+        let Some(region) = self.list.get(number) else { return false };
         let mut counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);
         counters.any(|((own, common), access)| region.access & access != 0 && (own != NONE || common != NONE))
     }
 
     /// Lets peers reach a region over the units, where there are any: it is in the directory.
-    fn expose_region(&mut self, number: usize) {
+    fn expose(&mut self, units: Option<&mut Units>, number: usize) {
         let is_for_others = |region: &Region| region.access & (REMOTE_READ | REMOTE_WRITE) != 0;
-        if !self.regions.get(number).is_some_and(is_for_others) {
+        if !self.list.get(number).is_some_and(is_for_others) {
             return;
         }
+        let (Some(units), Some(region)) = (units, self.list.get_mut(number)) else { return };
         for has_made_room in [false, true] {
-            let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
             if region.exposed.is_none() {
                 region.exposed = units.one_sided.expose((region.start, region.length), region.access, region.key);
             }
             if region.exposed.is_none() && !has_made_room {
-                self.reuse_addresses();
+                units.reuse_addresses();
             }
         }
     }
 
     /// Ends accesses to a region over the units.
-    fn conceal_region(&mut self, number: usize) {
-        let (Some(units), Some(region)) = (&mut self.units, self.regions.get_mut(number)) else { return };
+    fn conceal(&mut self, units: Option<&mut Units>, number: usize) {
+        let (Some(units), Some(region)) = (units, self.list.get_mut(number)) else { return };
         if let Some(exposed) = region.exposed.take() {
             units.one_sided.conceal(region.key, exposed);
-            self.reuse_addresses();
+            units.reuse_addresses();
         }
     }
 }

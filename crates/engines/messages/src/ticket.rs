@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tickets: what an operation reports when it ends, and to whom.
+//! Tickets: the report of an operation when it ends, and the endpoint that gets it.
 
 use std::ffi::c_void;
+
+use selvedge_nic::handle::NONE;
 
 use crate::bindings::Bindings;
 use crate::completion::Completion;
@@ -67,6 +69,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// Whether the end of the operation is a completion or a count.
+    #[inline(always)]
+    pub(crate) fn reports(&self) -> bool {
+        // SAFETY: a ticket of an operation that has not ended names an open endpoint.
+        self.wanted || unsafe { (*self.bindings).counter_for(self.flags) != NONE }
+    }
+
     /// The initiator's own completion: its context and its flags.
     pub fn completion(&self) -> Completion {
         Completion { context: self.context, flags: self.flags, ..Completion::default() }

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads, writes and atomics on registered memory: what the program asks for, and the record of one that has not ended.
-
-use std::ffi::c_int;
+//! Reads, writes and atomics on registered memory: the program's request, and the record of one that has not ended.
 
 use libc::iovec;
 use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
 
+use crate::error::Fault;
 use crate::pieces::{RemoteRange, total};
 use crate::ticket::Ticket;
 
 /// An operation whose packets have not all been answered.
-pub struct Pending {
+pub struct PendingAccess {
     pub ticket: Ticket,
     pub(crate) peer: u32,
     pub(crate) left: u32,
-    pub(crate) error: c_int,
+    pub(crate) error: Option<Fault>,
     /// The memory that holds the packets' payload, or takes the replies.
     pub(crate) staging: Staging,
     pub(crate) note: Option<Note>,
-    /// The target has refused a part of it, whatever has become of it since. [`Peer::refused`](crate::peers::Peer) counts it.
+    /// The target has refused a part of it, even if that was done again since. [`Peer::refused`](crate::peers::Peer) counts it.
     pub(crate) was_refused: bool,
-    /// What is needed to do it again, if it goes over the units.
+    /// Everything that is needed to do it again, if it goes over the units.
     pub(crate) over_units: Option<Box<OverUnits>>,
 }
 
-impl Pending {
-    /// Whether the target has refused a part of it, for a reason that is not known.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.error == 0 && self.over_units.as_ref().is_some_and(|over_units| over_units.is_refused)
+impl PendingAccess {
+    /// Whether the target has refused a part of it, for a reason that is not known. It is then done again.
+    pub(crate) fn awaits_retry(&self) -> bool {
+        self.error.is_none() && self.over_units.as_ref().is_some_and(|over_units| over_units.is_refused)
     }
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct OverUnits {
     pub remote: Box<[RemoteRange]>,
     pub runs: Vec<Run>,
     pub is_refused: bool,
-    /// How often it was done again.
+    /// The number of times that it was done again.
     pub repetitions: u8,
 }
 
@@ -114,9 +113,26 @@ pub struct Atomic<'a> {
 }
 
 impl Transfer<'_> {
+    /// Whether the local and the remote memory are equally long.
+    pub(crate) fn fits(&self) -> bool {
+        total(self.pieces) as u64 == self.remote.iter().map(|range| range.length as u64).sum::<u64>()
+    }
+
     /// The notification for the target's program, if there is data for it.
     pub(crate) fn note(&self) -> Option<Note> {
         let (peer, endpoint) = (self.peer, self.endpoint);
         self.data.map(|data| Note { peer, endpoint, data, bytes: total(self.pieces) as u64 })
+    }
+}
+
+impl Atomic<'_> {
+    /// Whether operands, comparands and results are as long as the remote memory, where there are any.
+    pub(crate) fn fits(&self) -> bool {
+        let bytes: usize = self.remote.iter().map(|range| range.length).sum();
+        let is_as_long = |pieces: &[iovec]| total(pieces) == bytes;
+        bytes != 0
+            && (self.effect == Effect::Read || is_as_long(self.operands))
+            && (self.results.is_empty() || is_as_long(self.results))
+            && (!matches!(self.effect, Effect::Swap(_)) || is_as_long(self.comparands))
     }
 }

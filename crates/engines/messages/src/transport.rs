@@ -22,16 +22,20 @@
 //! 2. A message for which there is no room is refused. The sender keeps it (`EAGAIN`), or it stays in the ring.
 //! 3. An accepted operation ends exactly once: with a completion, with an error, or silently if it was injected.
 //!
-//! This file opens the NIC and its endpoints. The operations are in files of their own, as methods of [`Transport`]:
-//! [`crate::send`], [`crate::receive`], [`crate::claim`], [`crate::remote`], [`crate::deferred`], and behind them
-//! [`crate::progress`], [`crate::flow_control`], [`crate::pool`] and [`crate::complete`].
+//! This file has the parts (docs/design/transport.md), and opens the NIC and its endpoints. `calls` has the calls of a front door,
+//! `progress`, `rings` and `units` poll for it.
 
-use std::collections::{HashSet, VecDeque};
+mod calls;
+mod progress;
+mod rings;
+mod units;
+
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use selvedge_host::config::REMOTE;
 use selvedge_host::home;
-use selvedge_host::interface::{ArenaRange, Watch};
+use selvedge_host::interface::ArenaRange;
 use selvedge_host::segment::owner_of;
 use selvedge_host::{Config, Interface, Path};
 use selvedge_job::{Claim, JobDirectory};
@@ -39,26 +43,31 @@ use selvedge_net::LinkAddress;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
-use selvedge_nic::portals::errors::{PortalError, UnlinkError};
+use selvedge_nic::portals::errors::PortalError;
 use selvedge_nic::portals::{EntrySpec, list, options};
-use slab::Slab;
 
-use crate::bindings::Bindings;
-use crate::delivered::Delivering;
-use crate::flow::Flows;
+use crate::accesses::Accesses;
+use crate::bindings::{Bindings, Side};
+use crate::completion::Completion;
+use crate::deferred::Works;
+use crate::error::Fault;
+use crate::flow::PAUSE_FIRST;
+use crate::in_flight::InFlight;
 use crate::operation::Operation;
+use crate::operations::{Operations, SENDS_MAX};
+use crate::own_nic::OwnNic;
 use crate::peers::Peers;
-use crate::polling::{Polling, Rest};
-use crate::posted::{Claimed, Filled};
+use crate::polling::{AfterUnlock, Polling};
 use crate::protocols::Limits;
-use crate::region::Region;
+use crate::receive::Receives;
+use crate::region::Full;
+use crate::regions::Regions;
+use crate::send::Sends;
 use crate::ticket::{
-    ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, OWN_ENDPOINT, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE,
-    Ticket,
+    ENDPOINT_PORTALS, KINDS, Kind, OWN_ENDPOINT, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket,
 };
-use crate::transfer::Note;
-use crate::units::{self, Units};
-use crate::work::{self, Works};
+use crate::units::{Units, limits};
+use crate::work;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_process::hosts;
 use selvedge_process::place::own_place;
@@ -71,8 +80,11 @@ pub const ENTRIES: u32 = 32768;
 const HEADERS: u32 = 32768;
 /// Most events that may wait for the program. When the queue is full, senders wait.
 const EVENTS: u32 = 4096;
-/// Most messages and operations in flight. When there are more, the program gets `EAGAIN`.
-pub(crate) const OUTSTANDING: u32 = 2048;
+/// The longest wait of closing an endpoint for the replies to injected messages, and for messages that were refused.
+const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_RETRIES: Duration = Duration::from_secs(60);
+/// The same in virtual time, where other ranks may compute for long.
+const FLUSH_SIMULATED: Duration = Duration::from_secs(1 << 20);
 /// The NIC's number among the NICs of its process. Portals programs use other numbers.
 const NI: u32 = 8;
 
@@ -91,52 +103,25 @@ pub enum OpenError {
 
 /// A NIC for messages, with everything in flight.
 pub struct Transport {
-    pub interface: Arc<Interface>,
+    flight: InFlight,
+    sends: Sends,
+    receives: Receives,
+    accesses: Accesses,
+    regions: Regions,
+    works: Works,
+    /// The VELO and RMA units, if messages go over them in this home.
+    units: Option<Box<Units>>,
+    /// The action of the thread after it has released the lock.
+    pub after_unlock: AfterUnlock,
     claim: Claim,
     /// The directory in which this process finds others.
     pub directory: JobDirectory,
-    pub settings: Settings,
-    /// Event queue for incoming messages. It never overflows: senders wait instead.
-    pub(crate) queue: u32,
-    /// Event queue for our own operations. Its size bounds how many there may be.
-    pub(crate) own_queue: u32,
-    /// Watches for the next event of both queues.
-    pub(crate) watches: [Watch; 2],
-    pub(crate) operations: Slab<Operation>,
-    pub(crate) peers: Peers,
-    pub(crate) endpoints: Vec<*mut Bindings>,
-    pub(crate) claimed: Vec<Claimed>,
-    pub(crate) regions: Slab<Region>,
-    /// The counters of others' writes and reads, for regions without their own; NONE without one.
-    pub(crate) remote_counters: [u32; 2],
-    keys: HashSet<u64>,
-    key_next: u64,
-    pub(crate) token_next: u32,
-    pub(crate) polling: Polling,
-    /// Receives that were filled from a ring and still need their completions.
-    pub(crate) filled: Vec<Filled>,
-    /// The bit of the ring from this process to itself; 0 without one.
-    pub(crate) own_ring: u64,
-    /// Notifications of writes that wait for room at their targets.
-    pub(crate) notes: VecDeque<(Note, Ticket)>,
-    /// Sends that have not ended yet.
-    pub(crate) outstanding: u32,
-    /// The peers whose rings have sends that end with their delivery.
-    pub(crate) delivering: Vec<Delivering>,
-    pub(crate) works: Works,
-    pub(crate) flows: Flows,
-    /// What the thread does after it has released the lock.
-    pub rest: Rest,
-    /// Some operation could not be done from this process, because memory was out of reach.
-    pub(crate) any_out_of_reach: bool,
-    /// The VELO and RMA units, if messages go over them in this home.
-    pub(crate) units: Option<Box<Units>>,
     /// Links to processes of other hosts, if there are any.
-    pub(crate) hosts: Option<Arc<RemoteHosts>>,
+    hosts: Option<Arc<RemoteHosts>>,
     address: LinkAddress,
 }
 
-/// Why a process cannot be reached.
+/// The reason why a process cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReached {
     #[error(
@@ -201,10 +186,10 @@ impl Transport {
             ..NicLimits::NONE
         };
         let limits = Limits::from_environment();
-        let peers = if home::has_units() { units::peers_wanted() } else { 0 };
+        let peers = if home::has_units() { limits::peers_wanted() } else { 0 };
         let nic_limits = match peers {
             0 => nic_limits,
-            _ => units::limits(&nic_limits, peers, settings.address_tables, OUTSTANDING),
+            _ => limits::limits(&nic_limits, peers, settings.address_tables, SENDS_MAX),
         };
         let pid = claim.pid();
         let home = hosts.as_ref().map_or_else(home::of_process, |hosts| hosts.home());
@@ -212,7 +197,7 @@ impl Transport {
         let (queue, own_queue) = {
             let mut nic = interface.lock();
             let queue = nic.queues().alloc(EVENTS).map_err(|_| OpenError::Tables)?;
-            let own_queue = nic.queues().alloc(2 * OUTSTANDING + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
+            let own_queue = nic.queues().alloc(2 * SENDS_MAX + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_table().alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
@@ -224,48 +209,33 @@ impl Transport {
         };
         let watches = [interface.watch(queue), interface.watch(own_queue)];
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
-        let rest = if interface.polls_here() { Rest::None } else { Rest::Wake };
+        let after_unlock = if interface.polls_here() { AfterUnlock::None } else { AfterUnlock::Wake };
+        let nic = OwnNic { interface, queue, own_queue, watches: [first, second] };
+        let (operations, polling) = (Operations::new(), Polling::default());
         Ok(Transport {
-            interface,
+            flight: InFlight { nic, operations, peers: Peers::new(limits), polling },
+            sends: Sends::default(),
+            receives: Receives::new(),
+            accesses: Accesses::new(&settings),
+            regions: Regions::new(u64::from(pid) << 32 | 1),
+            works: Works::default(),
+            units,
+            after_unlock,
             claim,
             directory,
-            settings,
-            queue,
-            own_queue,
-            watches: [first, second],
-            operations: Slab::with_capacity(1024),
-            peers: Peers::new(limits),
-            endpoints: vec![std::ptr::null_mut(); usize::from(OWN_ENDPOINT) + 1],
-            claimed: Vec::new(),
-            regions: Slab::new(),
-            remote_counters: [NONE; 2],
-            keys: HashSet::new(),
-            key_next: u64::from(pid) << 32 | 1,
-            token_next: 1,
-            polling: Polling::default(),
-            filled: Vec::with_capacity(64),
-            own_ring: 0,
-            notes: VecDeque::new(),
-            outstanding: 0,
-            delivering: Vec::new(),
-            works: Works::default(),
-            flows: Flows::default(),
-            rest,
-            any_out_of_reach: false,
-            units,
             hosts,
             address,
         })
     }
 
-    /// The source number that one of our endpoints puts into its requests.
-    pub fn source(&self, endpoint: u16) -> u64 {
-        self.interface.id() << 8 | u64::from(endpoint)
+    /// The NIC of this process.
+    pub fn interface(&self) -> &Arc<Interface> {
+        &self.flight.nic.interface
     }
 
     // ---- peers ----
 
-    /// Where this process is found: its links, if it has any, and its token.
+    /// The address of this process: its links, if it has any, and its token.
     pub fn address(&self) -> LinkAddress {
         self.address
     }
@@ -277,8 +247,8 @@ impl Transport {
 
     /// The id and the word of the process with an address whose NIC has the number `nic` on its host.
     pub fn find(&self, nic: u16, address: LinkAddress) -> Result<(u64, u64), NotReached> {
-        if nic == self.interface.id() as u16 && address.token() == self.address.token() {
-            return Ok((self.interface.id(), self.interface.word()));
+        if nic == self.flight.nic.interface.id() as u16 && address.token() == self.address.token() {
+            return Ok((self.flight.nic.interface.id(), self.flight.nic.interface.word()));
         }
         let path = self.directory.path().join(format!("{nic}.{NI}.nic"));
         if let Some(owner) = owner_of(&path, mask(address.token())) {
@@ -296,52 +266,54 @@ impl Transport {
         if let Some(units) = &mut self.units {
             units.one_sided.is_named_again(id);
         }
-        self.peers.number(id, owner)
+        self.flight.peers.number(id, owner)
     }
 
     /// Whether the process of a peer has ended, or has closed its NIC.
     pub fn is_lost(&self, peer: u32) -> bool {
-        self.peers.get(peer).is_none_or(|peer| !self.interface.look_alive(peer.id, peer.owner))
+        self.flight.peers.get(peer).is_none_or(|peer| !self.flight.nic.interface.look_alive(peer.id, peer.owner))
     }
 
     /// Records an address vector's number for a source.
     pub fn name_source(&mut self, source: u64, number: u64) {
-        self.peers.name_source(source, number);
+        self.flight.peers.name_source(source, number);
     }
 
+    /// Removes an address vector's number for a source.
     pub fn forget_source(&mut self, source: u64, number: u64) {
-        self.peers.forget_source(source, number);
+        self.flight.peers.forget_source(source, number);
     }
 
     // ---- endpoints ----
 
     /// Assigns a number to an endpoint and allocates its portal table entries.
     pub fn open_endpoint(&mut self, bindings: *mut Bindings) -> Option<u16> {
-        let index = self.endpoints[..ENDPOINTS_MAX].iter().position(|other| other.is_null())? as u16;
+        let index = self.receives.endpoints.free()?;
         self.open_endpoint_at(index, bindings).then_some(index)
     }
 
     /// Opens the endpoint with [`OWN_ENDPOINT`] as its number. Returns false if it is open, or the NIC has no room.
     pub fn open_own_endpoint(&mut self, bindings: *mut Bindings) -> bool {
-        self.endpoints[usize::from(OWN_ENDPOINT)].is_null() && self.open_endpoint_at(OWN_ENDPOINT, bindings)
+        self.receives.endpoints.get(OWN_ENDPOINT).is_null() && self.open_endpoint_at(OWN_ENDPOINT, bindings)
     }
 
     fn open_endpoint_at(&mut self, index: u16, bindings: *mut Bindings) -> bool {
         if self.make_portals(index).is_none() {
             return false;
         }
-        self.endpoints[usize::from(index)] = bindings;
+        self.receives.endpoints.set(index, bindings);
         for kind in [Kind::Tagged, Kind::Plain] {
-            self.fill_pool(kind.portal(index));
+            self.flight.fill_pool(kind.portal(index));
         }
         true
     }
 
     /// Allocates an endpoint's portal table entries.
     fn make_portals(&mut self, index: u16) -> Option<()> {
-        let mut nic = self.interface.lock();
+        let OwnNic { interface, queue, .. } = &self.flight.nic;
+        let mut nic = interface.lock();
         for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
-            nic.portal_table().alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
+            nic.portal_table().alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, *queue).ok()?;
         }
         nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         Some(())
@@ -349,98 +321,157 @@ impl Transport {
 
     /// Removes an endpoint. Its receives and unexpected messages are dropped without a completion.
     pub fn close_endpoint(&mut self, index: u16) {
-        self.close_flows(self.endpoints[usize::from(index)]);
-        self.forget_undelivered(self.endpoints[usize::from(index)]);
-        let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
+        self.finish_endpoint(self.receives.endpoints.get(index));
+        let Transport { flight, sends, receives, .. } = self;
+        let endpoint = receives.endpoints.set(index, std::ptr::null_mut());
+        sends.deliveries.forget_undelivered(&mut flight.peers, endpoint);
         let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
         let belongs = |operation: &Operation| match operation {
             Operation::Buffer(buffer) => portals.contains(&buffer.portal),
             other => other.ticket().is_some_and(|ticket| ticket.bindings == endpoint),
         };
+        let interface = &flight.nic.interface;
         {
-            let mut nic = self.interface.lock();
-            for claimed in self.claimed.iter().filter(|claimed| claimed.bindings == endpoint) {
+            let mut nic = interface.lock();
+            for claimed in receives.claimed.iter().filter(|claimed| claimed.bindings == endpoint) {
                 nic.drop_unexpected(claimed.header);
             }
             for portal in portals {
                 nic.clear_unexpected(portal);
                 let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
             }
-            for (_, operation) in self.operations.iter().filter(|(_, operation)| belongs(operation)) {
+            for (_, operation) in flight.operations.iter().filter(|(_, operation)| belongs(operation)) {
                 if let Some(entry) = operation.entry() {
                     let _ = nic.with_revocation(|nic| nic.unlink(entry));
                 }
             }
         }
         for portal in portals {
-            self.interface.retry_while_fetching(|| {
-                let mut nic = self.interface.lock();
+            interface.retry_while_fetching(|| {
+                let mut nic = interface.lock();
                 let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
                 nic.portal_table().free(portal) != Err(PortalError::InUse)
             });
         }
         // Reads the events of these operations before their numbers are used again.
         self.take_events();
-        self.close_works(endpoint);
-        self.operations.retain(|_, operation| !belongs(operation));
-        if let Some(units) = &mut self.units {
-            units.forget_ended(&self.operations);
-            self.count_refused();
+        let Transport { flight, receives, accesses, works, units, .. } = self;
+        works.forget_endpoint(flight, endpoint);
+        flight.operations.retain(|operation| !belongs(operation));
+        if let Some(units) = units {
+            units.forget_ended(flight);
+            flight.count_refused();
         }
-        let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
-        self.outstanding = sends as u32;
-        self.claimed.retain(|claimed| claimed.bindings != endpoint);
-        // Their tickets name the endpoint.
-        let waiting = self.notes.len();
-        self.notes.retain(|(_, ticket)| ticket.bindings != endpoint);
-        if self.notes.len() != waiting {
-            log::warn!("{} notifications of writes were not sent: there was no room", waiting - self.notes.len());
-        }
+        receives.claimed.retain(|claimed| claimed.bindings != endpoint);
+        accesses.forget_endpoint(endpoint);
     }
 
-    // ---- keys of regions ----
+    /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
+    /// longer has their payload. After that nothing more is sent for the endpoint, and replies to its messages in
+    /// flight are ignored.
+    fn finish_endpoint(&mut self, bindings: *mut Bindings) {
+        let begin = Instant::now();
+        let is_simulated = self.flight.nic.interface.is_simulated();
+        loop {
+            let Transport { flight, sends, accesses, hosts, .. } = self;
+            let (messages, refused) = sends.flows.unfinished(flight, bindings);
+            let left = messages + accesses.unfinished(flight, bindings, hosts.is_some());
+            let patience = match (refused, is_simulated) {
+                (_, true) => FLUSH_SIMULATED,
+                (true, false) => FLUSH_RETRIES,
+                (false, false) => FLUSH,
+            };
+            if left == 0 || begin.elapsed() >= patience {
+                if refused {
+                    log::warn!("{left} messages were not sent: their targets have had no room for {patience:?}");
+                }
+                break;
+            }
+            self.progress();
+            match is_simulated {
+                true => self.flight.nic.interface.poll(),
+                false => std::thread::sleep(PAUSE_FIRST),
+            }
+        }
+        self.sends.flows.forget_endpoint(&mut self.flight, bindings);
+    }
+
+    // ---- completions and counters ----
+
+    /// Ends an operation of the front door's own successfully.
+    pub fn complete(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
+        self.flight.nic.complete(ticket, side, completion, source);
+    }
+
+    /// Ends an operation of the front door's own with an error.
+    pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, fault: Fault) {
+        self.flight.nic.fail(ticket, side, completion, 0, fault);
+    }
+
+    /// Successes and failures of a counter.
+    pub fn counted(&self, reference: u32) -> (u64, u64) {
+        self.flight.nic.counted(reference)
+    }
+
+    /// Sets a counter, and runs the triggered operations that this starts.
+    pub fn set_count(&self, reference: u32, success: u64, failure: u64) {
+        self.flight.nic.set_count(reference, success, failure);
+    }
+
+    // ---- registered memory ----
 
     /// A key that is not in use.
     pub fn new_key(&mut self) -> u64 {
-        loop {
-            let key = self.key_next;
-            self.key_next += 1;
-            if !self.keys.contains(&key) {
-                return key;
-            }
-        }
+        self.regions.new_key()
     }
 
+    /// Returns false if the key is in use.
     pub fn claim_key(&mut self, key: u64) -> bool {
-        self.keys.insert(key)
+        self.regions.claim_key(key)
     }
 
-    pub(crate) fn release_key(&mut self, key: u64) {
-        self.keys.remove(&key);
+    /// Records a region, which others cannot access yet. Returns its number.
+    pub fn add_region(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
+        self.regions.add(start, length, access, key)
     }
 
-    /// Links a match entry.
-    pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
-        self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, which, spec)).ok()
+    /// Lets others access a region.
+    pub fn enable_region(&mut self, number: usize) -> Result<(), Full> {
+        self.regions.enable(&self.flight.nic, self.units.as_deref_mut(), number)
     }
 
-    /// Unlinks an entry of the priority list whose memory the program wants back.
-    pub fn take_memory_back(&self, entry: Option<u32>) {
-        let Some(entry) = entry else { return };
-        let unlink = || self.interface.lock().with_revocation(|nic| nic.unlink(entry));
-        self.interface.retry_while_fetching(|| unlink() != Err(UnlinkError::InUse));
+    /// Sets a region's counter for one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES), if it has none. Returns whether it
+    /// had none.
+    pub fn set_region_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
+        self.regions.set_counter(number, access, counter)
     }
 
-    pub fn unlink(&self, entry: Option<u32>) {
-        if let Some(entry) = entry {
-            let _ = self.interface.lock().with_revocation(|nic| nic.unlink(entry));
-        }
+    /// Links a region's entries again after its counters have changed.
+    pub fn recount_region(&mut self, number: usize) -> Result<(), Full> {
+        self.regions.recount(&self.flight.nic, self.units.as_deref_mut(), number)
+    }
+
+    /// Removes a region.
+    pub fn remove_region(&mut self, number: usize) {
+        self.regions.remove(&self.flight.nic, self.units.as_deref_mut(), number);
+    }
+
+    /// The counter of one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES) for regions without their own counter, or NONE.
+    pub fn remote_counter(&self, access: usize) -> u32 {
+        self.regions.remote_counter(access)
+    }
+
+    /// Finds those counters again after an endpoint has bound or left some. If one has changed, the entries of all
+    /// regions are linked again.
+    pub fn find_remote_counters(&mut self) -> Result<(), Full> {
+        let Transport { flight, receives, regions, units, .. } = self;
+        regions.find_remote_counters(&flight.nic, units.as_deref_mut(), &receives.endpoints)
     }
 
     /// Asks senders to run this NIC themselves instead of using rings, because counters or triggered operations depend
     /// on their messages.
-    pub fn wants_independence(&mut self) {
-        self.interface.rings().set_bypass(true);
+    pub fn bypass_rings(&mut self) {
+        self.flight.nic.interface.rings().set_bypass(true);
         self.withdraw_units();
         self.progress();
     }
@@ -448,8 +479,10 @@ impl Transport {
 
 impl Drop for Transport {
     fn drop(&mut self) {
-        self.close_units();
-        self.interface.shut();
+        if let Some(units) = &mut self.units {
+            units.close(&self.flight.peers);
+        }
+        self.flight.nic.interface.shut();
         rendezvous_directory::release(self.claim.pid());
         self.directory.leave(false);
     }

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferred work: what the program queues, and the records of work that has not ended.
-
-use std::collections::VecDeque;
-use std::ffi::c_int;
+//! Deferred work: the program's request, and the records of work that has not ended.
 
 use libc::iovec;
 use selvedge_nic::portals::EntrySpec;
 use selvedge_nic::portals::triggered::Armed;
 use selvedge_nic::tables::Command;
 
+use crate::error::Fault;
 use crate::posted::Arrived;
 use crate::ticket::{Kind, Ticket};
 
 /// Most outstanding events of works.
 pub const EVENTS_MAX: u32 = 2048;
-/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
-pub(crate) const TRYING_MAX: u32 = 64;
 
-/// What a program gives with the operation that it queues.
+/// The trigger and the counter of an operation that a program queues.
 #[derive(Clone, Copy)]
 pub struct Work {
     /// The address of the program's structure.
@@ -26,29 +22,6 @@ pub struct Work {
     pub threshold: u64,
     /// The completion counter, or NONE.
     pub counter: u32,
-}
-
-/// All deferred work of a domain.
-#[derive(Default)]
-pub struct Works {
-    pub(crate) queued: Vec<Queued>,
-    pub(crate) awaited: u32,
-    /// Commands that their target refused for lack of room.
-    pub(crate) again: VecDeque<(usize, Command)>,
-    /// The number of those that were started again and have not been answered.
-    pub(crate) trying: u32,
-    /// A counter whose threshold is already reached, for commands that are due at once.
-    pub(crate) ready: Option<u32>,
-    /// Length of `queued` at which works that have fired are removed.
-    pub(crate) sweep_at: usize,
-}
-
-impl Works {
-    /// Whether some commands must be started again.
-    #[inline(always)]
-    pub fn has_again(&self) -> bool {
-        !self.again.is_empty() && self.trying < TRYING_MAX
-    }
 }
 
 /// A work that may not have fired yet.
@@ -69,13 +42,13 @@ pub struct Deferred {
     /// The hidden counter, or NONE.
     pub(crate) hidden: u32,
     pub(crate) counted: Counted,
-    /// Its share of [`Works::awaited`].
+    /// Its share of the events that are outstanding.
     pub(crate) awaited: u32,
     /// The number of outstanding events.
     pub(crate) left: u32,
     /// One of its commands was started again and has not been answered.
     pub(crate) trying: bool,
-    pub(crate) error: c_int,
+    pub(crate) error: Option<Fault>,
     /// The NIC's descriptors for I/O vectors.
     pub(crate) descriptors: Vec<u32>,
     pub(crate) target: (u64, u64),

@@ -152,8 +152,8 @@ unsafe fn insert_all(
         }
         let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
         let found: Vec<_> = addresses.map(|address| name::find(address?.check()?)).collect();
-        let mut held = Handle::of(av).lock();
-        let (transport, vector) = held.both();
+        let mut guard = Handle::of(av).lock();
+        let (transport, vector) = guard.both();
         let mut inserted = 0;
         for (index, address) in found.into_iter().enumerate() {
             let reached = address.and_then(|address| name::resolve(transport, address));
@@ -186,14 +186,14 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
         if flags != 0 {
             return -EBADFLAGS;
         }
-        let mut held = Handle::of(av).lock();
-        let (transport, vector) = held.both();
+        let mut guard = Handle::of(av).lock();
+        let (transport, vector) = guard.both();
         for index in 0..count {
             let number = *fi_addr.add(index);
             let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some(known) = vector.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
+            let Some(entry) = vector.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
             vector.peer_entries[at] = PeerEntry::MISSING;
-            transport.forget_source(known.source, number);
+            transport.forget_source(entry.source, number);
         }
     }
     0
@@ -203,11 +203,11 @@ unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_vo
     // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of so many bytes; no more is
     // written.
     unsafe {
-        let mut held = Handle::of(av).lock();
-        let entries = &held.state().entries;
-        let known = usize::try_from(fi_addr).ok().and_then(|at| entries.get(at)).copied().flatten();
-        let Some(known) = known else { return -EINVAL };
-        give(&known.address, addr, addrlen);
+        let mut guard = Handle::of(av).lock();
+        let entries = &guard.state().entries;
+        let entry = usize::try_from(fi_addr).ok().and_then(|at| entries.get(at)).copied().flatten();
+        let Some(entry) = entry else { return -EINVAL };
+        give(&entry.address, addr, addrlen);
     }
     0
 }
@@ -245,14 +245,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if handle.uses.any() {
             return -EBUSY;
         }
-        let mut held = handle.lock();
-        let (transport, vector) = held.both();
-        for (number, known) in vector.entries.iter().enumerate() {
-            if let Some(known) = known {
-                transport.forget_source(known.source, number as u64);
+        let mut guard = handle.lock();
+        let (transport, vector) = guard.both();
+        for (number, entry) in vector.entries.iter().enumerate() {
+            if let Some(entry) = entry {
+                transport.forget_source(entry.source, number as u64);
             }
         }
-        drop(held);
+        drop(guard);
         handle.domain().uses.drop_one();
         drop(Box::from_raw(fid.cast::<Handle>()));
     }

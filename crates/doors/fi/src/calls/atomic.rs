@@ -13,6 +13,7 @@ use crate::calls::arguments::array;
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};
 use crate::calls::deferred::triggered;
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
 use crate::objects::endpoint::Endpoint;
 use crate::objects::object::Ops;
@@ -72,8 +73,8 @@ impl Call {
         // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
         // completion. With FI_TRIGGER the context is a `fi_triggered_context`.
         unsafe {
-            let mut held = Endpoint::of(self.ep).lock();
-            let endpoint = held.state();
+            let mut guard = Endpoint::of(self.ep).lock();
+            let endpoint = guard.state();
             if !endpoint.enabled {
                 return -(EOPBADSTATE as isize);
             }
@@ -87,7 +88,7 @@ impl Call {
             }
             let Some(datatype) = datatype(self.datatype) else { return -(EOPNOTSUPP as isize) };
             let Some(effect) = effect(self.op, datatype, self.form) else { return -(EOPNOTSUPP as isize) };
-            let Some(&known) = endpoint.known(self.address) else { return -(EINVAL as isize) };
+            let Some(&entry) = endpoint.entry(self.address) else { return -(EINVAL as isize) };
             let size = datatype.size_bytes();
             let local = |elements: &[fi_ioc]| -> Vec<iovec> {
                 let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
@@ -105,18 +106,18 @@ impl Call {
                 return -(EMSGSIZE as isize);
             }
             let flags = if self.quiet { 0 } else { self.flags.unwrap_or(endpoint.tx_flags) };
-            let work = match triggered(&mut held, flags, right, self.context) {
+            let work = match triggered(&mut guard, flags, right, self.context) {
                 Ok(work) => work,
                 Err(error) => return -(error as isize),
             };
-            let endpoint = held.state();
+            let endpoint = guard.state();
             let wanted = !self.quiet && endpoint.wants_tx(flags);
             let ticket = endpoint.ticket(self.context, ATOMIC | right, wanted);
             let (operands, comparands, results) = (local(operands), local(comparands), local(results));
             let atomic = Atomic {
                 effect,
                 datatype,
-                peer: known.peer,
+                peer: entry.peer,
                 operands: &operands,
                 comparands: &comparands,
                 results: &results,
@@ -124,8 +125,8 @@ impl Call {
                 ticket,
             };
             match work {
-                None => held.atomic(&atomic),
-                Some(work) => held.defer_atomic(&work, &atomic) as isize,
+                None => result_of(guard.atomic(&atomic)),
+                Some(work) => result_of(guard.defer_atomic(&work, &atomic)),
             }
         }
     }

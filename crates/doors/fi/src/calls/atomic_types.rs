@@ -41,9 +41,12 @@ pub fn datatype(theirs: fi_datatype) -> Option<Datatype> {
 
 /// The effect of an operation. None if it does not go with the datatype or with this kind of function.
 pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
-    let compute =
-        |what| (form != Form::Compare && allowed(Family::Atomic, what, datatype)).then_some(Effect::Compute(what));
-    let swap = |what| (form == Form::Compare && allowed(Family::Swap, what, datatype)).then_some(Effect::Swap(what));
+    let compute = |operation| {
+        (form != Form::Compare && allowed(Family::Atomic, operation, datatype)).then_some(Effect::Compute(operation))
+    };
+    let swap = |operation| {
+        (form == Form::Compare && allowed(Family::Swap, operation, datatype)).then_some(Effect::Swap(operation))
+    };
     match theirs {
         FI_MIN => compute(Arithmetic::Min),
         FI_MAX => compute(Arithmetic::Max),

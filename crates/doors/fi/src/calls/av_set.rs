@@ -23,7 +23,7 @@ static OPS: Ops<fi_ops_av_set> = Ops(fi_ops_av_set {
     addr: Some(addr),
 });
 
-/// What a set may be restricted to. It changes nothing here.
+/// The restrictions of a set. They change nothing here.
 const RESTRICTIONS: u64 = BARRIER_SET
     | BROADCAST_SET
     | ALLREDUCE_SET
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn open(
             return -EOPNOTSUPP;
         }
         let vector = address_vector::Handle::of(av);
-        let mut held = vector.lock();
-        let entries = &held.state().entries;
+        let mut guard = vector.lock();
+        let entries = &guard.state().entries;
         let is_there = |number: &usize| entries.get(*number).is_some_and(Option::is_some);
         let has_range = attr.start_addr != ADDR_ANY || attr.end_addr != ADDR_ANY;
         let members: Vec<u64> = match (attr.flags & UNIVERSE != 0, has_range) {
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn open(
         if attr.count != 0 && members.len() > attr.count {
             return -EINVAL;
         }
-        let address = held.turn.with_groups(|groups, _| groups.new_set());
-        drop(held);
+        let address = guard.domain_guard.with_groups(|groups, _| groups.new_set());
+        drop(guard);
         vector.uses.add();
         vector.domain().uses.add();
         let head =
@@ -97,10 +97,10 @@ unsafe fn change(dst: *mut fid_av_set, src: *const fid_av_set, change: impl FnOn
         if dst.fixed.vector != src.fixed.vector {
             return -EINVAL;
         }
-        let mut held = dst.lock();
+        let mut guard = dst.lock();
         // A copy, because both may be the same.
         let others = (*src.guarded()).clone();
-        change(held.state(), &others);
+        change(guard.state(), &others);
     }
     0
 }
@@ -128,10 +128,10 @@ unsafe extern "C" fn insert(set: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: fi_av_set(3): the set is open, and so is its vector, whose lock is the same.
     unsafe {
         let handle = Handle::of(set);
-        let mut held = handle.lock();
+        let mut guard = handle.lock();
         let entries = &(*(*handle.fixed.vector).guarded()).entries;
         let is_there = usize::try_from(addr).ok().and_then(|at| entries.get(at)).is_some_and(Option::is_some);
-        let members = held.state();
+        let members = guard.state();
         if !is_there || members.contains(&addr) {
             return -EINVAL;
         }
@@ -143,8 +143,8 @@ unsafe extern "C" fn insert(set: *mut fid_av_set, addr: fi_addr_t) -> c_int {
 unsafe extern "C" fn remove(set: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: fi_av_set(3): the set is open.
     unsafe {
-        let mut held = Handle::of(set).lock();
-        let members = held.state();
+        let mut guard = Handle::of(set).lock();
+        let members = guard.state();
         let Some(at) = members.iter().position(|&member| member == addr) else { return -EINVAL };
         members.remove(at);
     }

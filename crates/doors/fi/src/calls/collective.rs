@@ -17,8 +17,9 @@ use crate::ffi::*;
 use crate::info::MESSAGE_BYTES_MAX;
 use crate::objects::address::Address;
 use crate::objects::av_set;
-use crate::objects::collective::{Groups, Invited, MEMBERS_MAX, Multicast, Roster};
+use crate::objects::collective::{Groups, MEMBERS_MAX, NewMember, Roster};
 use crate::objects::endpoint::Endpoint;
+use crate::objects::group::Group;
 use crate::objects::object::{self, Ops};
 use crate::{refuse, warn_line};
 
@@ -75,8 +76,8 @@ pub unsafe extern "C" fn join(
         }
         let set = av_set::Handle::of(asked.set.cast_mut());
         let handle = Endpoint::of(ep);
-        let mut held = handle.lock();
-        let base: *mut Endpoint = held.base();
+        let mut guard = handle.lock();
+        let base: *mut Endpoint = guard.base();
         let (caps, enabled, bound) = ((*base).caps, (*base).enabled, (*base).bound);
         match () {
             () if caps & COLLECTIVE == 0 => return -EOPNOTSUPP,
@@ -86,16 +87,16 @@ pub unsafe extern "C" fn join(
             () => {}
         }
         let numbers = (*set.guarded()).clone();
-        let own = Address::of(&held, (*base).bindings.index);
+        let own = Address::of(&guard, (*base).bindings.index);
         let mut invited = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let Some(known) = held.state().known(number) else { return -EINVAL };
-            let (address, peer) = (known.address, known.peer);
-            if invited.iter().any(|one: &Invited| one.address == address) {
+            let Some(entry) = guard.state().entry(number) else { return -EINVAL };
+            let (address, peer) = (entry.address, entry.peer);
+            if invited.iter().any(|one: &NewMember| one.address == address) {
                 warn_line!("fi_join_collective: the set has an endpoint twice");
                 return -EINVAL;
             }
-            invited.push(Invited { number, address, peer });
+            invited.push(NewMember { number, address, peer });
         }
         let Some(rank) = invited.iter().position(|one| one.address == own) else {
             warn_line!("fi_join_collective: the set has not the endpoint itself");
@@ -105,24 +106,26 @@ pub unsafe extern "C" fn join(
             warn_line!("fi_join_collective: a group has at most {MEMBERS_MAX} members");
             return -EINVAL;
         }
-        let made = held.turn.with_groups(|groups, transport| {
-            if !groups.knows(asked.coll_addr) {
+        let bindings = &raw mut (*base).bindings;
+        let made = guard.domain_guard.with_groups(|groups, transport| {
+            if !groups.has_address(asked.coll_addr) {
                 return Err(EINVAL);
             }
-            let number = groups.join(transport, &invited, rank, base, bound.events, context)?;
+            let events = &raw const (*bound.events).events;
+            let number = groups.join(transport, &invited, rank, bindings, (events, context))?;
             let fid = object::head(FI_CLASS_MC, context, &FID_OPS.0);
-            let group =
-                Multicast { mc: fid_mc { fid, fi_addr: Groups::address_of(number) }, domain: handle.domain, number };
+            let mc_head = fid_mc { fid, fi_addr: Groups::address_of(number) };
+            let group = Group { mc: mc_head, domain: handle.domain, endpoint: base, number };
             let group = Box::into_raw(Box::new(group));
             // The program knows the object before it can hear of it.
             mc.write(group.cast());
-            groups.name(number, group);
+            groups.set_object(number, group.cast());
             groups.carry_on(transport);
             Ok(())
         });
         match made {
             Ok(()) => {
-                held.base().groups += 1;
+                guard.base().groups += 1;
                 0
             }
             Err(error) => -error,
@@ -133,20 +136,20 @@ pub unsafe extern "C" fn join(
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: fi_close: the group was made by `join`, and no other thread uses it any more. Its endpoint is open, because it counts its groups.
     unsafe {
-        let group = fid.cast::<Multicast>();
-        let mut turn = (*(*group).domain).core();
-        if let Some(endpoint) = turn.with_groups(|groups, _| groups.leave((*group).number)) {
-            (*endpoint).groups -= 1;
+        let group = fid.cast::<Group>();
+        let mut core = (*(*group).domain).core();
+        if core.with_groups(|groups, _| groups.leave((*group).number)) {
+            (*(*group).endpoint).groups -= 1;
         }
-        drop(turn);
+        drop(core);
         drop(Box::from_raw(group));
     }
     0
 }
 
-// ---- what there is ----
+// ---- supported operations ----
 
-/// What a collective does with the elements of its members.
+/// The effect of a collective on the elements of its members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Synchronizes,
@@ -171,11 +174,11 @@ fn size_of_element(theirs: fi_datatype) -> Result<usize, c_int> {
     }
 }
 
-/// How elements are reduced.
+/// The reduction of elements.
 fn elements(op: fi_op, theirs: fi_datatype) -> Result<Elements, c_int> {
     let datatype = datatype(theirs).ok_or(EOPNOTSUPP)?;
     match effect(op, datatype, Form::Plain) {
-        Some(Effect::Compute(what)) => Elements::of_values(what, datatype).ok_or(EOPNOTSUPP),
+        Some(Effect::Compute(operation)) => Elements::of_values(operation, datatype).ok_or(EOPNOTSUPP),
         _ => Err(EOPNOTSUPP),
     }
 }
@@ -225,8 +228,8 @@ impl Call {
     /// fi_collective(3): the endpoint is open. The buffers of the operation stay until it is complete.
     unsafe fn start(&self, operation: impl FnOnce(&Roster<'_>) -> Result<Pending, c_int>) -> isize {
         // SAFETY: the endpoint is open, by this function's contract.
-        let mut held = unsafe { Endpoint::of(self.ep).lock() };
-        let endpoint = held.state();
+        let mut guard = unsafe { Endpoint::of(self.ep).lock() };
+        let endpoint = guard.state();
         let outcome = match () {
             () if endpoint.caps & COLLECTIVE == 0 => Err(EOPNOTSUPP),
             () if !endpoint.enabled => Err(EOPBADSTATE),
@@ -235,15 +238,16 @@ impl Call {
                 let wanted = endpoint.wants_tx(self.flags | endpoint.tx_flags & COMPLETION);
                 // Counters count it as they do atomics.
                 let ticket = endpoint.ticket(self.context, COLLECTIVE | WRITE, wanted);
-                let base = endpoint.base;
-                held.turn.with_groups(|groups, transport| groups.start(transport, self.group, ticket, base, operation))
+                guard
+                    .domain_guard
+                    .with_groups(|groups, transport| groups.start(transport, self.group, ticket, operation))
             }
         };
         outcome.map_or_else(|error| -(error as isize), |()| 0)
     }
 }
 
-/// Bytes of so many elements, of each of so many members.
+/// Bytes of `count` elements of each of `members` members.
 fn bytes_of(count: usize, size: usize, members: usize) -> Result<usize, c_int> {
     let bytes = count.checked_mul(size).and_then(|bytes| bytes.checked_mul(members)).ok_or(EMSGSIZE)?;
     match bytes {

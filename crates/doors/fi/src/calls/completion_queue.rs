@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge_messages::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
-use selvedge_messages::polling::Rest;
+use selvedge_messages::polling::AfterUnlock;
 
 use crate::constants::*;
+use crate::errors::errno_of_fault;
 use crate::ffi::*;
 use crate::objects::completion_queue::{Fixed, Handle};
 use crate::objects::domain::Domain;
@@ -95,29 +96,29 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
     unsafe {
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
-        let mut held = handle.lock();
+        let mut guard = handle.lock();
         let mut reading = Reading::new(queue, buf.cast(), entry_bytes, count, sources);
-        let state = held.state();
+        let state = guard.state();
         let reads_next = state.take_expectation();
         let mut waited = state.has_any();
         // Completions that wait come first. What a poll finds is then written behind them, and not queued.
         let mut fails = waited && state.read_into(&mut reading) == Err(Empty::FailureNext);
         if reading.left() == count && !fails {
-            held.progress_into(&mut reading);
+            guard.progress_into(&mut reading);
         } else if reading.left() != 0 && !reads_next {
-            held.glance_into(&mut reading);
+            guard.progress_once_into(&mut reading);
         }
-        held.turn.carry_on_groups();
-        let state = held.state();
+        guard.domain_guard.carry_on_groups();
+        let state = guard.state();
         if state.has_any() {
             waited = true;
             fails = state.read_into(&mut reading) == Err(Empty::FailureNext);
         }
         if waited {
-            held.has_given();
+            guard.has_read_completions();
         }
-        if held.rest == Rest::Poll && reading.left() != count {
-            held.rest = Rest::Found;
+        if guard.after_unlock == AfterUnlock::Poll && reading.left() != count {
+            guard.after_unlock = AfterUnlock::Found;
         }
         match count - reading.left() {
             0 if count == 0 => 0,
@@ -141,8 +142,8 @@ unsafe extern "C" fn readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, s
 unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: u64) -> isize {
     // SAFETY: fi_cq_readerr(3): the queue is open, and the entry is the program's.
     unsafe {
-        let mut held = Handle::of(cq).lock();
-        let Some(failure) = held.state().take_failure() else { return -(EAGAIN as isize) };
+        let mut guard = Handle::of(cq).lock();
+        let Some(failure) = guard.state().take_failure() else { return -(EAGAIN as isize) };
         let Failure { completion, missing, error, .. } = failure;
         let to = &mut *to;
         to.op_context = completion.context;
@@ -152,8 +153,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
         to.data = completion.data;
         to.tag = completion.tag;
         to.olen = missing;
-        to.err = error;
-        to.prov_errno = error;
+        (to.err, to.prov_errno) = (errno_of_fault(error), errno_of_fault(error));
         to.err_data_size = 0;
     }
     1

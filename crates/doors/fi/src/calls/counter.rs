@@ -48,7 +48,7 @@ pub unsafe extern "C" fn open(
             return -EBADFLAGS;
         }
         let domain = domain.cast::<Domain>();
-        let Ok(reference) = (*domain).core().interface.lock().counters().alloc() else { return -ENOSPC };
+        let Ok(reference) = (*domain).core().interface().lock().counters().alloc() else { return -ENOSPC };
         (*domain).uses.add();
         let made = Box::new(Counter {
             cntr: fid_cntr {
@@ -131,7 +131,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         }
         let mut core = counter.domain().core();
         core.flush_works(Some(counter.reference));
-        let _ = core.interface.lock().with_revocation(|nic| nic.counters().free(counter.reference));
+        let _ = core.interface().lock().with_revocation(|nic| nic.counters().free(counter.reference));
         drop(core);
         counter.domain().uses.drop_one();
         drop(Box::from_raw(fid.cast::<Counter>()));

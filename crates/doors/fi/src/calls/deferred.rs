@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`.
-//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`selvedge_messages::deferred`]).
+//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`selvedge_messages::work`]).
 //!
 //! A queued work always counts at its own completion counter. It makes no completion and does not count at its
 //! endpoint's counters, unless its flags have `FI_COMPLETION`. An operation with `FI_TRIGGER` completes and counts as
@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 
 use selvedge_messages::message::{Message, SendEnd};
 use selvedge_messages::pieces::{RemoteRange, total};
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::protocols::MESSAGE_BYTES_MAX;
 use selvedge_messages::ticket::Kind;
 use selvedge_messages::transfer::{Atomic, Transfer};
@@ -22,11 +22,12 @@ use selvedge_nic::portals::triggered::Action;
 use crate::calls::arguments::{self, ranges, tagged_form};
 use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};
 use crate::constants::*;
+use crate::errors::errno_of_refusal;
 use crate::ffi::*;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::Endpoint;
-use crate::objects::held::Held;
 use crate::warn_line;
 
 /// A result with a libfabric error.
@@ -42,7 +43,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
     unsafe {
         match command as u32 {
             FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
-                Some(work) => queue(domain, work).unwrap_or_else(|error| -error),
+                Some(work) => queue(domain, work).map_or_else(|error| -error, |()| 0),
                 None => -EINVAL,
             },
             FI_CANCEL_WORK if arg.is_null() => -EINVAL,
@@ -65,7 +66,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
 }
 
 /// FI_QUEUE_WORK.
-unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
+unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
     // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the
     // union holds.
     unsafe {
@@ -73,7 +74,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
         let counter = reference(domain, asked.completion_cntr)?;
         let id = std::ptr::from_ref(asked) as usize;
         let work = Work { id, trigger, threshold: asked.threshold, counter: counter.unwrap_or(NONE) };
-        domain.core().wants_independence();
+        domain.core().bypass_rings();
         let op = &asked.op;
         match asked.op_type {
             FI_OP_SEND => {
@@ -119,7 +120,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
                     FI_OP_CNTR_SET => Action::CounterSuccess { counter, success: op.value },
                     _ => Action::CounterIncrement { counter, success: op.value, failure: 0 },
                 };
-                Ok(domain.core().defer_count(&work, action))
+                domain.core().defer_count(&work, action).map_err(errno_of_refusal)
             }
             other => {
                 warn_line!("deferred work has no operation {other}");
@@ -136,7 +137,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
 /// With the flag, the context is a `fi_triggered_context` of the program's.
 #[inline(always)]
 pub unsafe fn triggered(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     flags: u64,
     sort: u64,
     context: *mut c_void,
@@ -145,11 +146,16 @@ pub unsafe fn triggered(
         return Ok(None);
     }
     // SAFETY: the flag is set, so the context is a `fi_triggered_context` by this function's contract.
-    unsafe { waiting_for(held, flags, sort, context).map(Some) }
+    unsafe { waiting_for(guard, flags, sort, context).map(Some) }
 }
 
 #[cold]
-unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
+unsafe fn waiting_for(
+    guard: &mut ObjectGuard<'_, Endpoint>,
+    flags: u64,
+    sort: u64,
+    context: *mut c_void,
+) -> Outcome<Work> {
     check_flags(flags, !0)?;
     // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event says what it holds. A counter
     // is open as long as an endpoint is bound to it.
@@ -163,9 +169,9 @@ unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, cont
             return Err(ENOSYS);
         }
         let awaited = &asked.trigger.threshold;
-        let trigger = reference(held.domain(), awaited.cntr)?.ok_or(EINVAL)?;
-        held.wants_independence();
-        let counter = held.state().bindings.counter_for(sort);
+        let trigger = reference(guard.domain(), awaited.cntr)?.ok_or(EINVAL)?;
+        guard.bypass_rings();
+        let counter = guard.state().bindings.counter_for(sort);
         Ok(Work { id: context as usize, trigger, threshold: awaited.threshold as u64, counter })
     }
 }
@@ -182,7 +188,7 @@ unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u
 ///
 /// # Safety
 /// `ep` is an open endpoint, or null.
-unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<Held<'a, Endpoint>> {
+unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<ObjectGuard<'a, Endpoint>> {
     if ep.is_null() {
         return Err(EINVAL);
     }
@@ -191,12 +197,12 @@ unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<H
     if !std::ptr::eq(handle.domain, domain) {
         return Err(EDOMAIN);
     }
-    let mut held = handle.lock();
-    let Endpoint { enabled, caps: given, .. } = *held.state();
+    let mut guard = handle.lock();
+    let Endpoint { enabled, caps: given, .. } = *guard.state();
     match enabled {
         false => Err(EOPBADSTATE),
         true if given & caps != caps => Err(EOPNOTSUPP),
-        true => Ok(held),
+        true => Ok(guard),
     }
 }
 
@@ -222,29 +228,29 @@ unsafe fn send(
     kind: Kind,
     msg: &fi_msg_tagged,
     flags: u64,
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, REMOTE_CQ_DATA)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
     unsafe {
-        let mut held = endpoint(domain, ep, kind.flag() | SEND)?;
+        let mut guard = endpoint(domain, ep, kind.flag() | SEND)?;
         let pieces = array(msg.msg_iov, msg.iov_count)?;
         if total(pieces) > MESSAGE_BYTES_MAX {
             return Err(EMSGSIZE);
         }
-        let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
+        let entry = *guard.state().entry(msg.addr).ok_or(EINVAL)?;
         let message = Message {
             kind,
-            peer: known.peer,
-            endpoint: known.address.endpoint,
+            peer: entry.peer,
+            endpoint: entry.address.endpoint,
             tag: msg.tag,
             data: (flags & REMOTE_CQ_DATA != 0).then_some(msg.data),
             pieces,
-            ticket: held.state().ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
+            ticket: guard.state().ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
             inject: false,
             end: SendEnd::Sent,
         };
-        Ok(held.defer_send(work, &message))
+        guard.defer_send(work, &message).map_err(errno_of_refusal)
     }
 }
 
@@ -255,49 +261,49 @@ unsafe fn receive(
     kind: Kind,
     msg: &fi_msg_tagged,
     flags: u64,
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, 0)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
     unsafe {
-        let mut held = endpoint(domain, ep, kind.flag() | RECV)?;
+        let mut guard = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
-        if msg.addr != ADDR_ANY && held.state().caps & DIRECTED_RECV != 0 {
-            let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
-            source = Some(known.source);
+        if msg.addr != ADDR_ANY && guard.state().caps & DIRECTED_RECV != 0 {
+            let entry = *guard.state().entry(msg.addr).ok_or(EINVAL)?;
+            source = Some(entry.source);
         }
-        let wanted = Wanted {
+        let wanted = ReceiveRequest {
             kind,
             source,
             tag: msg.tag,
             ignore: msg.ignore,
             pieces: array(msg.msg_iov, msg.iov_count)?,
-            ticket: held.state().ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
+            ticket: guard.state().ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
             multi: None,
         };
-        Ok(held.defer_receive(work, &wanted))
+        guard.defer_receive(work, &wanted).map_err(errno_of_refusal)
     }
 }
 
-unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<c_int> {
+unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<()> {
     check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
     unsafe {
         let right = if write { WRITE } else { READ };
-        let mut held = endpoint(domain, op.ep, RMA | right)?;
-        let known = *held.state().known(op.msg.addr).ok_or(EINVAL)?;
+        let mut guard = endpoint(domain, op.ep, RMA | right)?;
+        let entry = *guard.state().entry(op.msg.addr).ok_or(EINVAL)?;
         let transfer = Transfer {
             write,
-            peer: known.peer,
-            endpoint: known.address.endpoint,
+            peer: entry.peer,
+            endpoint: entry.address.endpoint,
             pieces: array(op.msg.msg_iov, op.msg.iov_count)?,
             remote: ranges(array(op.msg.rma_iov, op.msg.rma_iov_count)?),
             data: (op.flags & REMOTE_CQ_DATA != 0).then_some(op.msg.data),
-            ticket: held.state().ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
+            ticket: guard.state().ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
             inject: false,
         };
-        Ok(held.defer_transfer(work, &transfer))
+        guard.defer_transfer(work, &transfer).map_err(errno_of_refusal)
     }
 }
 
@@ -310,16 +316,16 @@ unsafe fn atomic(
     flags: u64,
     comparands: &[fi_ioc],
     results: &[fi_ioc],
-) -> Outcome<c_int> {
+) -> Outcome<()> {
     check_flags(flags, 0)?;
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
     // it completes.
     unsafe {
         let right = if form == Form::Plain { WRITE } else { READ };
-        let mut held = endpoint(domain, ep, ATOMIC | right)?;
+        let mut guard = endpoint(domain, ep, ATOMIC | right)?;
         let datatype = datatype(msg.datatype).ok_or(EOPNOTSUPP)?;
         let effect = effect(msg.op, datatype, form).ok_or(EOPNOTSUPP)?;
-        let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
+        let entry = *guard.state().entry(msg.addr).ok_or(EINVAL)?;
         let size = datatype.size_bytes();
         let local = |elements: &[fi_ioc]| -> Vec<iovec> {
             let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
@@ -333,19 +339,20 @@ unsafe fn atomic(
             return Err(EINVAL);
         }
         let operands = local(array(msg.msg_iov, msg.iov_count)?);
-        let ticket = held.state().ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0);
-        Ok(held.defer_atomic(
+        let ticket = guard.state().ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0);
+        let queued = guard.defer_atomic(
             work,
             &Atomic {
                 effect,
                 datatype,
-                peer: known.peer,
+                peer: entry.peer,
                 operands: &operands,
                 comparands: &local(comparands),
                 results: &local(results),
                 remote: &remote,
                 ticket,
             },
-        ))
+        );
+        queued.map_err(errno_of_refusal)
     }
 }

@@ -92,8 +92,8 @@ pub unsafe extern "C" fn open(
             core.withdraw_units();
         }
         let shared = attr.threading != FI_THREAD_DOMAIN;
-        core.wait_beside_threads(shared);
-        let alone = match (core.interface.is_simulated(), shared) {
+        core.set_several_callers(shared);
+        let alone = match (core.interface().is_simulated(), shared) {
             (true, _) => &NEVER,
             (false, true) => one_thread(),
             (false, false) => &ALWAYS,
@@ -110,10 +110,10 @@ pub unsafe extern "C" fn open(
             shared,
             taken: AtomicU32::new(0),
             #[cfg(debug_assertions)]
-            in_turn: AtomicBool::new(false),
-            sleeps: core.interface.is_simulated(),
+            is_held: AtomicBool::new(false),
+            sleeps: core.interface().is_simulated(),
             alone,
-            interface: Arc::clone(&core.interface),
+            interface: Arc::clone(core.interface()),
             core: UnsafeCell::new(core),
             groups: UnsafeCell::default(),
             collects: AtomicBool::new(false),

@@ -12,9 +12,9 @@ use crate::ffi::*;
 use crate::objects::address::{self, Address};
 use crate::objects::collective::Groups;
 use crate::objects::domain::Domain;
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::{Bound, Endpoint, Fixed, Handle};
 use crate::objects::event_queue::EventQueue;
-use crate::objects::held::Held;
 use crate::objects::object::{self, Ops};
 use crate::{info, refuse, warn_line};
 
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn open(
     0
 }
 
-impl Held<'_, Endpoint> {
+impl ObjectGuard<'_, Endpoint> {
     /// fi_ep_alias: the same endpoint with other default flags for sends or receives.
     ///
     /// # Safety
@@ -174,15 +174,15 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
             return -EINVAL;
         }
         let handle = Handle::of(fid);
-        let mut held = handle.lock();
+        let mut guard = handle.lock();
         let mut gets_joins = false;
         // An alias is bound by its base.
         let outcome = match (*bound).fclass as u32 {
-            FI_CLASS_AV => held.base().bind_vector(bound.cast(), handle.domain),
-            FI_CLASS_CQ => held.base().bind_queue(bound.cast(), flags, handle.domain),
-            FI_CLASS_CNTR => held.bind_counter(bound.cast(), flags, handle.domain()),
+            FI_CLASS_AV => guard.base().bind_vector(bound.cast(), handle.domain),
+            FI_CLASS_CQ => guard.base().bind_queue(bound.cast(), flags, handle.domain),
+            FI_CLASS_CNTR => guard.bind_counter(bound.cast(), flags, handle.domain()),
             FI_CLASS_EQ => {
-                let endpoint = held.base();
+                let endpoint = guard.base();
                 if endpoint.bound.events.is_null() {
                     endpoint.bound.events = bound.cast();
                     (*endpoint.bound.events).uses.add();
@@ -196,8 +196,8 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                 -EINVAL
             }
         };
-        held.renew_aliases();
-        drop(held);
+        guard.renew_aliases();
+        drop(guard);
         if gets_joins {
             (*bound.cast::<EventQueue>()).add_domain(handle.domain);
         }
@@ -209,23 +209,23 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: fi_control(3): the endpoint is open, and the argument is what the command asks for.
     unsafe {
         let handle = Handle::of(fid);
-        let mut held = handle.lock();
+        let mut guard = handle.lock();
         match command as u32 {
-            FI_ENABLE => held.enable(),
+            FI_ENABLE => guard.enable(),
             FI_ALIAS => match arg.cast::<fi_alias>().as_ref() {
-                Some(asked) => held.alias(handle, asked),
+                Some(asked) => guard.alias(handle, asked),
                 None => -EINVAL,
             },
             FI_GETOPSFLAG => {
                 let flags = &mut *arg.cast::<u64>();
                 *flags = match *flags & (TRANSMIT | RECV) {
-                    TRANSMIT => held.state().tx_flags,
-                    RECV => held.state().rx_flags,
+                    TRANSMIT => guard.state().tx_flags,
+                    RECV => guard.state().rx_flags,
                     _ => return -EINVAL,
                 };
                 0
             }
-            FI_SETOPSFLAG => held.set_flags(handle.guarded(), *arg.cast::<u64>()),
+            FI_SETOPSFLAG => guard.set_flags(handle.guarded(), *arg.cast::<u64>()),
             _ => -ENOSYS,
         }
     }
@@ -234,9 +234,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     // SAFETY: fi_endpoint(3): the program calls with an endpoint that is open.
     unsafe {
-        let mut held = Handle::of(fid).lock();
-        let base = held.state().base;
-        if held.cancel(&raw mut (*base).bindings, context) { 0 } else { -(ENOENT as isize) }
+        let mut guard = Handle::of(fid).lock();
+        let base = guard.state().base;
+        if guard.cancel(&raw mut (*base).bindings, context) { 0 } else { -(ENOENT as isize) }
     }
 }
 
@@ -269,9 +269,9 @@ unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const
         }
         match name as u32 {
             FI_OPT_MIN_MULTI_RECV if length == size_of::<usize>() => {
-                let mut held = Handle::of(fid).lock();
-                held.base().min_multi_recv = value.cast::<usize>().read_unaligned();
-                held.renew_aliases();
+                let mut guard = Handle::of(fid).lock();
+                guard.base().min_multi_recv = value.cast::<usize>().read_unaligned();
+                guard.renew_aliases();
                 0
             }
             FI_OPT_MIN_MULTI_RECV => -EINVAL,
@@ -292,20 +292,20 @@ unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
 unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_int {
     // SAFETY: fi_setopt(3), fi_setname(3): the endpoint is open, and the program gives `length` bytes.
     unsafe {
-        let mut held = Handle::of(fid).lock();
-        if held.base().enabled {
+        let mut guard = Handle::of(fid).lock();
+        if guard.base().enabled {
             return -EOPBADSTATE;
         }
-        held.set_source(addr, length)
+        guard.set_source(addr, length)
     }
 }
 
 unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {
     // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
     unsafe {
-        let mut held = Handle::of(fid).lock();
-        let index = held.state().bindings.index;
-        let name = Address::of(&held, index);
+        let mut guard = Handle::of(fid).lock();
+        let index = guard.state().bindings.index;
+        let name = Address::of(&guard, index);
         if address::give(&name, addr, length) { 0 } else { -ETOOSMALL }
     }
 }
@@ -316,21 +316,21 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     unsafe {
         let handle = Handle::of(fid);
         let own = handle.guarded();
-        let mut held = handle.lock();
-        if held.state().base != own {
-            held.base().aliases.retain(|&alias| alias != own);
-            drop(held);
+        let mut guard = handle.lock();
+        if guard.state().base != own {
+            guard.base().aliases.retain(|&alias| alias != own);
+            drop(guard);
             drop(Box::from_raw(fid.cast::<Handle>()));
             return 0;
         }
-        if !held.state().aliases.is_empty() || held.state().groups != 0 {
+        if !guard.state().aliases.is_empty() || guard.state().groups != 0 {
             return -EBUSY;
         }
-        let index = held.state().bindings.index;
-        held.close_endpoint(index);
-        let _ = held.find_remote_counters();
-        let Endpoint { bound, counters, caps, .. } = *held.state();
-        drop(held);
+        let index = guard.state().bindings.index;
+        guard.close_endpoint(index);
+        let _ = guard.find_remote_counters();
+        let Endpoint { bound, counters, caps, .. } = *guard.state();
+        drop(guard);
         for queue in [bound.tx_queue, bound.rx_queue] {
             if let Some(queue) = queue.as_ref() {
                 queue.uses.drop_one();

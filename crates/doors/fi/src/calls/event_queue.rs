@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::constants::*;
 use crate::ffi::*;
-use crate::objects::event_queue::{Event, EventQueue};
+use crate::objects::event_queue::EventQueue;
+use crate::objects::events::{Event, Events};
 use crate::objects::fabric::Fabric;
 use crate::objects::object::{self, Ops, Uses};
 use crate::warn_line;
@@ -50,7 +51,7 @@ pub unsafe extern "C" fn open(
             eq: fid_eq { fid: object::head(FI_CLASS_EQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
             fabric,
             writable: attr.flags & WRITE != 0,
-            events: Mutex::default(),
+            events: Events::default(),
             domains: Mutex::default(),
             uses: Uses::default(),
         });
@@ -69,7 +70,7 @@ unsafe extern "C" fn read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, le
     // SAFETY: fi_eq_read(3): the queue is open, and the program has room for the event, or null, and for `len` bytes.
     unsafe {
         of(eq).progress();
-        let mut events = of(eq).events();
+        let mut events = of(eq).events.lock();
         let (kind, bytes) = match events.front() {
             Some(Event::Success(kind, bytes)) => (kind, bytes),
             Some(Event::Failure(_)) => return -(EAVAIL as isize),
@@ -115,7 +116,7 @@ unsafe extern "C" fn sread(
 unsafe extern "C" fn readerr(eq: *mut fid_eq, to: *mut fi_eq_err_entry, flags: u64) -> isize {
     // SAFETY: fi_eq_readerr(3): the queue is open, and the entry is the program's.
     unsafe {
-        let mut events = of(eq).events();
+        let mut events = of(eq).events.lock();
         let Some(Event::Failure(failure)) = events.front() else { return -(EAGAIN as isize) };
         *to = *failure;
         if flags & PEEK == 0 {
@@ -133,7 +134,7 @@ unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len:
             return -(EINVAL as isize);
         }
         let bytes = std::slice::from_raw_parts(buf.cast::<u8>(), len).to_vec();
-        eq.push(Event::Success(event, bytes));
+        eq.events.push(Event::Success(event, bytes));
     }
     len as isize
 }

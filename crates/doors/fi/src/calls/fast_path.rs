@@ -11,18 +11,18 @@ use std::ffi::c_void;
 
 use selvedge_messages::Transport;
 use selvedge_messages::message::envelope;
-use selvedge_messages::posted::Plain;
+use selvedge_messages::posted::PlainReceive;
 use selvedge_messages::protocols::length_of;
 use selvedge_messages::ticket::Kind;
 
 use crate::constants::SEND;
 use crate::ffi::{fi_addr_t, fid_ep};
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::{Endpoint, FastPath};
-use crate::objects::held::Held;
 
 /// A message of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]
-pub struct Sent {
+pub struct SendCall {
     pub kind: Kind,
     pub buf: *const c_void,
     pub len: usize,
@@ -32,27 +32,27 @@ pub struct Sent {
     pub context: *mut c_void,
 }
 
-impl Sent {
+impl SendCall {
     #[inline(always)]
-    pub fn plain((buf, len): (*const c_void, usize), dest: fi_addr_t, context: *mut c_void) -> Sent {
-        Sent { kind: Kind::Plain, buf, len, dest, tag: 0, data: None, context }
+    pub fn plain((buf, len): (*const c_void, usize), dest: fi_addr_t, context: *mut c_void) -> SendCall {
+        SendCall { kind: Kind::Plain, buf, len, dest, tag: 0, data: None, context }
     }
 
     #[inline(always)]
-    pub fn tagged((buf, len): (*const c_void, usize), dest: fi_addr_t, tag: u64, context: *mut c_void) -> Sent {
-        Sent { kind: Kind::Tagged, buf, len, dest, tag, data: None, context }
+    pub fn tagged((buf, len): (*const c_void, usize), dest: fi_addr_t, tag: u64, context: *mut c_void) -> SendCall {
+        SendCall { kind: Kind::Tagged, buf, len, dest, tag, data: None, context }
     }
 
     /// The same with data for the receiver's completion.
     #[inline(always)]
-    pub fn with(self, data: u64) -> Sent {
-        Sent { data: Some(data), ..self }
+    pub fn with(self, data: u64) -> SendCall {
+        SendCall { data: Some(data), ..self }
     }
 }
 
 /// A receive of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]
-pub struct Posted {
+pub struct ReceiveCall {
     pub kind: Kind,
     pub buf: *mut c_void,
     pub len: usize,
@@ -62,10 +62,10 @@ pub struct Posted {
     pub context: *mut c_void,
 }
 
-impl Posted {
+impl ReceiveCall {
     #[inline(always)]
-    pub fn plain((buf, len): (*mut c_void, usize), src: fi_addr_t, context: *mut c_void) -> Posted {
-        Posted { kind: Kind::Plain, buf, len, src, tag: 0, ignore: 0, context }
+    pub fn plain((buf, len): (*mut c_void, usize), src: fi_addr_t, context: *mut c_void) -> ReceiveCall {
+        ReceiveCall { kind: Kind::Plain, buf, len, src, tag: 0, ignore: 0, context }
     }
 
     #[inline(always)]
@@ -74,8 +74,8 @@ impl Posted {
         src: fi_addr_t,
         (tag, ignore): (u64, u64),
         context: *mut c_void,
-    ) -> Posted {
-        Posted { kind: Kind::Tagged, buf, len, src, tag, ignore, context }
+    ) -> ReceiveCall {
+        ReceiveCall { kind: Kind::Tagged, buf, len, src, tag, ignore, context }
     }
 }
 
@@ -85,7 +85,11 @@ impl Posted {
 /// # Safety
 /// `ep` is an open endpoint of the program, and the buffer is readable for its length.
 #[inline(always)]
-pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> bool {
+pub unsafe fn try_send<const ALONE: bool, const LENGTH: u8>(
+    ep: *mut fid_ep,
+    fast_path: FastPath,
+    sent: SendCall,
+) -> bool {
     // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
     // has not taken the lock holds no other reference to the transport.
     unsafe {
@@ -95,7 +99,7 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, fast_pa
             return false;
         }
         let Some((transport, endpoint)) = Endpoint::of(ep).directly::<ALONE>() else { return false };
-        endpoint.allows_fast_path(fast_path, sent.kind) && leave::<LENGTH>(transport, endpoint, fast_path, &sent)
+        endpoint.allows_fast_path(fast_path, sent.kind) && enqueue::<LENGTH>(transport, endpoint, fast_path, &sent)
     }
 }
 
@@ -104,25 +108,25 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, fast_pa
 /// # Safety
 /// The buffer is readable for its length.
 #[inline(never)]
-pub unsafe fn enqueued_under_lock(held: &mut Held<'_, Endpoint>, fast_path: FastPath, sent: &Sent) -> bool {
-    if !held.state().allows_fast_path(fast_path, sent.kind) {
+pub unsafe fn try_send_under_lock(guard: &mut ObjectGuard<'_, Endpoint>, fast_path: FastPath, sent: &SendCall) -> bool {
+    if !guard.state().allows_fast_path(fast_path, sent.kind) {
         return false;
     }
     // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The transport finds a peer and its
     // ring by number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
-        let (transport, endpoint) = held.both();
-        leave::<{ length_of::MORE }>(transport, endpoint, fast_path, sent)
-            || leave::<{ length_of::A_SLOT }>(transport, endpoint, fast_path, sent)
+        let (transport, endpoint) = guard.both();
+        enqueue::<{ length_of::MORE }>(transport, endpoint, fast_path, sent)
+            || enqueue::<{ length_of::A_SLOT }>(transport, endpoint, fast_path, sent)
     }
 }
 
 #[inline(always)]
-unsafe fn leave<const LENGTH: u8>(
+unsafe fn enqueue<const LENGTH: u8>(
     transport: &mut Transport,
     endpoint: &Endpoint,
     fast_path: FastPath,
-    sent: &Sent,
+    sent: &SendCall,
 ) -> bool {
     // SAFETY: the buffer is the program's, by this function's contract. An endpoint allows the fast path only while it is
     // enabled. So it has a vector, and a queue if `tx_completes`. The lock is held or not needed, so nobody else uses
@@ -145,23 +149,23 @@ unsafe fn leave<const LENGTH: u8>(
 /// # Safety
 /// `ep` is an open endpoint of the program, and the buffer is writable for its length.
 #[inline(always)]
-pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
+pub unsafe fn try_post<const ALONE: bool>(ep: *mut fid_ep, posted: ReceiveCall) -> bool {
     // SAFETY: the program passes an open endpoint; the reference to it ends before the transport runs.
     let direct = unsafe { Endpoint::of(ep).directly::<ALONE>() };
     let Some((transport, endpoint)) = direct else { return false };
-    plain(endpoint, &posted).is_some_and(|plain| transport.receive_plainly(plain))
+    plain_receive(endpoint, &posted).is_some_and(|plain| transport.receive_plainly(plain))
 }
 
 /// A receive as the transport posts it. None: receives of this endpoint are not plain, or there is no such source.
 #[inline(always)]
-pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
-    let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
+pub fn plain_receive(endpoint: &Endpoint, posted: &ReceiveCall) -> Option<PlainReceive> {
+    let ReceiveCall { kind, buf, len, src, tag, ignore, context } = *posted;
     if !endpoint.allows_fast_path(FastPath::Receive, kind) {
         return None;
     }
     // SAFETY: operations are fast_path only where the endpoint is enabled, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
-    Some(Plain {
+    Some(PlainReceive {
         portal: kind.portal(endpoint.bindings.index),
         source,
         tag,

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages: `fi_send`, `fi_tsend`, `fi_recv`, `fi_trecv` and their many forms (fi_msg(3), fi_tagged(3)).
 //!
-//! Each form becomes one [`Message`] or one [`Wanted`]. This file only decides which flags go together.
+//! Each form becomes one [`Message`] or one [`ReceiveRequest`]. This file only decides which flags go together.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use selvedge_messages::message::{Message, SendEnd};
 use selvedge_messages::pieces::total;
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX, length_of};
 use selvedge_messages::ticket::Kind;
 
 use crate::calls::arguments::{array, piece, tagged_form};
 use crate::calls::deferred::triggered;
-use crate::calls::fast_path::{self, Posted, Sent};
+use crate::calls::fast_path::{self, ReceiveCall, SendCall};
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::{Endpoint, FastPath};
-use crate::objects::held::Held;
 use crate::objects::object::Ops;
 
 /// `ALONE`: the program promises that calls into a domain never overlap.
@@ -71,7 +72,7 @@ const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD 
 /// A send of any form. `flags` are those of the operation; it makes a completion if `wanted`.
 #[inline(always)]
 unsafe fn post_send(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     dest: fi_addr_t,
@@ -82,19 +83,19 @@ unsafe fn post_send(
     flags: u64,
 ) -> isize {
     // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
-    let work = match unsafe { triggered(held, flags, SEND, context) } {
+    let work = match unsafe { triggered(guard, flags, SEND, context) } {
         Ok(work) => work,
         Err(error) => return -(error as isize),
     };
-    let endpoint = held.state();
-    let Some(&known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
+    let endpoint = guard.state();
+    let Some(&entry) = endpoint.entry(dest) else { return refuse_address(endpoint, dest) };
     if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
         return refuse_state(endpoint);
     }
     let message = Message {
         kind,
-        peer: known.peer,
-        endpoint: known.address.endpoint,
+        peer: entry.peer,
+        endpoint: entry.address.endpoint,
         tag,
         data,
         pieces,
@@ -103,8 +104,8 @@ unsafe fn post_send(
         end: send_end(flags),
     };
     match work {
-        None => held.send(&message),
-        Some(work) => held.defer_send(&work, &message) as isize,
+        None => result_of(guard.send(&message)),
+        Some(work) => result_of(guard.defer_send(&work, &message)),
     }
 }
 
@@ -133,7 +134,7 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
 
 /// A send of one piece with the endpoint's own flags, or one without a completion.
 #[inline(always)]
-unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
+unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: SendCall) -> isize {
     let injects = matches!(fast_path, FastPath::Inject);
     if injects && sent.len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
@@ -142,16 +143,16 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
     // completion.
     unsafe {
         let handle = Endpoint::of(ep);
-        let mut held = handle.lock();
+        let mut guard = handle.lock();
         // With a single caller the fast path without the lock has already tried this.
-        if !handle.is_alone() && fast_path::enqueued_under_lock(&mut held, fast_path, &sent) {
+        if !handle.is_alone() && fast_path::try_send_under_lock(&mut guard, fast_path, &sent) {
             return 0;
         }
-        let Sent { kind, buf, len, dest, tag, data, context } = sent;
+        let SendCall { kind, buf, len, dest, tag, data, context } = sent;
         let pieces = &piece(buf, len);
         match injects {
-            true => post_send(&mut held, kind, pieces, dest, tag, data, context, false, INJECT),
-            false => default_send(&mut held, kind, pieces, dest, tag, data, context),
+            true => post_send(&mut guard, kind, pieces, dest, tag, data, context, false, INJECT),
+            false => default_send(&mut guard, kind, pieces, dest, tag, data, context),
         }
     }
 }
@@ -159,7 +160,7 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
 /// A send with the endpoint's own flags.
 #[inline(never)]
 unsafe fn default_send(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     dest: fi_addr_t,
@@ -170,13 +171,13 @@ unsafe fn default_send(
     // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
     // completion.
     unsafe {
-        let endpoint = held.state();
+        let endpoint = guard.state();
         let flags = endpoint.tx_flags;
         if flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
         let wanted = endpoint.wants_tx(flags);
-        post_send(held, kind, pieces, dest, tag, data, context, wanted, flags)
+        post_send(guard, kind, pieces, dest, tag, data, context, wanted, flags)
     }
 }
 
@@ -192,17 +193,17 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
         if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
             return -(EMSGSIZE as isize);
         }
-        let mut held = Endpoint::of(ep).lock();
-        let wanted = held.state().wants_tx(flags);
+        let mut guard = Endpoint::of(ep).lock();
+        let wanted = guard.state().wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        post_send(&mut held, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
+        post_send(&mut guard, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
     }
 }
 
 /// A receive of any form.
 #[inline(always)]
 unsafe fn post_receive(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     src: fi_addr_t,
@@ -211,55 +212,59 @@ unsafe fn post_receive(
     context: *mut c_void,
     flags: u64,
 ) -> isize {
-    let endpoint = held.state();
+    let endpoint = guard.state();
     if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
         return refuse_state(endpoint);
     }
     // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
-    let work = match unsafe { triggered(held, flags, RECV, context) } {
+    let work = match unsafe { triggered(guard, flags, RECV, context) } {
         Ok(work) => work,
         Err(error) => return -(error as isize),
     };
-    let endpoint = held.state();
+    let endpoint = guard.state();
     let mut source = None;
     if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
-        let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
-        source = Some(known.source);
+        let Some(entry) = endpoint.entry(src) else { return refuse_address(endpoint, src) };
+        source = Some(entry.source);
     }
     let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
     let wanted_completion = endpoint.wants_rx(flags);
     let ticket = endpoint.ticket(context, RECV | kind.flag(), wanted_completion);
-    let wanted = Wanted { kind, source, tag, ignore, pieces, ticket, multi };
+    let wanted = ReceiveRequest { kind, source, tag, ignore, pieces, ticket, multi };
     if let Some(work) = work {
-        return held.defer_receive(&work, &wanted) as isize;
+        return result_of(guard.defer_receive(&work, &wanted));
     }
     if flags & (PEEK | CLAIM | DISCARD) == 0 {
-        return held.receive(&wanted);
+        return result_of(guard.receive(&wanted));
     }
     if flags & PEEK != 0 {
-        return held.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+        guard.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+        return 0;
     }
-    if flags & CLAIM != 0 { held.receive_claimed(&wanted, flags & DISCARD != 0) } else { -(EINVAL as isize) }
+    match flags & CLAIM != 0 {
+        true => result_of(guard.receive_claimed(&wanted, flags & DISCARD != 0)),
+        false => -(EINVAL as isize),
+    }
 }
 
 /// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
-unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
-    let Posted { kind, buf, len, src, tag, ignore, context } = posted;
+unsafe fn receive_one(ep: *mut fid_ep, posted: ReceiveCall) -> isize {
+    let ReceiveCall { kind, buf, len, src, tag, ignore, context } = posted;
     // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
     // completion.
     unsafe {
-        let mut held = Endpoint::of(ep).lock();
-        if fast_path::plain(held.state(), &posted).is_some_and(|plain| held.receive_plainly(plain)) {
+        let mut guard = Endpoint::of(ep).lock();
+        if fast_path::plain_receive(guard.state(), &posted).is_some_and(|plain| guard.receive_plainly(plain)) {
             return 0;
         }
-        default_receive(&mut held, kind, &piece(buf, len), src, tag, ignore, context)
+        default_receive(&mut guard, kind, &piece(buf, len), src, tag, ignore, context)
     }
 }
 
 #[inline(never)]
 unsafe fn default_receive(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     src: fi_addr_t,
@@ -270,8 +275,8 @@ unsafe fn default_receive(
     // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
     // completion.
     unsafe {
-        let flags = held.state().rx_flags;
-        post_receive(held, kind, pieces, src, tag, ignore, context, flags)
+        let flags = guard.state().rx_flags;
+        post_receive(guard, kind, pieces, src, tag, ignore, context, flags)
     }
 }
 
@@ -302,7 +307,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
+                    match fast_path::try_send::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => longer($ep, $($arg),*),
                     }
@@ -313,7 +318,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
+                    match fast_path::try_send::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => any($ep, $($arg),*),
                     }
@@ -331,7 +336,7 @@ macro_rules! sends {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match fast_path::left::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
+                match fast_path::try_send::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
                     true => 0,
                     false => short($ep, $($arg),*),
                 }
@@ -356,7 +361,7 @@ macro_rules! receives {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match fast_path::posted::<ALONE>($ep, $posted) {
+                match fast_path::try_post::<ALONE>($ep, $posted) {
                     true => 0,
                     false => any($ep, $($arg),*),
                 }
@@ -376,7 +381,7 @@ receives! {
         src: fi_addr_t,
         context: *mut c_void,
     ) {
-        Posted::plain((buf, len), src, context)
+        ReceiveCall::plain((buf, len), src, context)
     }
 }
 
@@ -389,7 +394,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::plain((buf, len), dest, context)
+        FastPath::Send, SendCall::plain((buf, len), dest, context)
     }
     fn inject(
         ep: *mut fid_ep,
@@ -397,7 +402,7 @@ sends! {
         len: usize,
         dest: fi_addr_t,
     ) {
-        FastPath::Inject, Sent::plain((buf, len), dest, null_mut())
+        FastPath::Inject, SendCall::plain((buf, len), dest, null_mut())
     }
     fn senddata(
         ep: *mut fid_ep,
@@ -408,7 +413,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::plain((buf, len), dest, context).with(data)
+        FastPath::Send, SendCall::plain((buf, len), dest, context).with(data)
     }
     fn injectdata(
         ep: *mut fid_ep,
@@ -417,7 +422,7 @@ sends! {
         data: u64,
         dest: fi_addr_t,
     ) {
-        FastPath::Inject, Sent::plain((buf, len), dest, null_mut()).with(data)
+        FastPath::Inject, SendCall::plain((buf, len), dest, null_mut()).with(data)
     }
 }
 
@@ -478,7 +483,7 @@ receives! {
         ignore: u64,
         context: *mut c_void,
     ) {
-        Posted::tagged((buf, len), src, (tag, ignore), context)
+        ReceiveCall::tagged((buf, len), src, (tag, ignore), context)
     }
 }
 
@@ -492,7 +497,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::tagged((buf, len), dest, tag, context)
+        FastPath::Send, SendCall::tagged((buf, len), dest, tag, context)
     }
     fn tinject(
         ep: *mut fid_ep,
@@ -501,7 +506,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut())
+        FastPath::Inject, SendCall::tagged((buf, len), dest, tag, null_mut())
     }
     fn tsenddata(
         ep: *mut fid_ep,
@@ -513,7 +518,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        FastPath::Send, Sent::tagged((buf, len), dest, tag, context).with(data)
+        FastPath::Send, SendCall::tagged((buf, len), dest, tag, context).with(data)
     }
     fn tinjectdata(
         ep: *mut fid_ep,
@@ -523,7 +528,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut()).with(data)
+        FastPath::Inject, SendCall::tagged((buf, len), dest, tag, null_mut()).with(data)
     }
 }
 

@@ -107,15 +107,15 @@ unsafe fn register(
         let region = Region { number, counters: [std::ptr::null_mut(); 2] };
         let made = Box::into_raw(Handle::make(head, domain, (), region));
         let handle = Handle::of(made);
-        let mut held = handle.lock();
-        if (flags & RMA_EVENT == 0 || !handle.domain().enables_regions) && held.enable_region(number).is_err() {
-            held.remove_region(number);
-            drop(held);
+        let mut guard = handle.lock();
+        if (flags & RMA_EVENT == 0 || !handle.domain().enables_regions) && guard.enable_region(number).is_err() {
+            guard.remove_region(number);
+            drop(guard);
             drop(Box::from_raw(made));
             return -ENOSPC;
         }
         handle.domain().uses.add();
-        drop(held);
+        drop(guard);
         (*made).head.mem_desc = made.cast();
         *mr = made.cast();
     }
@@ -132,15 +132,15 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                     return -EBADFLAGS;
                 }
                 let counter = bound.cast::<Counter>();
-                let mut held = Handle::of(fid).lock();
-                let number = held.state().number;
+                let mut guard = Handle::of(fid).lock();
+                let number = guard.state().number;
                 for (access, right) in REMOTE_ACCESSES.into_iter().enumerate() {
-                    if flags & right != 0 && held.set_region_counter(number, access, (*counter).reference) {
-                        held.state().counters[access] = counter;
+                    if flags & right != 0 && guard.set_region_counter(number, access, (*counter).reference) {
+                        guard.state().counters[access] = counter;
                         (*counter).uses.add();
                     }
                 }
-                if held.recount_region(number).is_err() { -ENOSPC } else { 0 }
+                if guard.recount_region(number).is_err() { -ENOSPC } else { 0 }
             }
             _ => -EINVAL,
         }
@@ -153,9 +153,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
         let handle = Handle::of(fid);
         match command as u32 {
             FI_ENABLE => {
-                let mut held = handle.lock();
-                let number = held.state().number;
-                if held.enable_region(number).is_err() { -ENOSPC } else { 0 }
+                let mut guard = handle.lock();
+                let number = guard.state().number;
+                if guard.enable_region(number).is_err() { -ENOSPC } else { 0 }
             }
             FI_REFRESH => 0,
             FI_GET_RAW_MR => {
@@ -197,13 +197,13 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more.
     unsafe {
         let handle = Handle::of(fid);
-        let mut held = handle.lock();
-        let Region { number, counters } = *held.state();
-        held.remove_region(number);
+        let mut guard = handle.lock();
+        let Region { number, counters } = *guard.state();
+        guard.remove_region(number);
         for counter in counters.iter().filter(|counter| !counter.is_null()) {
             (**counter).uses.drop_one();
         }
-        drop(held);
+        drop(guard);
         handle.domain().uses.drop_one();
         drop(Box::from_raw(fid.cast::<Handle>()));
     }

@@ -11,10 +11,11 @@ use selvedge_messages::transfer::Transfer;
 use crate::calls::arguments::{array, piece, ranges};
 use crate::calls::deferred::triggered;
 use crate::constants::*;
+use crate::errors::result_of;
 use crate::ffi::*;
 use crate::info::IOV_LIMIT;
+use crate::objects::domain_object::ObjectGuard;
 use crate::objects::endpoint::Endpoint;
-use crate::objects::held::Held;
 use crate::objects::object::Ops;
 
 static OPS: Ops<fi_ops_rma> = Ops(fi_ops_rma {
@@ -38,7 +39,7 @@ const FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA;
 
 #[inline(always)]
 unsafe fn start(
-    held: &mut Held<'_, Endpoint>,
+    guard: &mut ObjectGuard<'_, Endpoint>,
     write: bool,
     pieces: &[iovec],
     remote: &[RemoteRange],
@@ -48,7 +49,7 @@ unsafe fn start(
     wanted: bool,
     flags: u64,
 ) -> isize {
-    let endpoint = held.state();
+    let endpoint = guard.state();
     let right = if write { WRITE } else { READ };
     if !endpoint.enabled {
         return -(EOPBADSTATE as isize);
@@ -56,25 +57,25 @@ unsafe fn start(
     if endpoint.caps & RMA == 0 || endpoint.caps & right == 0 {
         return -(EOPNOTSUPP as isize);
     }
-    let Some(&known) = endpoint.known(address) else { return -(EINVAL as isize) };
+    let Some(&entry) = endpoint.entry(address) else { return -(EINVAL as isize) };
     // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
-    let work = match unsafe { triggered(held, flags, right, context) } {
+    let work = match unsafe { triggered(guard, flags, right, context) } {
         Ok(work) => work,
         Err(error) => return -(error as isize),
     };
     let transfer = Transfer {
         write,
-        peer: known.peer,
-        endpoint: known.address.endpoint,
+        peer: entry.peer,
+        endpoint: entry.address.endpoint,
         pieces,
         remote,
         data,
-        ticket: held.state().ticket(context, RMA | right, wanted),
+        ticket: guard.state().ticket(context, RMA | right, wanted),
         inject: write && flags & INJECT != 0,
     };
     match work {
-        None => held.transfer(&transfer),
-        Some(work) => held.defer_transfer(&work, &transfer) as isize,
+        None => result_of(guard.transfer(&transfer)),
+        Some(work) => result_of(guard.defer_transfer(&work, &transfer)),
     }
 }
 
@@ -92,14 +93,14 @@ unsafe fn default(
     let remote = [RemoteRange { offset: addr, length: total(pieces), key }];
     // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
-        let mut held = Endpoint::of(ep).lock();
-        let endpoint = held.state();
+        let mut guard = Endpoint::of(ep).lock();
+        let endpoint = guard.state();
         let flags = endpoint.tx_flags;
         if write && flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
         let wanted = endpoint.wants_tx(flags);
-        start(&mut held, write, pieces, &remote, address, data, context, wanted, flags)
+        start(&mut guard, write, pieces, &remote, address, data, context, wanted, flags)
     }
 }
 
@@ -117,10 +118,10 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
             return -(EMSGSIZE as isize);
         }
         let remote = ranges(slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count));
-        let mut held = Endpoint::of(ep).lock();
-        let wanted = held.state().wants_tx(flags);
+        let mut guard = Endpoint::of(ep).lock();
+        let wanted = guard.state().wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        start(&mut held, write, pieces, remote, msg.addr, data, msg.context, wanted, flags)
+        start(&mut guard, write, pieces, remote, msg.addr, data, msg.context, wanted, flags)
     }
 }
 
@@ -212,8 +213,8 @@ unsafe fn injected(
     let remote = [RemoteRange { offset: addr, length: len, key }];
     // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
-        let mut held = Endpoint::of(ep).lock();
-        start(&mut held, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT)
+        let mut guard = Endpoint::of(ep).lock();
+        start(&mut guard, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT)
     }
 }
 

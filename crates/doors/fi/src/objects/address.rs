@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<Address>() == 32);
 impl Address {
     /// The address of one of a transport's endpoints.
     pub fn of(transport: &Transport, endpoint: u16) -> Address {
-        let (nic, link) = (transport.interface.id() as u16, transport.address().to_bytes());
+        let (nic, link) = (transport.interface().id() as u16, transport.address().to_bytes());
         Address { magic: MAGIC, nic, endpoint, link }
     }
 
@@ -99,12 +99,12 @@ impl Address {
         format!("{} {} {digits}", self.nic, self.endpoint)
     }
 
-    /// Where the process is found.
+    /// The address of the process.
     pub fn link(&self) -> LinkAddress {
         LinkAddress::from_bytes(&self.link)
     }
 
-    /// The name of the service so many numbers later.
+    /// The name of the service `step` numbers later.
     pub(crate) fn following(self, step: u16) -> Address {
         Address { endpoint: self.endpoint.wrapping_add(step), ..self }
     }

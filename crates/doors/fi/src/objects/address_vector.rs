@@ -7,11 +7,11 @@ use selvedge_messages::transport::NotReached;
 
 use crate::ffi::fid_av;
 use crate::objects::address::Address;
-use crate::objects::held::Object;
+use crate::objects::domain_object::Object;
 
 /// An entry of a vector.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct VectorEntry {
     pub address: Address,
     /// The number of the peer in the domain.
     pub peer: u32,
@@ -22,7 +22,7 @@ pub struct Known {
 /// The part of an entry that messages need, kept small.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerEntry {
-    /// The same as in [`Known`]. A missing entry has neither.
+    /// The same as in [`VectorEntry`]. A missing entry has neither.
     pub source: u64,
     pub peer: u32,
     /// The portal table entry of its tagged messages; those of the other kinds follow.
@@ -33,9 +33,9 @@ impl PeerEntry {
     /// A missing entry.
     pub(crate) const MISSING: PeerEntry = PeerEntry { source: u64::MAX, peer: u32::MAX, portal: 0 };
 
-    pub(crate) fn of(known: &Known) -> PeerEntry {
-        let portal = Kind::Tagged.portal(known.address.endpoint) as u8;
-        PeerEntry { source: known.source, peer: known.peer, portal }
+    pub(crate) fn of(entry: &VectorEntry) -> PeerEntry {
+        let portal = Kind::Tagged.portal(entry.address.endpoint) as u8;
+        PeerEntry { source: entry.source, peer: entry.peer, portal }
     }
 
     #[inline(always)]
@@ -50,7 +50,7 @@ pub type Handle = Object<fid_av, (), AddressVector>;
 /// The part that the domain's lock guards.
 #[derive(Default)]
 pub struct AddressVector {
-    pub entries: Vec<Option<Known>>,
+    pub entries: Vec<Option<VectorEntry>>,
     /// One for each entry.
     pub peer_entries: Vec<PeerEntry>,
 }
@@ -60,15 +60,15 @@ impl AddressVector {
     pub(crate) fn add(&mut self, transport: &mut Transport, address: Address) -> Result<u64, NotReached> {
         let (id, owner) = transport.find(address.nic, address.link())?;
         let peer = transport.peer(id, owner);
-        let known = Known { address, peer, source: id << 8 | u64::from(address.endpoint) };
+        let entry = VectorEntry { address, peer, source: id << 8 | u64::from(address.endpoint) };
         let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         if free == self.entries.len() {
             self.entries.push(None);
             self.peer_entries.push(PeerEntry::MISSING);
         }
-        self.peer_entries[free] = PeerEntry::of(&known);
-        self.entries[free] = Some(known);
-        transport.name_source(known.source, free as u64);
+        self.peer_entries[free] = PeerEntry::of(&entry);
+        self.entries[free] = Some(entry);
+        transport.name_source(entry.source, free as u64);
         Ok(free as u64)
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::ffi::fid_av_set;
 use crate::objects::address_vector;
-use crate::objects::held::Object;
+use crate::objects::domain_object::Object;
 
 /// A set as the program holds it. The lock guards its members.
 pub type Handle = Object<fid_av_set, Fixed, Vec<u64>>;

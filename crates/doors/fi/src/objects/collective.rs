@@ -3,14 +3,14 @@
 //! which its members reduce.
 //!
 //! ```text
-//! fi_join_collective ─> Joining (rounds of messages, crate::objects::meeting) ─> Joined ─> FI_JOIN_COMPLETE
+//! fi_join_collective ─> Joining (rounds of messages, crate::objects::group_endpoint) ─> Joined ─> FI_JOIN_COMPLETE
 //!                                     └─> Failed ─> an error in the event queue
 //! ```
 //!
 //! Invariants
 //! 1. Nothing waits. Joins and operations are carried on by reads of completion queues, event queues and counters ([`Groups::carry_on`]).
-//! 2. The member whose address is the lowest collects what the others say in a round, and tells them the conclusion. It also tells them who is lost;
-//!    the others look after it alone. So a join ends at all members whose processes live.
+//! 2. The member whose address is the lowest collects the messages of the others in a round, and sends them the conclusion, also the one that a member is
+//!    lost; the others check that it lives. So a join ends at all members whose processes live.
 //! 3. A group whose join is under way when the program closes it is carried on until the join ends, so that the other members' joins end.
 //! 4. Operations of a group start in the order of the calls.
 //!
@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_collectives::one_host::{FormError, Formation, Member, Participant, Pending, Queue, RoundResult, Shape};
 use selvedge_messages::Transport;
-use selvedge_messages::bindings::Side;
+use selvedge_messages::bindings::{Bindings, Side};
 use selvedge_messages::completion::Completion;
+use selvedge_messages::error::Fault;
 use selvedge_messages::ticket::Ticket;
 use selvedge_nic::aggregation::Failure;
 use selvedge_process::place::own_place;
@@ -33,10 +34,8 @@ use slab::Slab;
 use crate::constants::*;
 use crate::ffi::{FI_JOIN_COMPLETE, fi_eq_entry, fi_eq_err_entry, fid_mc};
 use crate::objects::address::Address;
-use crate::objects::domain::Domain;
-use crate::objects::endpoint::Endpoint;
-use crate::objects::event_queue::{Event, EventQueue};
-use crate::objects::meeting::Meeting;
+use crate::objects::events::{Event, Events};
+use crate::objects::group_endpoint::GroupEndpoint;
 use crate::{info_line, warn_line};
 
 /// Operations of a group that its node may hold, and the longest that it carries out by itself.
@@ -51,22 +50,14 @@ pub const MEMBERS_MAX: usize = Shape::MEMBERS_MAX as usize;
 const OF_GROUP: u64 = 1 << 62;
 const OF_SET: u64 = 1 << 61;
 
-/// Time between looks whether the members of a join live.
+/// Time between checks whether the members of a join live.
 const PATIENCE: Duration = Duration::from_millis(20);
-
-/// A group as the program holds it.
-#[repr(C)]
-pub struct Multicast {
-    pub mc: fid_mc,
-    pub domain: *mut Domain,
-    /// Its number in [`Groups`].
-    pub number: usize,
-}
 
 /// The groups of a domain.
 #[derive(Default)]
 pub struct Groups {
-    meeting: Option<Box<Meeting>>,
+    /// The endpoint by which members meet.
+    endpoint: Option<Box<GroupEndpoint>>,
     groups: Slab<Group>,
     /// The collective addresses of open sets.
     sets: BTreeSet<u64>,
@@ -74,17 +65,17 @@ pub struct Groups {
 }
 
 /// A member of a group-to-be.
-pub struct Invited {
+pub struct NewMember {
     pub number: u64,
     pub address: Address,
     pub peer: u32,
 }
 
 struct Group {
-    /// Null: the program has closed it.
-    multicast: *mut Multicast,
-    /// The endpoint that has joined, never an alias. It is open while the program has the group.
-    endpoint: *mut Endpoint,
+    /// The program's object. Null: the program has closed it.
+    object: *mut fid_mc,
+    /// The bindings of the endpoint that has joined. It is open while the program has the group.
+    bindings: *mut Bindings,
     /// The numbers of the members in the address vector.
     members: Vec<u64>,
     stage: Stage,
@@ -108,10 +99,10 @@ struct Join {
     members: Vec<(usize, u32)>,
     /// This member's place among them.
     place: usize,
-    /// At the first place: what each has said in this round. Elsewhere the first entry is the conclusion.
-    heard: Vec<Incoming>,
-    looked: Instant,
-    events: *mut EventQueue,
+    /// The messages of this round: at the first place those of all members, elsewhere the conclusion alone.
+    incoming: Vec<Incoming>,
+    checked_at: Instant,
+    events: *const Events,
     context: *mut c_void,
 }
 
@@ -141,7 +132,7 @@ mod status {
     pub const LOST: u64 = 2;
 }
 
-/// Why a join has ended without a group.
+/// The reason why a join has ended without a group.
 struct NoGroup {
     error: c_int,
     reason: String,
@@ -156,17 +147,17 @@ impl NoGroup {
 impl Groups {
     /// Makes groups possible, for an endpoint that wants them. Returns false if the NIC has no room.
     pub fn open(&mut self, transport: &mut Transport) -> bool {
-        if self.meeting.is_none() {
-            self.meeting = Meeting::open(transport);
+        if self.endpoint.is_none() {
+            self.endpoint = GroupEndpoint::open(transport);
         }
-        self.meeting.is_some()
+        self.endpoint.is_some()
     }
 
     /// The domain is closed. The program has closed all groups.
     pub fn close(&mut self, transport: &mut Transport) {
         self.groups.clear();
-        if let Some(meeting) = self.meeting.take() {
-            meeting.close(transport);
+        if let Some(endpoint) = self.endpoint.take() {
+            endpoint.close(transport);
         }
     }
 
@@ -176,7 +167,7 @@ impl Groups {
             Stage::Joined(working) => !working.running.is_empty(),
             Stage::Failed => false,
         };
-        self.meeting.as_ref().is_some_and(|meeting| meeting.has_to_send())
+        self.endpoint.as_ref().is_some_and(|endpoint| endpoint.has_to_send())
             || self.groups.iter().any(|(_, group)| is_under_way(group))
     }
 
@@ -201,11 +192,11 @@ impl Groups {
 
     fn number_of(&self, address: u64) -> Option<usize> {
         let number = usize::try_from(address & !OF_GROUP).ok().filter(|_| address & OF_GROUP != 0)?;
-        self.groups.get(number).filter(|group| !group.multicast.is_null()).map(|_| number)
+        self.groups.get(number).filter(|group| !group.object.is_null()).map(|_| number)
     }
 
     /// Whether members of a new group may be found by this address: a set's, a group's, or none.
-    pub fn knows(&self, address: u64) -> bool {
+    pub fn has_address(&self, address: u64) -> bool {
         address == ADDR_ANY || self.sets.contains(&address) || self.number_of(address).is_some()
     }
 
@@ -215,36 +206,34 @@ impl Groups {
     pub fn join(
         &mut self,
         transport: &mut Transport,
-        invited: &[Invited],
+        invited: &[NewMember],
         rank: usize,
-        endpoint: *mut Endpoint,
-        events: *mut EventQueue,
-        context: *mut c_void,
+        bindings: *mut Bindings,
+        (events, context): (*const Events, *mut c_void),
     ) -> Result<usize, c_int> {
-        let meeting = self.meeting.as_mut().ok_or(EOPNOTSUPP)?;
+        let own = self.endpoint.as_mut().ok_or(EOPNOTSUPP)?;
         let process = Participant { rank, size: invited.len(), place: own_place(), refuses: None };
         let shape = Shape { members: invited.len() as u32, credits: CREDITS, bytes: BYTES };
         let mut join = Join::new(invited, Formation::new(process, shape), rank, events, context);
-        if !join.begin_round(transport, meeting) {
+        if !join.begin_round(transport, own) {
             return Err(EAGAIN);
         }
         let members = invited.iter().map(|one| one.number).collect();
-        let multicast = std::ptr::null_mut();
-        Ok(self.groups.insert(Group { multicast, endpoint, members, stage: Stage::Joining(Box::new(join)) }))
+        let object = std::ptr::null_mut();
+        Ok(self.groups.insert(Group { object, bindings, members, stage: Stage::Joining(Box::new(join)) }))
     }
 
     /// Gives a new group its object, to which its events refer.
-    pub fn name(&mut self, number: usize, multicast: *mut Multicast) {
+    pub fn set_object(&mut self, number: usize, object: *mut fid_mc) {
         if let Some(group) = self.groups.get_mut(number) {
-            group.multicast = multicast;
+            group.object = object;
         }
     }
 
-    /// The program closes a group. Its operations under way end without completions. Returns its endpoint.
-    pub fn leave(&mut self, number: usize) -> Option<*mut Endpoint> {
-        let group = self.groups.get_mut(number)?;
-        group.multicast = std::ptr::null_mut();
-        let endpoint = group.endpoint;
+    /// The program closes a group. Its operations under way end without completions. Returns false if there is no such group.
+    pub fn leave(&mut self, number: usize) -> bool {
+        let Some(group) = self.groups.get_mut(number) else { return false };
+        group.object = std::ptr::null_mut();
         match &mut group.stage {
             Stage::Joining(_) => {}
             Stage::Joined(working) => {
@@ -253,17 +242,17 @@ impl Groups {
             }
             Stage::Failed => drop(self.groups.remove(number)),
         }
-        Some(endpoint)
+        true
     }
 
-    /// Carries on what can be.
+    /// Carries on joins and operations as far as they can be.
     pub fn carry_on(&mut self, transport: &mut Transport) {
-        let Some(meeting) = self.meeting.as_mut() else { return };
-        meeting.carry_on(transport);
+        let Some(endpoint) = self.endpoint.as_mut() else { return };
+        endpoint.carry_on(transport);
         for (_, group) in &mut self.groups {
             match &mut group.stage {
                 Stage::Joining(join) => {
-                    if let Some(outcome) = join.carry_on(transport, meeting) {
+                    if let Some(outcome) = join.carry_on(transport, endpoint) {
                         group.end_join(outcome);
                     }
                 }
@@ -272,7 +261,7 @@ impl Groups {
             }
         }
         // Those that the program has closed before their joins ended.
-        self.groups.retain(|_, group| !group.multicast.is_null() || matches!(group.stage, Stage::Joining(_)));
+        self.groups.retain(|_, group| !group.object.is_null() || matches!(group.stage, Stage::Joining(_)));
     }
 
     // ---- operations ----
@@ -283,12 +272,11 @@ impl Groups {
         transport: &mut Transport,
         address: u64,
         ticket: Ticket,
-        endpoint: *mut Endpoint,
         operation: impl FnOnce(&Roster<'_>) -> Result<Pending, c_int>,
     ) -> Result<(), c_int> {
         let number = self.number_of(address).ok_or(EINVAL)?;
         let group = &mut self.groups[number];
-        if group.endpoint != endpoint {
+        if group.bindings != ticket.bindings {
             return Err(EINVAL);
         }
         let Stage::Joined(working) = &mut group.stage else { return Err(EOPBADSTATE) };
@@ -333,10 +321,10 @@ impl Roster<'_> {
 impl Group {
     fn end_join(&mut self, outcome: Result<Member, NoGroup>) {
         let Stage::Joining(join) = &self.stage else { return };
-        let (events, context, multicast) = (join.events, join.context, self.multicast);
-        // A program that has closed the group hears nothing.
-        let is_open = !multicast.is_null();
-        let fid = multicast.cast();
+        let (events, context, object) = (join.events, join.context, self.object);
+        // A program that has closed the group gets no event.
+        let is_open = !object.is_null();
+        let fid = object.cast();
         let event = match outcome {
             Ok(member) => {
                 self.stage = Stage::Joined(Box::new(Working { queue: Queue::new(member), running: VecDeque::new() }));
@@ -379,10 +367,10 @@ fn words_of(address: &Address) -> impl Iterator<Item = u64> {
 
 impl Join {
     fn new(
-        invited: &[Invited],
+        invited: &[NewMember],
         forming: Formation,
         rank: usize,
-        events: *mut EventQueue,
+        events: *const Events,
         context: *mut c_void,
     ) -> Join {
         let mut sorted: Vec<_> = invited.iter().enumerate().map(|(rank, one)| (one.address.to_bytes(), rank)).collect();
@@ -391,103 +379,103 @@ impl Join {
         let key = digest(sorted.iter().flat_map(|(_, rank)| words_of(&invited[*rank].address)));
         let members: Vec<_> = sorted.iter().map(|&(_, rank)| (rank, invited[rank].peer)).collect();
         let place = members.iter().position(|&(member, _)| member == rank).unwrap_or(0);
-        let heard = Vec::new();
-        let looked = Instant::now();
-        Join { forming: Some(forming), round: 0, key, order, members, place, heard, looked, events, context }
+        let incoming = Vec::new();
+        let checked_at = Instant::now();
+        Join { forming: Some(forming), round: 0, key, order, members, place, incoming, checked_at, events, context }
     }
 
-    /// The tag of what one member says to another in this round.
+    /// The tag of the message of one member to another in this round.
     fn tag(&self, from: usize, to: usize) -> u64 {
         digest([self.key, self.round.into(), from as u64, to as u64])
     }
 
-    /// Says what this member has to say, and waits for what it has to hear. Returns false if there is no room.
-    fn begin_round(&mut self, transport: &mut Transport, meeting: &mut Meeting) -> bool {
+    /// Sends this member's words, and posts the receives for those of others. Returns false if there is no room.
+    fn begin_round(&mut self, transport: &mut Transport, endpoint: &mut GroupEndpoint) -> bool {
         let mut words = vec![self.order];
         words.extend(self.forming.iter().flat_map(Formation::words));
-        self.heard.clear();
+        self.incoming.clear();
         if self.place != 0 {
-            let Some(receive) = meeting.want(transport, self.tag(0, self.place)) else { return false };
-            self.heard.push(Incoming::Awaited(receive));
-            meeting.say(transport, self.members[0].1, self.tag(self.place, 0), words);
+            let Some(receive) = endpoint.receive(transport, self.tag(0, self.place)) else { return false };
+            self.incoming.push(Incoming::Awaited(receive));
+            endpoint.send(transport, self.members[0].1, self.tag(self.place, 0), words);
             return true;
         }
-        self.heard.push(Incoming::Here(words));
+        self.incoming.push(Incoming::Here(words));
         for from in 1..self.members.len() {
-            let Some(receive) = meeting.want(transport, self.tag(from, 0)) else {
-                self.forsake(meeting);
+            let Some(receive) = endpoint.receive(transport, self.tag(from, 0)) else {
+                self.forget_receives(endpoint);
                 return false;
             };
-            self.heard.push(Incoming::Awaited(receive));
+            self.incoming.push(Incoming::Awaited(receive));
         }
         true
     }
 
-    fn forsake(&mut self, meeting: &mut Meeting) {
-        for incoming in self.heard.drain(..) {
+    fn forget_receives(&mut self, endpoint: &mut GroupEndpoint) {
+        for incoming in self.incoming.drain(..) {
             if let Incoming::Awaited(receive) = incoming {
-                meeting.forsake(receive);
+                endpoint.forget_receive(receive);
             }
         }
     }
 
     /// Carries the join on as far as it can be. None: it is not over.
-    fn carry_on(&mut self, transport: &mut Transport, meeting: &mut Meeting) -> Option<Result<Member, NoGroup>> {
+    fn carry_on(&mut self, transport: &mut Transport, endpoint: &mut GroupEndpoint) -> Option<Result<Member, NoGroup>> {
         loop {
             let mut is_whole = true;
-            for incoming in &mut self.heard {
+            for incoming in &mut self.incoming {
                 let Incoming::Awaited(receive) = *incoming else { continue };
-                match meeting.take(receive) {
+                match endpoint.take(receive) {
                     Some(words) => *incoming = Incoming::Here(words),
                     None => is_whole = false,
                 }
             }
             let conclusion = match (is_whole, self.place) {
-                (false, _) => self.look(transport, meeting)?,
+                (false, _) => self.check_members(transport, endpoint)?,
                 (true, 0) => self.conclude(),
                 (true, _) => self.words(0).to_vec(),
             };
             if self.place == 0 {
                 for to in 1..self.members.len() {
-                    meeting.say(transport, self.members[to].1, self.tag(0, to), conclusion.clone());
+                    endpoint.send(transport, self.members[to].1, self.tag(0, to), conclusion.clone());
                 }
             }
-            match self.hear(&conclusion) {
+            match self.take_conclusion(&conclusion) {
                 Ok(Some(member)) => return Some(Ok(member)),
                 Ok(None) => {}
                 Err(failure) => {
-                    self.forsake(meeting);
+                    self.forget_receives(endpoint);
                     return Some(Err(failure));
                 }
             }
             self.round += 1;
-            if !self.begin_round(transport, meeting) {
+            if !self.begin_round(transport, endpoint) {
                 return Some(Err(NoGroup::new(ENOMEM, "there is no room for its messages")));
             }
         }
     }
 
-    /// What has been heard from a place.
+    /// The words of the member at a place.
     fn words(&self, place: usize) -> &[u64] {
-        match self.heard.get(place) {
+        match self.incoming.get(place) {
             Some(Incoming::Here(words)) => words,
             _ => &[],
         }
     }
 
-    /// Something is awaited. Looks now and then whether who is to say it lives; if not, the conclusion is that it is lost.
-    fn look(&mut self, transport: &Transport, meeting: &Meeting) -> Option<Vec<u64>> {
-        if self.looked.elapsed() < PATIENCE {
+    /// Checks now and then whether the members whose messages are awaited live. Returns the conclusion that one is lost.
+    fn check_members(&mut self, transport: &Transport, endpoint: &GroupEndpoint) -> Option<Vec<u64>> {
+        if self.checked_at.elapsed() < PATIENCE {
             return None;
         }
-        self.looked = Instant::now();
+        self.checked_at = Instant::now();
         let awaited = |(at, incoming): (usize, &Incoming)| matches!(incoming, Incoming::Awaited(_)).then_some(at);
-        let mut awaited = self.heard.iter().enumerate().filter_map(awaited);
-        let lost = awaited.find(|&at| meeting.has_lost(transport, self.members[at].1))?;
+        let mut awaited = self.incoming.iter().enumerate().filter_map(awaited);
+        let lost = awaited.find(|&at| endpoint.has_lost(transport, self.members[at].1))?;
         Some(vec![status::LOST, self.members[lost].0 as u64])
     }
 
-    /// The conclusion of a round in which all have spoken.
+    /// The conclusion of a round in which the words of all are there.
     fn conclude(&self) -> Vec<u64> {
         let places = 0..self.members.len();
         if places.clone().any(|place| self.words(place).first() != Some(&self.order)) {
@@ -502,8 +490,8 @@ impl Join {
         [status::GOES_ON].into_iter().chain(conclusion).collect()
     }
 
-    /// Hears a conclusion: a member, or another round.
-    fn hear(&mut self, conclusion: &[u64]) -> Result<Option<Member>, NoGroup> {
+    /// Handles a conclusion. Returns the member that was formed; None: another round follows.
+    fn take_conclusion(&mut self, conclusion: &[u64]) -> Result<Option<Member>, NoGroup> {
         let (first, rest) = conclusion.split_first().unwrap_or((&status::ORDER, &[]));
         match *first {
             status::GOES_ON => {}
@@ -543,7 +531,7 @@ impl Working {
             let completion = Completion { context: one.ticket.context, flags: COLLECTIVE, ..Completion::default() };
             match outcome {
                 Ok(()) => transport.complete(&one.ticket, Side::Transmit, completion, ADDR_ANY),
-                Err(failure) => transport.fail(&one.ticket, Side::Transmit, completion, 0, error_of(failure)),
+                Err(failure) => transport.fail(&one.ticket, Side::Transmit, completion, fault_of(failure)),
             }
             false
         });
@@ -565,14 +553,14 @@ impl Working {
 }
 
 /// The error of a completion.
-fn error_of(failure: Failure) -> c_int {
+fn fault_of(failure: Failure) -> Fault {
     match failure {
-        Failure::OperationMismatch | Failure::GroupMismatch => EINVAL,
-        Failure::NoSuchOperation => EOPNOTSUPP,
-        Failure::TooLong => EMSGSIZE,
-        Failure::NoRoom | Failure::Quota => ENOMEM,
-        Failure::Lost => EHOSTDOWN,
-        Failure::Left | Failure::Revoked => ECANCELED,
-        _ => EIO,
+        Failure::OperationMismatch | Failure::GroupMismatch => Fault::Invalid,
+        Failure::NoSuchOperation => Fault::Unsupported,
+        Failure::TooLong => Fault::TooLong,
+        Failure::NoRoom | Failure::Quota => Fault::NoMemory,
+        Failure::Lost => Fault::PeerGone,
+        Failure::Left | Failure::Revoked => Fault::Cancelled,
+        _ => Fault::Other,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use selvedge_messages::completion::CompletionQueue;
 
 use crate::ffi::fid_cq;
-use crate::objects::held::Object;
+use crate::objects::domain_object::Object;
 
 /// A completion queue as the program holds it.
 pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it. Comments call the time during
-//! which a thread holds this lock its *turn*.
+//! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it.
 //!
 //! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
-//! asks for ([`Rest`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
+//! asks for ([`AfterUnlock`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
 //! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
 //! nothing to do.
 
@@ -14,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Orde
 
 use selvedge_host::Interface;
 use selvedge_messages::Transport;
-use selvedge_messages::polling::Rest;
+use selvedge_messages::polling::AfterUnlock;
 
 use crate::ffi::fid_domain;
 use crate::objects::collective::Groups;
@@ -38,9 +37,9 @@ pub struct Domain {
     pub(crate) sleeps: bool,
     /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
     #[cfg(debug_assertions)]
-    pub(crate) in_turn: AtomicBool,
+    pub(crate) is_held: AtomicBool,
     /// Not 0: no lock is needed. Only one thread calls, because the program promises it or the process has no other,
-    /// and nothing is to be done after a turn without a poll.
+    /// and nothing is to be done after the lock is released without a poll.
     pub alone: &'static AtomicU8,
     /// The core's interface, for threads that do not hold the lock.
     pub(crate) interface: Arc<Interface>,
@@ -59,7 +58,7 @@ pub(crate) static ALWAYS: AtomicU8 = AtomicU8::new(1);
 pub(crate) static NEVER: AtomicU8 = AtomicU8::new(0);
 
 /// The guard of the domain's lock: access to the NIC and everything in flight, for one thread.
-pub struct Turn<'a> {
+pub struct DomainGuard<'a> {
     pub(crate) domain: &'a Domain,
     /// The lock was taken. No thread starts while the guard lives, so this also holds at its end.
     pub(crate) locked: bool,
@@ -69,14 +68,14 @@ impl Domain {
     /// Takes the lock. A thread takes it once at a time. A second guard would wait for the first or, where no lock is
     /// needed ([`Domain::alone`]), alias its memory.
     #[inline(always)]
-    pub fn core(&self) -> Turn<'_> {
+    pub fn core(&self) -> DomainGuard<'_> {
         let locked = self.shared && self.alone.load(Relaxed) == 0;
         if locked && self.taken.swap(1, Acquire) != 0 {
-            self.wait_for_turn();
+            self.wait_for_lock();
         }
         #[cfg(debug_assertions)]
-        assert!(!self.in_turn.swap(true, Relaxed), "a thread takes one turn at a time");
-        Turn { domain: self, locked }
+        assert!(!self.is_held.swap(true, Relaxed), "a thread takes the lock once at a time");
+        DomainGuard { domain: self, locked }
     }
 
     /// Whether collective operations, or joins, are under way.
@@ -100,16 +99,16 @@ impl Domain {
         let domain = unsafe { &*domain };
         debug_assert!(domain.alone.load(Relaxed) != 0);
         #[cfg(debug_assertions)]
-        assert!(!domain.in_turn.load(Relaxed), "the transport is borrowed while a turn is under way");
+        assert!(!domain.is_held.load(Relaxed), "the transport is borrowed while the lock is held");
         // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This
         // thread does not hold the lock, by this function's contract, so this is the only reference to the transport.
         let core = unsafe { &mut *domain.core.get() };
-        debug_assert!(core.rest == Rest::None);
+        debug_assert!(core.after_unlock == AfterUnlock::None);
         core
     }
 
     #[cold]
-    pub(crate) fn wait_for_turn(&self) {
+    pub(crate) fn wait_for_lock(&self) {
         let mut looks = 0u32;
         while self.taken.load(Relaxed) != 0 || self.taken.swap(1, Acquire) != 0 {
             if self.sleeps {
@@ -127,7 +126,7 @@ impl Domain {
     #[inline(always)]
     pub(crate) fn give_back(&self, locked: bool) {
         #[cfg(debug_assertions)]
-        self.in_turn.store(false, Relaxed);
+        self.is_held.store(false, Relaxed);
         if locked {
             self.taken.store(0, Release);
         }
@@ -136,33 +135,33 @@ impl Domain {
     /// Releases the lock, and then does what a poll has asked for.
     #[cold]
     #[inline(never)]
-    pub(crate) fn give_back_and(&self, locked: bool, rest: Rest) {
+    pub(crate) fn give_back_and(&self, locked: bool, asked: AfterUnlock) {
         self.give_back(locked);
         if locked && self.sleeps {
             futex(&self.taken, libc::FUTEX_WAKE, 1);
         }
-        match rest {
-            Rest::None | Rest::Wake => {}
-            Rest::Yield => std::thread::yield_now(),
-            Rest::Poll => self.interface.poll(),
-            Rest::Found => self.interface.found_something(),
+        match asked {
+            AfterUnlock::None | AfterUnlock::Wake => {}
+            AfterUnlock::Yield => std::thread::yield_now(),
+            AfterUnlock::Poll => self.interface.poll(),
+            AfterUnlock::Found => self.interface.found_something(),
         }
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> DomainGuard<'a> {
     /// The domain whose lock this is.
     pub fn domain(&self) -> &'a Domain {
         self.domain
     }
 
     /// The groups, and the core.
-    pub(crate) fn with_groups<R>(&mut self, what: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
+    pub(crate) fn with_groups<R>(&mut self, action: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
         let domain = self.domain;
         // SAFETY: the lock is held, as for the core, and this guard is borrowed. Groups are reached by this function only, and nothing that is
         // called with them has the guard.
         let groups = unsafe { &mut *domain.groups.get() };
-        let outcome = what(groups, self);
+        let outcome = action(groups, self);
         domain.collects.store(groups.has_anything_under_way(), Relaxed);
         outcome
     }
@@ -181,7 +180,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Deref for Turn<'_> {
+impl Deref for DomainGuard<'_> {
     type Target = Transport;
     #[inline(always)]
     fn deref(&self) -> &Transport {
@@ -192,7 +191,7 @@ impl Deref for Turn<'_> {
     }
 }
 
-impl DerefMut for Turn<'_> {
+impl DerefMut for DomainGuard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Transport {
         // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
@@ -202,19 +201,19 @@ impl DerefMut for Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for DomainGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.rest == Rest::None {
+        if self.after_unlock == AfterUnlock::None {
             return self.domain.give_back(self.locked);
         }
-        let next = if self.domain.sleeps { Rest::Wake } else { Rest::None };
-        let rest = std::mem::replace(&mut self.rest, next);
-        self.domain.give_back_and(self.locked, rest);
+        let next = if self.domain.sleeps { AfterUnlock::Wake } else { AfterUnlock::None };
+        let asked = std::mem::replace(&mut self.after_unlock, next);
+        self.domain.give_back_and(self.locked, asked);
     }
 }
 
-/// A futex call: sleeps while the word has this value, or wakes so many sleepers.
+/// A futex call: sleeps while the word has this value, or wakes this number of sleepers.
 pub(crate) fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory

@@ -18,18 +18,18 @@ use selvedge_nic::handle::NONE;
 use crate::constants::*;
 use crate::ffi::{fi_info, fid_ep};
 use crate::objects::address::Address;
-use crate::objects::address_vector::{self, AddressVector, Known, PeerEntry};
+use crate::objects::address_vector::{self, AddressVector, PeerEntry, VectorEntry};
 use crate::objects::completion_queue;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
+use crate::objects::domain_object::{Object, ObjectGuard};
 use crate::objects::event_queue::EventQueue;
-use crate::objects::held::{Held, Object};
 use crate::{info, name, warn_line};
 
 /// An endpoint as the program holds it.
 pub type Handle = Object<fid_ep, Fixed, Endpoint>;
 
-/// What does not change while an endpoint is open.
+/// The part that does not change while an endpoint is open.
 pub struct Fixed {
     /// Not 0: no other thread can want the domain's lock ([`Domain::alone`]).
     pub(crate) alone: &'static AtomicU8,
@@ -107,7 +107,7 @@ impl FastPath {
 /// The flags for binding a counter, in the order of [`Endpoint::counters`].
 pub(crate) const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
-impl Held<'_, Endpoint> {
+impl ObjectGuard<'_, Endpoint> {
     /// The endpoint that this one is an alias of, or itself.
     pub(crate) fn base(&mut self) -> &mut Endpoint {
         let base = self.state().base;
@@ -198,7 +198,7 @@ impl Endpoint {
 
     /// The entry of the address vector with this number.
     #[inline(always)]
-    pub fn known(&self, number: u64) -> Option<&Known> {
+    pub fn entry(&self, number: u64) -> Option<&VectorEntry> {
         // SAFETY: a vector refuses to close while an endpoint is bound to it. It changes only under the lock, and this
         // endpoint is reached only under the lock.
         let vector = unsafe { self.vector.as_ref()? };
@@ -312,7 +312,7 @@ impl Endpoint {
     }
 }
 
-impl Held<'_, Endpoint> {
+impl ObjectGuard<'_, Endpoint> {
     /// # Safety
     /// The counter is open.
     pub(crate) unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64, domain: &Domain) -> c_int {
@@ -346,7 +346,7 @@ impl Held<'_, Endpoint> {
         }
         self.base().find_counters();
         if flags & RECV != 0 {
-            self.wants_independence();
+            self.bypass_rings();
         }
         // An enabled endpoint may get a counter, too. From now on its operations count.
         let base = self.base().base;

@@ -4,11 +4,11 @@
 //!
 //! Locks are taken in this order: `domains`, a domain's lock, `events`.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::ffi::{fi_eq_err_entry, fid_eq};
+use crate::ffi::fid_eq;
 use crate::objects::domain::Domain;
+use crate::objects::events::Events;
 use crate::objects::fabric::Fabric;
 use crate::objects::object::Uses;
 
@@ -18,29 +18,13 @@ pub struct EventQueue {
     pub(crate) fabric: *mut Fabric,
     /// Whether the program may write to it.
     pub(crate) writable: bool,
-    pub(crate) events: Mutex<VecDeque<Event>>,
+    pub(crate) events: Events,
     /// The domains of its endpoints with collective operations: a read carries their joins on. One entry for each endpoint.
     pub(crate) domains: Mutex<Vec<*mut Domain>>,
     pub uses: Uses,
 }
 
-/// An event that the program has not read.
-pub(crate) enum Event {
-    /// Its kind and its bytes.
-    Success(u32, Vec<u8>),
-    Failure(fi_eq_err_entry),
-}
-
 impl EventQueue {
-    pub(crate) fn push(&self, event: Event) {
-        self.events().push_back(event);
-    }
-
-    /// The events. A thread that has panicked leaves them as they were.
-    pub(crate) fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.events.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
     pub(crate) fn domains(&self) -> MutexGuard<'_, Vec<*mut Domain>> {
         self.domains.lock().unwrap_or_else(|poison| poison.into_inner())
     }
@@ -64,9 +48,9 @@ impl EventQueue {
             // SAFETY: a domain is here while an endpoint of it is open, so it is open.
             let domain = unsafe { &*domain };
             if domain.collects() {
-                let mut turn = domain.core();
-                turn.progress();
-                turn.carry_on_groups();
+                let mut core = domain.core();
+                core.progress();
+                core.carry_on_groups();
             }
         }
     }

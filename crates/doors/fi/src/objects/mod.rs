@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! libfabric's objects: their state, and how it is locked. Nothing here is called by libfabric ([`crate::calls`]).
 //!
-//! | file | object |
+//! | file | object, lower ones first |
 //! |---|---|
 //! | [`object`] | the common part: head, use counts |
-//! | [`fabric`], [`event_queue`] | objects without a domain |
-//! | [`domain`], [`held`] | the domain and its lock; an object of a domain |
-//! | [`av_set`], [`collective`], [`meeting`] | subsets of address vectors, collective groups, how groups form |
-//! | [`address`], [`address_vector`], [`completion_queue`], [`counter`], [`region`], [`endpoint`] | objects of a domain |
+//! | [`fabric`], [`address`], [`events`] | the fabric; addresses; the events of an event queue |
+//! | [`group_endpoint`], [`collective`] | the groups of collective operations of a domain, and the messages by which their members meet |
+//! | [`domain`], [`domain_object`] | the domain and its lock; the common part of its objects |
+//! | [`event_queue`], [`counter`], [`completion_queue`], [`address_vector`], [`av_set`], [`region`] | objects of a domain |
+//! | [`endpoint`], [`group`] | the endpoint, which is bound to those; a group as the program holds it |
 
 pub mod address;
 pub mod address_vector;
@@ -16,11 +17,13 @@ pub mod collective;
 pub mod completion_queue;
 pub mod counter;
 pub mod domain;
+pub mod domain_object;
 pub mod endpoint;
 pub mod event_queue;
+pub mod events;
 pub mod fabric;
-pub mod held;
-pub mod meeting;
+pub mod group;
+pub mod group_endpoint;
 #[macro_use]
 pub mod object;
 pub mod region;

@@ -4,7 +4,7 @@
 
 use crate::ffi::fid_mr;
 use crate::objects::counter::Counter;
-use crate::objects::held::Object;
+use crate::objects::domain_object::Object;
 
 /// A registered region as the program holds it.
 pub type Handle = Object<fid_mr, (), Region>;

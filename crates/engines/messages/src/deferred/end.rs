@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ends of works: the NIC's events, commands that are started again, and completions.
 
-use std::ffi::c_int;
-
 use libc::iovec;
 use selvedge_host::StartError;
 use selvedge_nic::NoMemory;
@@ -11,90 +9,91 @@ use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Event, Posted as Linked, event_kind, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
+use super::{Parts, TRYING_MAX, Works};
 use crate::bindings::Side;
-use crate::complete::error_of;
+use crate::complete::outcome_of;
 use crate::completion::Completion;
-use crate::flags::*;
+use crate::error::Fault;
+use crate::flags::{ADDR_ANY, REMOTE_CQ_DATA};
+use crate::in_flight::InFlight;
 use crate::message::stays_here;
 use crate::operation::Operation;
+use crate::operations::Operations;
+use crate::own_nic::OwnNic;
 use crate::pieces::{scatter, total};
-use crate::posted::{Arrived, FetchEnd};
-use crate::ticket::{Kind, PORTAL_TOKEN, REGION_PORTALS};
-use crate::transport::Transport;
-use crate::work::{Counted, Deferred, Role, TRYING_MAX};
+use crate::posted::{Arrived, Fetch, FetchEnd};
+use crate::ticket::{Kind, PORTAL_TOKEN};
+use crate::work::{Counted, Deferred, Role};
 
-impl Transport {
+impl Works {
     /// Whether an event belongs to a deferred work.
     #[inline(always)]
-    pub(crate) fn is_deferred(&self, event: &Event) -> bool {
-        self.works.awaited != 0
+    pub fn owns_event(&self, operations: &Operations, event: &Event) -> bool {
+        self.awaited != 0
             && event.kind != event_kind::PT_DISABLED
-            && matches!(self.operations.get(event.user_ptr as usize), Some(Operation::Deferred(_)))
+            && matches!(operations.get(event.user_ptr as usize), Some(Operation::Deferred(_)))
     }
 
     /// Handles an event of a work.
-    pub(crate) fn take_deferred(&mut self, event: &Event) {
+    pub fn take_event(&mut self, parts: &mut Parts<'_>, event: &Event) {
         let number = event.user_ptr as usize;
-        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+        let Some(work) = parts.flight.operations.work(number) else { return };
         if event.kind == event_kind::ACK && std::mem::take(&mut work.trying) {
-            self.works.trying -= 1;
+            self.trying -= 1;
         }
         match &mut work.role {
-            Role::Transfer { .. } => self.transfer_answered(number, event),
+            Role::Transfer { .. } => self.transfer_answered(parts.flight, number, event),
             Role::Send { command, waits, fetched } => match event.kind {
                 event_kind::GET => {
                     *fetched = true;
                     if *waits {
-                        self.end_work(number, 0);
+                        self.end(parts.flight, number, Ok(()));
                     }
                 }
                 _ if event.fail == fail::OK && stays_here(command, event.list) => {
                     *waits = true;
                     if *fetched {
-                        self.end_work(number, 0);
+                        self.end(parts.flight, number, Ok(()));
                     }
                 }
                 _ if event.fail == fail::PT_DISABLED => {
                     let command = *command;
-                    self.works.again.push_back((number, command));
+                    self.again.push_back((number, command));
                 }
-                _ if event.fail == fail::OK || *fetched => self.end_work(number, 0),
-                _ => self.end_work(number, error_of(event.fail, EHOSTUNREACH)),
+                _ if event.fail == fail::OK || *fetched => self.end(parts.flight, number, Ok(())),
+                _ => self.end(parts.flight, number, outcome_of(event.fail, Fault::Unreachable)),
             },
             Role::Receive { message, .. } => match event.kind {
                 event_kind::PUT => {
-                    let error = if event.fail == fail::OK { 0 } else { EFAULT };
-                    self.end_receive(number, &Arrived::of_event(event), error, true);
+                    let outcome = if event.fail == fail::OK { Ok(()) } else { Err(Fault::NotMapped) };
+                    self.end_receive(parts.flight, number, &Arrived::of_event(event), (outcome, true));
                 }
                 event_kind::REPLY => {
                     let Some(message) = message.take() else { return };
-                    let error = error_of(event.fail, EHOSTDOWN);
-                    self.end_receive(number, &message, error, true);
+                    let outcome = outcome_of(event.fail, Fault::PeerGone);
+                    self.end_receive(parts.flight, number, &message, (outcome, true));
                 }
-                event_kind::SEARCH => self.take_over_receive(number),
+                event_kind::SEARCH => self.take_over_receive(parts, number),
                 _ => {}
             },
         }
     }
 
     /// Handles the reply to a command of a read, write or atomic.
-    fn transfer_answered(&mut self, number: usize, event: &Event) {
-        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+    fn transfer_answered(&mut self, flight: &mut InFlight, number: usize, event: &Event) {
+        let InFlight { nic, operations, .. } = flight;
+        let Some(work) = operations.work(number) else { return };
         let Role::Transfer { note } = &mut work.role else { return };
         let of_note = note.as_ref().is_some_and(|note| note.portal == event.portal);
         if of_note && event.fail == fail::PT_DISABLED {
             let command = *note;
-            self.works.again.extend(command.map(|command| (number, command)));
+            self.again.extend(command.map(|command| (number, command)));
             return;
         }
         work.left -= 1;
         if event.fail != fail::OK && !of_note {
-            if work.error == 0 {
-                let (target, owner) = work.target;
-                let portals = REGION_PORTALS;
-                let known = event.fail == fail::DROPPED
-                    && portals.iter().any(|&at| self.interface.has_entry(target, owner, at, event.match_bits));
-                work.error = if known { EACCES } else { error_of(event.fail, ENOKEY) };
+            if work.error.is_none() {
+                work.error = nic.region_outcome(work.target, event.match_bits, event.fail).err();
             }
             // The target's program gets no notification of a write that failed.
             if note.take().is_some() {
@@ -102,27 +101,33 @@ impl Transport {
             }
         }
         if work.left == 0 {
-            let error = work.error;
-            self.end_work(number, error);
+            let outcome = work.error.map_or(Ok(()), Err);
+            self.end(flight, number, outcome);
         }
     }
 
     /// Ends a work that sends, reads or writes.
-    fn end_work(&mut self, number: usize, error: c_int) {
-        let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
+    fn end(&mut self, flight: &mut InFlight, number: usize, outcome: Result<(), Fault>) {
+        let Some(work) = flight.operations.work(number) else { return };
         let counted = match work.counted {
             Counted::Always => true,
-            Counted::Successes => error == 0,
-            Counted::From(least) => error == 0 && self.counted(work.hidden).0 >= least,
+            Counted::Successes => outcome.is_ok(),
+            Counted::From(least) => outcome.is_ok() && flight.nic.counted(work.hidden).0 >= least,
         };
-        let Some(work) = self.release_work(number) else { return };
-        let entry = work.ticket.completion();
-        self.report_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
+        let Some(work) = self.release(flight, number) else { return };
+        let report = Report { side: Side::Transmit, entry: work.ticket.completion(), source: ADDR_ANY, missing: 0 };
+        report_end(&flight.nic, &work, report, outcome, counted);
     }
 
     /// Ends a receive. `counted`: the NIC has counted it, as a failure if it could not write.
-    pub(crate) fn end_receive(&mut self, number: usize, message: &Arrived, error: c_int, counted: bool) {
-        let Some(work) = self.release_work(number) else { return };
+    pub fn end_receive(
+        &mut self,
+        flight: &mut InFlight,
+        number: usize,
+        message: &Arrived,
+        (outcome, counted): (Result<(), Fault>, bool),
+    ) {
+        let Some(work) = self.release(flight, number) else { return };
         let Role::Receive { kind, pieces, .. } = &work.role else { return };
         let room = total(pieces);
         let lacking = (message.length as usize).saturating_sub(room);
@@ -137,65 +142,33 @@ impl Transport {
         // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
         let names = unsafe { (*work.ticket.bindings).names_sources };
-        let source = if names { self.peers.source_name(message.source) } else { ADDR_ANY };
-        let mut outcome = (error, 0);
-        if error == 0 && lacking != 0 {
-            outcome = (ETRUNC, lacking);
+        let source = if names { flight.peers.source_name(message.source) } else { ADDR_ANY };
+        let (mut outcome, mut missing) = (outcome, 0);
+        if outcome.is_ok() && lacking != 0 {
+            (outcome, missing) = (Err(Fault::Truncated), lacking);
             if counted {
                 // The NIC counted a success. One success becomes one failure, so the sum stays.
-                let (success, failure) = self.counted(work.counter);
-                self.set_count(work.counter, success.wrapping_sub(1), failure.wrapping_add(1));
+                let (success, failure) = flight.nic.counted(work.counter);
+                flight.nic.set_count(work.counter, success.wrapping_sub(1), failure.wrapping_add(1));
             }
         }
-        self.report_end(&work, Side::Receive, entry, source, outcome, counted);
-    }
-
-    /// Counts the end of a work, unless the NIC has, and writes the completion if one is wanted.
-    fn report_end(
-        &self,
-        work: &Deferred,
-        side: Side,
-        entry: Completion,
-        source: u64,
-        (error, lacking): (c_int, usize),
-        counted: bool,
-    ) {
-        let failed = u64::from(error != 0);
-        if !counted && work.counter != NONE {
-            self.count(work.counter, 1 - failed, failed);
-        }
-        if !work.ticket.wanted {
-            return;
-        }
-        // SAFETY: endpoints outlive their works (`close_works`), and so do the queues and counters that they are bound
-        // to.
-        unsafe {
-            let bindings = &*work.ticket.bindings;
-            let counter = bindings.counter_for(work.ticket.flags);
-            if counter != NONE && counter != work.counter {
-                self.count(counter, 1 - failed, failed);
-            }
-            let queue = bindings.queue(side);
-            if error == 0 {
-                self.complete_uncounted(&work.ticket, side, entry, source);
-            } else if !queue.is_null() {
-                (*queue).push_failure(entry, lacking, error);
-            }
-        }
+        report_end(&flight.nic, &work, Report { side: Side::Receive, entry, source, missing }, outcome, counted);
     }
 
     /// Takes over a receive whose message is there, but which the process that started it could not fill.
-    fn take_over_receive(&mut self, number: usize) {
-        let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
+    fn take_over_receive(&mut self, parts: &mut Parts<'_>, number: usize) {
+        let flight = &mut *parts.flight;
+        let Some(work) = flight.operations.work(number) else { return };
         let Role::Receive { kind, pieces, spec, .. } = &work.role else { return };
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // SAFETY: an endpoint outlives its works (`Works::forget_endpoint`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
         let portal = kind.portal(unsafe { (*work.ticket.bindings).index });
         let (pieces, spec) = (pieces.clone(), *spec);
-        let Some(spec) = self.with_vector(spec, &pieces) else {
-            return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
+        let no_message = Arrived::new(spec.match_bits, None, 0, 0);
+        let Some(spec) = flight.nic.with_vector(spec, &pieces) else {
+            return self.end_receive(flight, number, &no_message, (Err(Fault::TablesFull), false));
         };
-        let mut nic = self.interface.lock();
+        let mut nic = flight.nic.interface.lock();
         let posted = nic.with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         if !matches!(posted, Ok(Linked::Linked(_))) {
             nic.heap().free_iov(spec.iov);
@@ -204,8 +177,8 @@ impl Transport {
             // Another receive has taken the message meanwhile.
             Ok(Linked::Linked(entry)) => {
                 drop(nic);
-                self.polling.expects_messages();
-                if let Some(Operation::Deferred(work)) = self.operations.get_mut(number) {
+                flight.polling.expects_messages();
+                if let Some(work) = flight.operations.work(number) {
                     work.entry = Some(entry);
                 }
                 return;
@@ -213,7 +186,7 @@ impl Transport {
             Ok(Linked::Matched(found)) => found,
             Err(_) => {
                 drop(nic);
-                return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
+                return self.end_receive(flight, number, &no_message, (Err(Fault::TablesFull), false));
             }
         };
         let Some(header) = nic.unexpected(found).copied() else { return };
@@ -226,94 +199,140 @@ impl Transport {
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
             nic.drop_unexpected(found);
             drop(nic);
-            return self.end_receive(number, &arrived, 0, false);
+            return self.end_receive(flight, number, &arrived, (Ok(()), false));
         }
         nic.drop_unexpected(found);
         drop(nic);
-        self.fetch_deferred(number, &pieces, header.token, arrived);
+        self.fetch_payload(parts, number, &pieces, Arrived { token: header.token, ..arrived });
     }
 
     /// Fetches the payload of a message that waits at its sender. The reply counts.
-    fn fetch_deferred(&mut self, number: usize, pieces: &[iovec], token: u32, arrived: Arrived) {
-        let sender = arrived.source >> 8;
-        if let Some(payload) = self.units.as_mut().and_then(|units| units.take_payload(sender, token)) {
-            return self.fetch_for(FetchEnd::Deferred(number), sender, payload, pieces, arrived);
+    fn fetch_payload(&mut self, parts: &mut Parts<'_>, number: usize, pieces: &[iovec], arrived: Arrived) {
+        let Parts { flight, units } = parts;
+        let (sender, token, room) = (arrived.source >> 8, arrived.token, total(pieces));
+        if let Some(units) = units {
+            if let Some(payload) = units.fetches.take_payload(sender, token) {
+                let fetch = Fetch::into_own_memory(FetchEnd::Deferred(number), arrived, room, pieces);
+                let length = fetch.length();
+                let fetch = flight.operations.insert(Operation::Fetch(Box::new(fetch)));
+                if let Some(failed) = units.fetch(flight, fetch, (sender, payload, length)) {
+                    self.end_fetch(flight, fetch, failed);
+                }
+                return;
+            }
         }
-        let Some(memory) = self.memory(number, pieces) else {
-            return self.end_receive(number, &arrived, ENOSPC, false);
+        let Some(memory) = flight.memory_of_work(number, pieces) else {
+            return self.end_receive(flight, number, &arrived, (Err(Fault::TablesFull), false));
         };
-        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+        let Some(work) = flight.operations.work(number) else { return };
         let Role::Receive { message, .. } = &mut work.role else { return };
         *message = Some(arrived);
+        let counter = work.counter;
         let command = Command {
             request: Request {
                 kind: kind::GET,
                 portal: PORTAL_TOKEN,
-                initiator: self.interface.id() << 8,
+                initiator: flight.nic.interface.id() << 8,
                 match_bits: token.into(),
-                length: arrived.length.min(total(pieces) as u64),
+                length: arrived.length.min(room as u64),
                 ..Request::default()
             },
-            target: arrived.source >> 8,
+            target: sender,
             user_ptr: number as u64,
             source: Memory::NOWHERE,
-            sink: Memory {
-                options: options::MD_EVENT_CT_REPLY,
-                queue: self.own_queue,
-                counter: work.counter,
-                ..memory
-            },
+            sink: Memory { options: options::MD_EVENT_CT_REPLY, queue: flight.nic.own_queue, counter, ..memory },
         };
-        match self.interface.start(&command) {
-            Ok(()) => {}
-            Err(StartError::Memory) => self.end_receive(number, &arrived, EFAULT, false),
-            Err(StartError::NoSpace) => self.end_receive(number, &arrived, EHOSTDOWN, false),
+        let fault = match flight.nic.interface.start(&command) {
+            Ok(()) => return,
+            Err(StartError::Memory) => Fault::NotMapped,
+            Err(StartError::NoSpace) => Fault::PeerGone,
+        };
+        self.end_receive(flight, number, &arrived, (Err(fault), false));
+    }
+
+    fn end_fetch(&mut self, flight: &mut InFlight, number: usize, failed: u8) {
+        if let Some(fetch) = flight.operations.take_fetch(number) {
+            self.end_fetched_receive(flight, &fetch, failed);
         }
+    }
+
+    /// Ends the receive of a fetched payload.
+    pub fn end_fetched_receive(&mut self, flight: &mut InFlight, fetch: &Fetch, failed: u8) {
+        let FetchEnd::Deferred(number) = fetch.ends else { return };
+        let outcome = fetch.outcome(failed);
+        self.end_receive(flight, number, &fetch.landing.message, (outcome, false));
     }
 
     /// Starts refused commands again, as triggered operations whose threshold is already reached, so that they fire at
     /// once.
-    pub(crate) fn start_again(&mut self) {
+    pub fn start_again(&mut self, flight: &mut InFlight) {
+        let InFlight { nic: own, operations, .. } = flight;
         let fired = {
-            let mut nic = self.interface.lock();
-            if self.works.ready.is_none() {
-                self.works.ready = nic.counters().alloc().ok();
+            let mut nic = own.interface.lock();
+            if self.ready.is_none() {
+                self.ready = nic.counters().alloc().ok();
             }
-            let Some(ready) = self.works.ready else { return };
-            while self.works.trying < TRYING_MAX {
-                let Some((number, command)) = self.works.again.pop_front() else { break };
-                let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { continue };
+            let Some(ready) = self.ready else { return };
+            while self.trying < TRYING_MAX {
+                let Some((number, command)) = self.again.pop_front() else { break };
+                let Some(work) = operations.work(number) else { continue };
                 if nic.with_revocation(|nic| nic.arm(ready, 0, Action::Command(&command))).is_err() {
-                    self.works.again.push_front((number, command));
+                    self.again.push_front((number, command));
                     break;
                 }
                 work.trying = true;
-                self.works.trying += 1;
+                self.trying += 1;
             }
             nic.has_fired()
         };
-        self.interface.settle(fired);
+        own.interface.settle(fired);
     }
 
     /// Fails the sends whose header is with a process that has ended.
-    pub(crate) fn fail_lost_works(&mut self) {
-        if self.works.awaited == 0 {
+    pub fn fail_lost(&mut self, flight: &mut InFlight) {
+        if self.awaited == 0 {
             return;
         }
+        let interface = &flight.nic.interface;
         let is_lost = |work: &Deferred| {
             matches!(work.role, Role::Send { waits: true, fetched: false, .. })
-                && !self.interface.look_alive(work.target.0, work.target.1)
+                && !interface.look_alive(work.target.0, work.target.1)
         };
-        let lost: Vec<usize> = self
-            .operations
-            .iter()
-            .filter_map(|(number, operation)| match operation {
-                Operation::Deferred(work) if is_lost(work) => Some(number),
-                _ => None,
-            })
-            .collect();
+        let works = flight.operations.all_works().filter(|(_, work)| is_lost(work));
+        let lost: Vec<usize> = works.map(|(number, _)| number).collect();
         for number in lost {
-            self.end_work(number, EHOSTDOWN);
+            self.end(flight, number, Err(Fault::PeerGone));
         }
+    }
+}
+
+/// The completion of a work.
+struct Report {
+    side: Side,
+    entry: Completion,
+    source: u64,
+    /// Bytes that did not fit.
+    missing: usize,
+}
+
+/// Counts the end of a work, unless the NIC has, and writes the completion if one is wanted.
+fn report_end(nic: &OwnNic, work: &Deferred, report: Report, outcome: Result<(), Fault>, counted: bool) {
+    let failed = u64::from(outcome.is_err());
+    if !counted && work.counter != NONE {
+        nic.count(work.counter, 1 - failed, failed);
+    }
+    if !work.ticket.wanted {
+        return;
+    }
+    // SAFETY: endpoints outlive their works (`Works::forget_endpoint`), and so do the queues and counters that they are bound
+    // to.
+    let counter = unsafe { (*work.ticket.bindings).counter_for(work.ticket.flags) };
+    if counter != NONE && counter != work.counter {
+        nic.count(counter, 1 - failed, failed);
+    }
+    let Report { side, entry, source, missing } = report;
+    match outcome {
+        Ok(()) => nic.complete_uncounted(&work.ticket, side, entry, source),
+        Err(fault) => nic.fail_uncounted(&work.ticket, side, entry, missing, fault),
     }
 }

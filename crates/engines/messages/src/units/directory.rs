@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 use selvedge_nic::atu::{PAGE_BYTES, Rights};
 use selvedge_nic::tables::PAGES;
 
+use super::limits::REGION_VPIDS;
 use super::memory::Block;
-use super::one_sided::REGION_VPIDS;
 use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 
 /// The network logical address of every directory.
@@ -47,7 +47,7 @@ const WRITE: u64 = 2;
 const SECOND_PORT: u64 = 1 << 2;
 const TAKEN: u64 = 1 << 63;
 
-/// What the directory says of a key.
+/// The entry of a key in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: u64,
@@ -60,7 +60,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The address of so many bytes at an offset of the region. None: they are not all in it.
+    /// The address of `bytes` bytes at an offset of the region. None: they are not all in it.
     pub fn at(&self, offset: u64, bytes: u64) -> Option<u64> {
         let end = offset.checked_add(bytes)?;
         (end <= self.length).then(|| self.nla + offset)

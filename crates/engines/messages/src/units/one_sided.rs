@@ -5,7 +5,7 @@
 //! [`access`](super::access) makes commands of a program's reads and writes.
 //!
 //! Invariants
-//! 1. At most [`COMMANDS_MAX`] commands of accesses, [`LANDINGS`] gets of the library itself and [`MARKS_MAX`] lock requests are under way.
+//! 1. At most [`COMMANDS_MAX`](super::limits::COMMANDS_MAX) commands of accesses, [`LANDINGS`] gets of the library itself and [`MARKS_MAX`] lock requests are under way.
 //!    Each brings at most one notification, to this process. So the notification queue has room for all, and no queue of a target
 //!    gets any.
 //! 2. An address of a target is remembered only while the target knows it ([`super::retired`]).
@@ -14,7 +14,6 @@
 //! 4. What is known of a target belongs to one process. It is forgotten when another has the id.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 use libc::iovec;
@@ -22,38 +21,25 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::atu::Rights;
 use selvedge_nic::rma::{Descriptor, LockRequest, Notification, Operation as Rma, code, options, spec};
 use selvedge_nic::tables::{LOCKS, PAGES};
-use slab::Slab;
 
-use super::accesses::{Accesses, Name, Purpose, Sent};
+use super::command_queue::{CommandQueue, Name, Purpose, Sent};
 use super::directory::{self, BUCKET_BYTES, Directory, Entry};
+use super::limits::{ACCESS_VPID, LANDINGS, MARKS_MAX, REGION_VPIDS};
 use super::memory::{Block, Registered, Registrations};
 use super::retired::Retired;
 use super::translations::{Place, Translations};
-use crate::flags::EACCES;
-use crate::operation::Operation;
-use crate::pieces::RemoteRange;
-use crate::remote::each_common;
+use crate::pieces::{RemoteRange, each_common};
 use crate::transfer::Run;
 use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::{Staging, StagingSlot};
 use selvedge_process::device::{Device, DeviceError};
 
-/// The port for accesses. Commands leave from it, and it has the directory.
-pub(super) const VPID: u16 = 1;
-/// The ports of regions, of which an opening of a NIC uses one. No access to a region reaches memory of messages, or the library's own.
-pub(super) const REGION_VPIDS: [u16; 2] = [2, 3];
-/// Commands of accesses under way.
-pub(super) const COMMANDS_MAX: usize = 256;
-/// Gets of the library itself under way: look-ups, and those behind puts.
-pub(super) const LANDINGS: u64 = 64;
-/// Lock requests under way.
-pub(super) const MARKS_MAX: usize = 16;
 /// The share of the address tables that closed regions may keep before peers are asked to forget them: one in so many.
 const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
 
-/// How often this process has opened a NIC, by its id.
+/// The number of times that this process has opened a NIC, by its id.
 static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// The VPID of the regions of the next opening of the NIC with this id.
@@ -69,7 +55,7 @@ fn next_region_vpid(id: u64) -> u16 {
 pub(super) struct Target {
     /// The process, by the word that names it in locks. None: no access to it was tried.
     owner: Option<u64>,
-    pub(super) accesses: Accesses,
+    pub(super) queue: CommandQueue,
     pub(super) translations: Translations,
     mark: Mark,
 }
@@ -78,7 +64,7 @@ impl Target {
     /// Forgets its addresses, also those that are on their way.
     fn clear(&mut self) {
         self.translations.clear();
-        self.accesses.void_look_ups();
+        self.queue.void_look_ups();
     }
 
     /// Its NIC is closed.
@@ -104,7 +90,7 @@ pub(crate) struct OneSided {
     /// The port of this opening's regions.
     region_vpid: u16,
     directory: Directory,
-    /// Where the library's own gets write.
+    /// The slots that the library's own gets write to.
     pub(super) landings: Staging,
     landing: Block,
     pub(super) registrations: Registrations,
@@ -120,14 +106,19 @@ pub(crate) struct OneSided {
     forgetting: BTreeMap<u64, u64>,
     /// Targets of puts that no get may be behind.
     pub(super) unflushed: BTreeSet<u64>,
-    /// Accesses that were refused, until it is known why.
-    doubts: Vec<usize>,
+    /// Accesses that were refused, until their keys are known again.
+    retries: Vec<usize>,
 }
 
-/// Why an access is not posted over the units now.
+/// The reason why an access is not posted over the units now. Of several, the last one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Refused {
-    Error(c_int),
+pub(crate) enum NotPosted {
+    /// The region does not grant it.
+    NotPermitted,
+    /// The program's memory is not mapped.
+    NotMapped,
+    /// There is no such peer.
+    Invalid,
     /// It travels as a packet.
     Packets,
     /// There is no room, or a translation is on its way. Nothing has changed.
@@ -136,15 +127,15 @@ pub(super) enum Refused {
 
 impl OneSided {
     /// Opens the port. Nothing else is registered yet.
-    pub(super) fn open(device: &Arc<Device>) -> Result<OneSided, DeviceError> {
-        device.open_port(Some(VPID), 0)?;
+    pub fn open(device: &Arc<Device>) -> Result<OneSided, DeviceError> {
+        device.open_port(Some(ACCESS_VPID), 0)?;
         let region_vpid = next_region_vpid(device.interface().id());
         device.open_port(Some(region_vpid), 0)?;
-        let block = Block::with_rights(device, VPID, directory::BYTES, Rights::ReadOnly)?;
+        let block = Block::with_rights(device, ACCESS_VPID, directory::BYTES, Rights::ReadOnly)?;
         if block.nla() != directory::NLA {
             return Err(DeviceError::NotMapped { address: block.start(), bytes: directory::BYTES as u64 });
         }
-        let landing = Block::new(device, VPID, LANDINGS as usize * BUCKET_BYTES)?;
+        let landing = Block::new(device, ACCESS_VPID, LANDINGS as usize * BUCKET_BYTES)?;
         Ok(OneSided {
             device: device.clone(),
             notifications_read: 0,
@@ -152,7 +143,7 @@ impl OneSided {
             directory: Directory::new(block),
             landings: Staging::new(landing.start(), landing.nla(), BUCKET_BYTES as u64, LANDINGS),
             landing,
-            registrations: Registrations::new(VPID),
+            registrations: Registrations::new(ACCESS_VPID),
             targets: BTreeMap::new(),
             commands: 0,
             marks: 0,
@@ -160,14 +151,14 @@ impl OneSided {
             lacks_room: false,
             forgetting: BTreeMap::new(),
             unflushed: BTreeSet::new(),
-            doubts: Vec::new(),
+            retries: Vec::new(),
         })
     }
 
     // ---- this process's regions ----
 
     /// Lets peers reach memory under a key. None: they reach it by packets.
-    pub(crate) fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
+    pub fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
         let rights = directory::rights(access).filter(|_| memory.1 != 0 && self.directory.has_room(key))?;
         let registered = Registered::with_rights(&self.device, self.region_vpid, memory, rights)
             .inspect_err(|error| {
@@ -181,7 +172,7 @@ impl OneSided {
 
     /// Takes a region back. Afterwards no peer reaches the memory by it, whatever it remembers of the key. (While the memory is also a
     /// local buffer of an access, it has entries of the port for accesses, as before. No directory names them.)
-    pub(crate) fn conceal(&mut self, key: u64, registered: Registered) {
+    pub fn conceal(&mut self, key: u64, registered: Registered) {
         self.directory.remove(key);
         registered.revoke();
         let pages = registered.pages();
@@ -190,7 +181,7 @@ impl OneSided {
 
     /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them, and the number of
     /// the round.
-    pub(super) fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
+    pub fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
         let tables = u64::from(self.device.interface().limits().address_tables);
         let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
         if !self.retired.is_due(pages_max) {
@@ -203,22 +194,22 @@ impl OneSided {
     }
 
     /// The processes that may remember addresses of this one's regions.
-    pub(super) fn holders(&self) -> BTreeSet<u64> {
+    pub fn holders(&self) -> BTreeSet<u64> {
         let mut nic = self.device.interface().lock();
         let mut is_held = |number: u32| {
-            let reading = LockRequest { vpid: VPID, number, compare: i32::MIN, add: 0 };
+            let reading = LockRequest { vpid: ACCESS_VPID, number, compare: i32::MIN, add: 0 };
             nic.locks().request(&mut NoMemory, &reading).is_ok_and(|lock| lock.value != 0)
         };
         (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
     }
 
     /// A process remembers no address of a round.
-    pub(super) fn is_forgotten_by(&mut self, id: u64, round: u64) {
+    pub fn is_forgotten_by(&mut self, id: u64, round: u64) {
         self.retired.forgotten(id, round);
     }
 
     /// A probe of a round has ended. True: the process is to be told again to forget addresses.
-    pub(super) fn probed(&mut self, id: u64, round: u64, is_refused: bool) -> bool {
+    pub fn probed(&mut self, id: u64, round: u64, is_refused: bool) -> bool {
         if is_refused {
             self.retired.forgotten(id, round);
         }
@@ -227,7 +218,7 @@ impl OneSided {
 
     /// A process says that its NIC is closed. Some: it is to be told again to forget the addresses of this round, because it may have
     /// another one.
-    pub(super) fn is_closed_by(&mut self, id: u64) -> Option<u64> {
+    pub fn is_closed_by(&mut self, id: u64) -> Option<u64> {
         self.forget_translations(id);
         let is_holder = self.retired.closed(id);
         is_holder.then(|| {
@@ -237,7 +228,7 @@ impl OneSided {
     }
 
     /// Finds out which of the peers that are to forget addresses are gone.
-    pub(super) fn probe_holders(&mut self) {
+    pub fn probe_holders(&mut self) {
         for id in self.retired.holders() {
             self.probe(id);
         }
@@ -250,13 +241,13 @@ impl OneSided {
     }
 
     /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] names the target when it can be answered.
-    pub(super) fn forget(&mut self, id: u64, round: u64) {
+    pub fn forget(&mut self, id: u64, round: u64) {
         self.target(id).clear();
         self.forgetting.insert(id, round);
     }
 
     /// A target whose addresses are forgotten, when nothing to it is under way, and the number of its round.
-    pub(super) fn next_forgotten(&mut self) -> Option<(u64, u64)> {
+    pub fn next_forgotten(&mut self) -> Option<(u64, u64)> {
         let id = self.forgetting.keys().copied().find(|id| self.has_ended_to(*id))?;
         self.forgetting.remove_entry(&id)
     }
@@ -264,12 +255,12 @@ impl OneSided {
     // ---- peers ----
 
     /// The targets that may know that this process remembers their addresses.
-    pub(super) fn marked_targets(&self) -> impl Iterator<Item = u64> {
+    pub fn marked_targets(&self) -> impl Iterator<Item = u64> {
         self.targets.iter().filter(|(_, target)| target.mark != Mark::No).map(|(id, _)| *id)
     }
 
     /// An access to this process begins. Nothing is known of it that belongs to another one with its id.
-    pub(super) fn belongs_to(&mut self, id: u64, owner: u64) {
+    pub fn belongs_to(&mut self, id: u64, owner: u64) {
         let target = self.target(id);
         if target.owner.replace(owner).is_some_and(|other| other != owner) {
             target.is_gone();
@@ -277,68 +268,67 @@ impl OneSided {
     }
 
     /// The program has named the process with this id again: it may have another NIC now.
-    pub(crate) fn is_named_again(&mut self, id: u64) {
+    pub fn is_named_again(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
-            target.translations.doubt_all();
+            target.translations.named_again();
         }
     }
 
     /// The process with this id has closed its NIC, or has ended.
-    pub(super) fn forget_translations(&mut self, id: u64) {
+    pub fn forget_translations(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
             target.is_gone();
         }
     }
 
     /// No put to this process is answered any more. Returns those that were under way.
-    pub(super) fn lose_puts(&mut self, id: u64) -> Vec<Sent> {
+    pub fn lose_puts(&mut self, id: u64) -> Vec<Sent> {
         self.forget_translations(id);
-        self.target(id).accesses.lose_puts()
+        self.target(id).queue.lose_puts()
     }
 
     /// Whether no access to this process is under way.
-    pub(super) fn is_idle(&self, id: u64) -> bool {
-        self.doubts.is_empty() && self.has_ended_to(id)
+    pub fn is_idle(&self, id: u64) -> bool {
+        self.retries.is_empty() && self.has_ended_to(id)
     }
 
     /// Whether no command to this process is under way.
-    pub(super) fn has_ended_to(&self, id: u64) -> bool {
-        self.targets.get(&id).is_none_or(|target| target.accesses.is_idle())
+    pub fn has_ended_to(&self, id: u64) -> bool {
+        self.targets.get(&id).is_none_or(|target| target.queue.is_idle())
     }
 
-    /// An access with this key was refused, and is in doubt.
-    pub(super) fn doubt(&mut self, id: u64, keys: impl Iterator<Item = u64>, number: usize) {
+    /// Keeps an access that was refused, and looks its keys up again.
+    pub fn keep_for_retry(&mut self, id: u64, keys: impl Iterator<Item = u64>, number: usize) {
         let translations = &mut self.target(id).translations;
-        keys.for_each(|key| translations.doubt(key));
-        self.doubts.push(number);
+        keys.for_each(|key| translations.look_up_again(key));
+        self.retries.push(number);
     }
 
-    /// Accesses in doubt. Those whose doubt stays are given back by [`OneSided::doubt_on`].
-    pub(super) fn take_doubts(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.doubts)
+    /// Takes the accesses that were refused. Those that cannot be done again yet are given back by [`OneSided::retry_later`].
+    pub fn take_retries(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.retries)
     }
 
-    pub(super) fn doubt_on(&mut self, number: usize) {
-        self.doubts.push(number);
+    pub fn retry_later(&mut self, number: usize) {
+        self.retries.push(number);
     }
 
     /// Forgets operations that ended with their endpoint.
-    pub(super) fn forget_ended(&mut self, operations: &Slab<Operation>) {
-        let is_over = |number: usize| !matches!(operations.get(number), Some(Operation::Remote(pending)) if pending.over_units.is_some());
-        self.targets.values_mut().for_each(|target| target.accesses.forget(is_over));
-        self.doubts.retain(|number| !is_over(*number));
+    pub fn forget_ended(&mut self, is_open: impl Fn(usize) -> bool) {
+        self.targets.values_mut().for_each(|target| target.queue.forget(|number| !is_open(number)));
+        self.retries.retain(|number| is_open(*number));
     }
 
-    /// The runs of an access: what local and remote memory have in common, with network logical addresses.
-    pub(super) fn runs(
+    /// The runs of an access: ranges that are contiguous here and there, with network logical addresses.
+    pub fn runs(
         &mut self,
         id: u64,
         access: u64,
         pieces: &[iovec],
         remote: &[RemoteRange],
-    ) -> Result<Vec<Run>, Refused> {
+    ) -> Result<Vec<Run>, NotPosted> {
         if self.forgetting.contains_key(&id) {
-            return Err(Refused::Later);
+            return Err(NotPosted::Later);
         }
         let (mut runs, mut refused, mut unknown) = (Vec::new(), None, Vec::new());
         let target = self.targets.entry(id).or_default();
@@ -351,17 +341,17 @@ impl OneSided {
                 }
                 Place::Unknown => {
                     unknown.push(key);
-                    Refused::Later
+                    NotPosted::Later
                 }
-                Place::Asked => Refused::Later,
-                Place::NotHere => Refused::Packets,
-                Place::NotGranted => Refused::Error(EACCES),
+                Place::Asked => NotPosted::Later,
+                Place::NotHere => NotPosted::Packets,
+                Place::NotGranted => NotPosted::NotPermitted,
             };
             // What is looked up may change the others; a packet finds out about all.
             refused = refused.max(Some(why));
             true
         });
-        if refused != Some(Refused::Later) {
+        if refused != Some(NotPosted::Later) {
             remote.iter().for_each(|range| target.translations.used(range.key));
         }
         unknown.sort_unstable();
@@ -392,10 +382,10 @@ impl OneSided {
         }
         let number = u32::from(self.device.node());
         let lock = Rma::Lock { number, compare: i32::MAX - 1, add: 1 };
-        if self.post((id, VPID), code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
+        if self.post((id, ACCESS_VPID), code::LOCK, spec::COMPLETER, lock) == Ok(Posted::Started) {
             let name = Name { code: code::LOCK, word0: number.into(), bytes: 1 };
             let target = self.target(id);
-            target.accesses.sent(Sent { name, purpose: Purpose::Mark(key), local: None });
+            target.queue.sent(Sent { name, purpose: Purpose::Mark(key), local: None });
             target.translations.ask(key);
             target.mark = Mark::Asked;
             self.marks += 1;
@@ -403,7 +393,7 @@ impl OneSided {
     }
 
     /// A lock request has ended.
-    pub(super) fn marked(&mut self, id: u64, key: u64, is_refused: bool) {
+    pub fn marked(&mut self, id: u64, key: u64, is_refused: bool) {
         self.marks -= 1;
         let target = self.target(id);
         if is_refused {
@@ -412,13 +402,13 @@ impl OneSided {
         }
         target.mark = Mark::Yes;
         // Its look-up follows. Without room, the next try of the access asks again.
-        target.translations.doubt_asked(key);
+        target.translations.ask_again(key);
         self.look_up(id, key);
     }
 
     /// Sends a get behind the puts to a process, if one is wanted now and there is room.
-    pub(super) fn flush(&mut self, id: u64) {
-        if !self.targets.get(&id).is_some_and(|target| target.accesses.wants_flush()) {
+    pub fn flush(&mut self, id: u64) {
+        if !self.targets.get(&id).is_some_and(|target| target.queue.wants_flush()) {
             return;
         }
         if let Some(slot) = self.landings.take() {
@@ -427,7 +417,7 @@ impl OneSided {
     }
 
     /// Sends gets behind puts that have none.
-    pub(super) fn flush_all(&mut self) {
+    pub fn flush_all(&mut self) {
         let unflushed: Vec<u64> = self.unflushed.iter().copied().collect();
         for id in unflushed {
             self.flush(id);
@@ -440,10 +430,11 @@ impl OneSided {
     /// Posts a get into a landing slot. False: there is no room, and the slot is free again.
     fn get_for_us(&mut self, id: u64, read: u64, slot: StagingSlot, bytes: u64, purpose: Purpose) -> bool {
         let write = slot.nla;
-        match self.post((id, VPID), code::BT_GET, spec::COMPLETER, Rma::Get { read, write, bytes: bytes as u32 }) {
+        match self.post((id, ACCESS_VPID), code::BT_GET, spec::COMPLETER, Rma::Get { read, write, bytes: bytes as u32 })
+        {
             Ok(Posted::Started) => {
                 let name = Name { code: code::BT_GET, word0: write, bytes };
-                self.target(id).accesses.sent(Sent { name, purpose, local: None });
+                self.target(id).queue.sent(Sent { name, purpose, local: None });
                 true
             }
             Ok(Posted::Refused) | Err(_) => {
@@ -458,14 +449,14 @@ impl OneSided {
     }
 
     /// Posts a command to a port of a process.
-    pub(super) fn post(&self, to: (u64, u16), code: u8, spec: u8, operation: Rma) -> Result<Posted, PostError> {
+    pub fn post(&self, to: (u64, u16), code: u8, spec: u8, operation: Rma) -> Result<Posted, PostError> {
         let (id, vpid) = to;
         let descriptor = Descriptor { code, node: id as u16, vpid: vpid as u8, spec, modifiers: 0, operation };
-        self.device.post(VPID, options::TE, &descriptor)
+        self.device.post(ACCESS_VPID, options::TE, &descriptor)
     }
 
     /// The bucket that a look-up has brought.
-    pub(super) fn bucket(&self, nla: u64) -> [u8; BUCKET_BYTES] {
+    pub fn bucket(&self, nla: u64) -> [u8; BUCKET_BYTES] {
         let mut bytes = [0; BUCKET_BYTES];
         let offset = (nla.saturating_sub(self.landing.nla()) as usize).min((LANDINGS as usize - 1) * BUCKET_BYTES);
         // SAFETY: the slot is within the block, by the line above, and its get has ended, so nobody writes it.
@@ -474,8 +465,8 @@ impl OneSided {
     }
 
     /// The next notification of the port.
-    pub(super) fn next_notification(&mut self) -> Option<Notification> {
+    pub fn next_notification(&mut self) -> Option<Notification> {
         let signals = self.device.interface().signals();
-        signals.take_notification(VPID, &mut self.notifications_read).map(Notification::decode)
+        signals.take_notification(ACCESS_VPID, &mut self.notifications_read).map(Notification::decode)
     }
 }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Forget is sent to a process again when so many of its probes in the round were answered. Each is one message more in its mailbox
 /// than its program has to have read, so they are few.
 const AGAIN_AFTER: [u32; 2] = [16, 1024];
-/// How often it is sent again in a round because a process says that its NIC is closed.
+/// The number of times that it is sent again in a round because a process says that its NIC is closed.
 const CLOSED_MAX: u32 = 2;
 
 /// The closed regions of a process, each with its pages.
@@ -42,7 +42,7 @@ struct Round<R> {
     _regions: Vec<R>,
 }
 
-/// What a process that may remember addresses has answered in the round.
+/// The answers of a process that may remember addresses, in the round.
 #[derive(Default)]
 struct Holder {
     probes: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this process knows of the regions of one other: the entries of its directory, by their keys.
+//! The regions of one other process: entries of its directory, by their keys.
 //!
 //! Invariants
 //! 1. An entry may be of a region that is closed. Its addresses belong to no other memory then, and the unit refuses them.
@@ -13,13 +13,13 @@ use selvedge_host::backoff::Backoff;
 
 /// Keys of one peer that are remembered. Beyond them all are forgotten, and looked up again.
 const KEYS_MAX: usize = 1 << 14;
-/// How often a program may name the peer between the look-up for an access and the access. One that names it so often has given the
+/// The number of times that a program may name the peer between the look-up for an access and the access. One that names it so often has given the
 /// access up.
 const NAMINGS_MAX: u8 = 16;
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug)]
-enum Known {
+enum KeyState {
     /// It was asked for, and the answer has not come.
     Asked(Backoff),
     Here {
@@ -30,7 +30,7 @@ enum Known {
     NotHere(Backoff),
 }
 
-/// How an access reaches its memory.
+/// The way of an access to its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this network logical address, through this port.
@@ -48,20 +48,20 @@ pub enum Place {
 /// The translations of one peer's keys.
 #[derive(Default)]
 pub struct Translations {
-    known: HashMap<u64, Known>,
+    keys: HashMap<u64, KeyState>,
 }
 
 impl Translations {
-    /// Where an access goes: this right, so many bytes at an offset. [`Translations::used`] follows for each of its keys.
+    /// Finds the place of an access: this right, `bytes` bytes at an offset. [`Translations::used`] follows for each of its keys.
     pub fn find(&mut self, key: u64, access: u64, offset: u64, bytes: u64) -> Place {
-        match self.known.get_mut(&key) {
+        match self.keys.get_mut(&key) {
             None => Place::Unknown,
-            Some(Known::Asked(_)) => Place::Asked,
-            Some(Known::NotHere(backoff)) => match backoff.is_due() {
+            Some(KeyState::Asked(_)) => Place::Asked,
+            Some(KeyState::NotHere(backoff)) => match backoff.is_due() {
                 true => Place::Unknown,
                 false => Place::NotHere,
             },
-            Some(Known::Here { entry, fresh }) => {
+            Some(KeyState::Here { entry, fresh }) => {
                 match entry.at(offset, bytes).filter(|_| entry.access & access == access) {
                     Some(nla) => Place::At { vpid: entry.vpid, nla },
                     None if *fresh != 0 => Place::NotGranted,
@@ -73,56 +73,56 @@ impl Translations {
 
     /// An access has used a key.
     pub fn used(&mut self, key: u64) {
-        if let Some(Known::Here { fresh, .. }) = self.known.get_mut(&key) {
+        if let Some(KeyState::Here { fresh, .. }) = self.keys.get_mut(&key) {
             *fresh = 0;
         }
     }
 
     /// A key is being looked up.
     pub fn ask(&mut self, key: u64) {
-        if self.known.len() >= KEYS_MAX {
-            self.known.retain(|_, known| matches!(known, Known::Asked(_)));
+        if self.keys.len() >= KEYS_MAX {
+            self.keys.retain(|_, state| matches!(state, KeyState::Asked(_)));
         }
-        let backoff = match self.known.get(&key) {
-            Some(Known::NotHere(backoff)) => *backoff,
+        let backoff = match self.keys.get(&key) {
+            Some(KeyState::NotHere(backoff)) => *backoff,
             _ => Backoff::default(),
         };
-        self.known.insert(key, Known::Asked(backoff));
+        self.keys.insert(key, KeyState::Asked(backoff));
     }
 
     /// A key that was asked for is to be asked for again.
-    pub fn doubt_asked(&mut self, key: u64) {
-        if let Some(Known::Asked(_)) = self.known.get(&key) {
-            self.known.remove(&key);
+    pub fn ask_again(&mut self, key: u64) {
+        if let Some(KeyState::Asked(_)) = self.keys.get(&key) {
+            self.keys.remove(&key);
         }
     }
 
     /// A look-up has ended. None: the key is not in the directory, or there is no directory.
     pub fn answer(&mut self, key: u64, found: Option<Entry>) {
-        let Some(known) = self.known.get_mut(&key) else { return };
-        let Known::Asked(mut backoff) = *known else { return };
-        *known = match found {
-            Some(entry) => Known::Here { entry, fresh: NAMINGS_MAX },
+        let Some(state) = self.keys.get_mut(&key) else { return };
+        let KeyState::Asked(mut backoff) = *state else { return };
+        *state = match found {
+            Some(entry) => KeyState::Here { entry, fresh: NAMINGS_MAX },
             None => {
                 backoff.ended(false);
-                Known::NotHere(backoff)
+                KeyState::NotHere(backoff)
             }
         };
     }
 
     /// A key may have changed, and is looked up again.
-    pub fn doubt(&mut self, key: u64) {
-        if let Some(Known::Here { .. } | Known::NotHere(_)) = self.known.get(&key) {
-            self.known.remove(&key);
+    pub fn look_up_again(&mut self, key: u64) {
+        if let Some(KeyState::Here { .. } | KeyState::NotHere(_)) = self.keys.get(&key) {
+            self.keys.remove(&key);
         }
     }
 
     /// The program has named the peer again: its NIC may be another one. What has just been looked up for an access stays, because a
     /// program may name the peer before each try of it.
-    pub fn doubt_all(&mut self) {
-        self.known.retain(|_, known| match known {
-            Known::Here { fresh: 0, .. } => false,
-            Known::Here { fresh, .. } => {
+    pub fn named_again(&mut self) {
+        self.keys.retain(|_, state| match state {
+            KeyState::Here { fresh: 0, .. } => false,
+            KeyState::Here { fresh, .. } => {
                 *fresh -= 1;
                 true
             }
@@ -132,7 +132,7 @@ impl Translations {
 
     /// The peer's NIC is closed.
     pub fn clear(&mut self) {
-        self.known.clear();
+        self.keys.clear();
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Asked);
         all.answer(7, Some(ENTRY));
         assert_eq!(all.find(7, REMOTE_READ, 8, 92), Place::At { vpid: 2, nla: 0x9008 });
-        all.doubt(7);
+        all.look_up_again(7);
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
         all.answer(7, Some(ENTRY));
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "an answer to no question");
@@ -193,18 +193,18 @@ mod tests {
     fn a_peer_that_is_named_before_each_try_is_reached() {
         let mut all = Translations::default();
         all.ask(7);
-        all.doubt_all();
+        all.named_again();
         all.answer(7, Some(ENTRY));
-        all.doubt_all();
+        all.named_again();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::At { vpid: 2, nla: 0x9000 });
         all.used(7);
-        all.doubt_all();
+        all.named_again();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
         all.ask(7);
         all.answer(7, Some(ENTRY));
-        (0..NAMINGS_MAX).for_each(|_| all.doubt_all());
+        (0..NAMINGS_MAX).for_each(|_| all.named_again());
         assert_eq!(all.find(7, REMOTE_WRITE, 0, 8), Place::Unknown, "the access that it was fetched for was given up");
-        all.doubt_all();
+        all.named_again();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "the peer may have another NIC");
     }
 

@@ -55,7 +55,7 @@ pub mod mtt {
     pub const CONTROL: u8 = 3;
 }
 
-/// What the status word of a VELO message does not say.
+/// The heading of a message: everything that the status word of a VELO message does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heading {
     pub envelope: Envelope,
@@ -165,12 +165,12 @@ impl Fragment {
     }
 }
 
-/// The first segment of a small message says so much beside its heading.
+/// The word of length and segments in the first segment of a small message.
 pub fn small_word(length: usize, segments: usize) -> u64 {
     length as u64 & 0xffff_ffff | (segments as u64) << 32
 }
 
-/// How many segments a small message of this length has.
+/// The number of segments of a small message of this length.
 pub fn segments(heading_bytes: usize, length: usize) -> usize {
     1 + length.saturating_sub(VELO_BYTES - heading_bytes - 8).div_ceil(VELO_BYTES)
 }
@@ -247,7 +247,7 @@ pub fn decode_bounced(bytes: &[u8; BOUNCE_HEADING_BYTES]) -> Option<(Heading, u8
     Some((heading, number, (third & 0xffff_ffff) as usize))
 }
 
-/// What two transports tell each other beside messages.
+/// A control message between two transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The sender wants to send over the units.
@@ -304,10 +304,10 @@ impl Control {
     }
 }
 
-/// What a notification put tells the sender of messages.
+/// A notification put to the sender of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// What the receiver has taken so far.
+    /// The messages that the receiver has taken so far.
     Taken(Counts),
     /// A long message was matched, and nothing of its payload is wanted.
     Released { token: u32 },

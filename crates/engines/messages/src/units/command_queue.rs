@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of accesses from this process to one other, in the order of their calls, and what becomes of each.
+//! The commands of accesses from this process to one other, in the order of their calls, and how each ends.
 //!
 //! ```text
 //!   put, put, get ─ answered: the get has ended, and the puts before it
@@ -12,7 +12,7 @@
 //! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out, and comes behind the
 //!    errors among them (docs/design/extoll.md, one-sided MPI).
 //! 3. So an error of a put belongs to one before the first get that has not been answered. The error names local memory, so two puts
-//!    under way have the same name only if they write to the same place of the target, too ([`Accesses::would_confuse`]). Such puts
+//!    under way have the same name only if they write to the same place of the target, too ([`CommandQueue::would_confuse`]). Such puts
 //!    differ in nothing but their time. The place's addresses belong to no other memory as long as this process remembers them, so what
 //!    is revoked stays so: the last ones have failed.
 //! 4. A record leaves the queue exactly once.
@@ -26,7 +26,7 @@ use selvedge_nic::rma::code;
 
 use super::memory::Registered;
 
-/// What a command is for. The numbers are those of operations.
+/// The purpose of a command. The numbers are those of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Put {
@@ -47,7 +47,7 @@ pub enum Purpose {
     Dropped,
 }
 
-/// How the notification of a command names it.
+/// The name of a command in its notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     pub code: u8,
@@ -76,11 +76,11 @@ impl Sent {
 
 /// The commands under way to one process.
 #[derive(Default)]
-pub struct Accesses {
+pub struct CommandQueue {
     queue: VecDeque<Sent>,
 }
 
-impl Accesses {
+impl CommandQueue {
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
@@ -93,8 +93,8 @@ impl Accesses {
 
     /// Whether a put of local memory under way has this name, and another place at the target. A refusal could not tell the two apart.
     pub fn would_confuse(&self, name: Name, there: (u16, u64)) -> bool {
-        let is_elsewhere = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
-        name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_elsewhere(sent.purpose))
+        let is_remote = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
+        name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_remote(sent.purpose))
     }
 
     /// A command has left.
@@ -141,7 +141,7 @@ impl Accesses {
         Vec::from(puts)
     }
 
-    /// What look-ups bring counts for nothing.
+    /// Voids the look-ups under way: their answers count for nothing.
     pub fn void_look_ups(&mut self) {
         for sent in &mut self.queue {
             if let Purpose::LookUp(_) = sent.purpose {
@@ -189,95 +189,95 @@ mod tests {
 
     #[test]
     fn an_answered_get_ends_the_puts_before_it() {
-        let mut accesses = Accesses::default();
-        accesses.sent(put(1, 100));
-        accesses.sent(get(Purpose::Get(2), 200));
-        accesses.sent(put(3, 100));
-        accesses.sent(get(Purpose::Flush, 300));
-        accesses.sent(put(4, 100));
-        assert_eq!(purposes(accesses.answered(300, 8)), [put(1, 100).purpose, put(3, 100).purpose, Purpose::Flush]);
-        assert!(accesses.answered(300, 8).is_empty() && accesses.answered(200, 7).is_empty());
-        assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Get(2)]);
-        assert!(!accesses.is_idle() && accesses.wants_flush());
+        let mut queue = CommandQueue::default();
+        queue.sent(put(1, 100));
+        queue.sent(get(Purpose::Get(2), 200));
+        queue.sent(put(3, 100));
+        queue.sent(get(Purpose::Flush, 300));
+        queue.sent(put(4, 100));
+        assert_eq!(purposes(queue.answered(300, 8)), [put(1, 100).purpose, put(3, 100).purpose, Purpose::Flush]);
+        assert!(queue.answered(300, 8).is_empty() && queue.answered(200, 7).is_empty());
+        assert_eq!(purposes(queue.answered(200, 8)), [Purpose::Get(2)]);
+        assert!(!queue.is_idle() && queue.wants_flush());
     }
 
     #[test]
     fn a_lock_is_answered_for_itself() {
-        let mut accesses = Accesses::default();
+        let mut queue = CommandQueue::default();
         let lock =
             || Sent { name: Name { code: code::LOCK, word0: 3, bytes: 1 }, purpose: Purpose::Mark(7), local: None };
-        accesses.sent(lock());
-        assert!(!accesses.wants_flush());
-        accesses.sent(put(1, 0));
-        accesses.sent(lock());
-        assert!(accesses.wants_flush(), "a lock is not a get behind the put");
-        accesses.sent(get(Purpose::Flush, 64));
-        assert_eq!(purposes(accesses.answered(64, 8)), [put(1, 0).purpose, Purpose::Flush]);
-        assert_eq!(accesses.locked(3).map(|sent| sent.purpose), Some(Purpose::Mark(7)));
-        assert!(accesses.locked(4).is_none() && accesses.locked(3).is_some() && accesses.is_idle());
+        queue.sent(lock());
+        assert!(!queue.wants_flush());
+        queue.sent(put(1, 0));
+        queue.sent(lock());
+        assert!(queue.wants_flush(), "a lock is not a get behind the put");
+        queue.sent(get(Purpose::Flush, 64));
+        assert_eq!(purposes(queue.answered(64, 8)), [put(1, 0).purpose, Purpose::Flush]);
+        assert_eq!(queue.locked(3).map(|sent| sent.purpose), Some(Purpose::Mark(7)));
+        assert!(queue.locked(4).is_none() && queue.locked(3).is_some() && queue.is_idle());
     }
 
     #[test]
     fn one_flush_is_under_way() {
-        let mut accesses = Accesses::default();
-        assert!(!accesses.wants_flush());
-        accesses.sent(put(1, 0));
-        assert!(accesses.wants_flush());
-        accesses.sent(get(Purpose::Flush, 64));
-        assert!(!accesses.wants_flush());
-        accesses.sent(put(2, 0));
-        assert!(!accesses.wants_flush(), "the second put waits for the first flush");
-        accesses.answered(64, 8);
-        assert!(accesses.wants_flush());
-        accesses.sent(get(Purpose::Get(3), 128));
-        assert!(!accesses.wants_flush(), "another get serves as well");
-        accesses.refused(Name { code: code::BT_GET, word0: 128, bytes: 8 });
-        assert!(accesses.wants_flush(), "unless it is refused");
+        let mut queue = CommandQueue::default();
+        assert!(!queue.wants_flush());
+        queue.sent(put(1, 0));
+        assert!(queue.wants_flush());
+        queue.sent(get(Purpose::Flush, 64));
+        assert!(!queue.wants_flush());
+        queue.sent(put(2, 0));
+        assert!(!queue.wants_flush(), "the second put waits for the first flush");
+        queue.answered(64, 8);
+        assert!(queue.wants_flush());
+        queue.sent(get(Purpose::Get(3), 128));
+        assert!(!queue.wants_flush(), "another get serves as well");
+        queue.refused(Name { code: code::BT_GET, word0: 128, bytes: 8 });
+        assert!(queue.wants_flush(), "unless it is refused");
     }
 
     #[test]
     fn gets_of_one_memory_are_answered_in_their_order() {
-        let mut accesses = Accesses::default();
-        (1..=3).for_each(|number| accesses.sent(get(Purpose::Get(number), 8)));
-        assert_eq!(purposes(accesses.answered(8, 8)), [Purpose::Get(1)]);
+        let mut queue = CommandQueue::default();
+        (1..=3).for_each(|number| queue.sent(get(Purpose::Get(number), 8)));
+        assert_eq!(purposes(queue.answered(8, 8)), [Purpose::Get(1)]);
         let name = Name { code: code::BT_GET, word0: 8, bytes: 8 };
-        assert_eq!(accesses.refused(name).map(|sent| sent.purpose), Some(Purpose::Get(2)));
-        assert_eq!(purposes(accesses.answered(8, 8)), [Purpose::Get(3)]);
-        assert!(accesses.is_idle() && accesses.refused(name).is_none());
+        assert_eq!(queue.refused(name).map(|sent| sent.purpose), Some(Purpose::Get(2)));
+        assert_eq!(purposes(queue.answered(8, 8)), [Purpose::Get(3)]);
+        assert!(queue.is_idle() && queue.refused(name).is_none());
     }
 
     #[test]
     fn a_target_that_is_gone_answers_no_put() {
-        let mut accesses = Accesses::default();
-        accesses.sent(put(1, 100));
-        accesses.sent(get(Purpose::Get(2), 200));
-        accesses.sent(put(3, 100));
-        assert_eq!(purposes(accesses.lose_puts()), [put(1, 100).purpose, put(3, 100).purpose]);
-        accesses.forget(|number| number == 2);
-        assert_eq!(purposes(accesses.answered(200, 8)), [Purpose::Dropped]);
+        let mut queue = CommandQueue::default();
+        queue.sent(put(1, 100));
+        queue.sent(get(Purpose::Get(2), 200));
+        queue.sent(put(3, 100));
+        assert_eq!(purposes(queue.lose_puts()), [put(1, 100).purpose, put(3, 100).purpose]);
+        queue.forget(|number| number == 2);
+        assert_eq!(purposes(queue.answered(200, 8)), [Purpose::Dropped]);
     }
 
     #[test]
     fn puts_of_one_memory_to_two_places_are_confused() {
-        let mut accesses = Accesses::default();
-        accesses.sent(put_to(1, 100, 7));
+        let mut queue = CommandQueue::default();
+        queue.sent(put_to(1, 100, 7));
         let name = put(0, 100).name;
-        assert!(!accesses.would_confuse(name, (REGIONS, 7)) && accesses.would_confuse(name, (REGIONS, 8)));
-        assert!(accesses.would_confuse(name, (REGIONS + 1, 7)), "the target has opened its NIC again");
+        assert!(!queue.would_confuse(name, (REGIONS, 7)) && queue.would_confuse(name, (REGIONS, 8)));
+        assert!(queue.would_confuse(name, (REGIONS + 1, 7)), "the target has opened its NIC again");
         assert!(
-            !accesses.would_confuse(Name { bytes: 9, ..name }, (REGIONS, 8))
-                && !accesses.would_confuse(put(0, 101).name, (REGIONS, 8))
+            !queue.would_confuse(Name { bytes: 9, ..name }, (REGIONS, 8))
+                && !queue.would_confuse(put(0, 101).name, (REGIONS, 8))
         );
         assert!(
-            !accesses.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, (REGIONS, 8)),
+            !queue.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, (REGIONS, 8)),
             "it is named by its place"
         );
-        accesses.forget(|_| true);
-        assert!(accesses.would_confuse(name, (REGIONS, 7)), "the place of a dropped one is not known any more");
-        accesses.sent(get(Purpose::Flush, 300));
-        assert!(accesses.would_confuse(name, (REGIONS, 8)), "the answer has not come");
-        accesses.answered(300, 8);
-        assert!(!accesses.would_confuse(name, (REGIONS, 8)));
+        queue.forget(|_| true);
+        assert!(queue.would_confuse(name, (REGIONS, 7)), "the place of a dropped one is not known any more");
+        queue.sent(get(Purpose::Flush, 300));
+        assert!(queue.would_confuse(name, (REGIONS, 8)), "the answer has not come");
+        queue.answered(300, 8);
+        assert!(!queue.would_confuse(name, (REGIONS, 8)));
     }
 
     /// An initiator and a target for many commands, among them equal ones, and those that write the same memory to two places. The
@@ -291,7 +291,7 @@ mod tests {
             (state >> 33) % below
         };
         for _ in 0..300 {
-            let mut accesses = Accesses::default();
+            let mut queue = CommandQueue::default();
             let mut answers: VecDeque<(Name, bool)> = VecDeque::new();
             let (mut wanted, mut found) = (Vec::new(), Vec::new());
             let revoked = random(40);
@@ -301,33 +301,33 @@ mod tests {
                     let place = random(2);
                     // One buffer for both places, or another address of it if the names would be the same.
                     let mut sent = put_to(number, 500, place);
-                    while accesses.would_confuse(sent.name, (REGIONS, place)) {
+                    while queue.would_confuse(sent.name, (REGIONS, place)) {
                         sent.name.word0 += 1;
                     }
                     let name = sent.name;
-                    accesses.sent(sent);
+                    queue.sent(sent);
                     let is_refused = place == 0 && number as u64 >= revoked;
                     wanted.push((number, !is_refused));
                     if is_refused {
                         answers.push_back((name, false));
                     }
                 }
-                if accesses.wants_flush() {
+                if queue.wants_flush() {
                     flushes += 1;
-                    accesses.sent(get(Purpose::Flush, 1000 + flushes));
+                    queue.sent(get(Purpose::Flush, 1000 + flushes));
                     answers.push_back((Name { code: code::BT_GET, word0: 1000 + flushes, bytes: 8 }, true));
                 }
                 while number == 59 || random(3) == 0 {
                     let Some((name, is_done)) = answers.pop_front() else { break };
                     match is_done {
-                        true => found.extend(accesses.answered(name.word0, 8).into_iter().map(|sent| (sent, true))),
-                        false => found.extend(accesses.refused(name).map(|sent| (sent, false))),
+                        true => found.extend(queue.answered(name.word0, 8).into_iter().map(|sent| (sent, true))),
+                        false => found.extend(queue.refused(name).map(|sent| (sent, false))),
                     }
                 }
             }
-            if accesses.wants_flush() {
-                accesses.sent(get(Purpose::Flush, 9));
-                found.extend(accesses.answered(9, 8).into_iter().map(|sent| (sent, true)));
+            if queue.wants_flush() {
+                queue.sent(get(Purpose::Flush, 9));
+                found.extend(queue.answered(9, 8).into_iter().map(|sent| (sent, true)));
             }
             let mut ended: Vec<(usize, bool)> = found
                 .iter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Credits and order of the messages from one process to another over the units.
 //!
-//! The receiver grants so many slots of its mailbox and so many slots of bounce memory. A message takes some of them, and the
+//! The receiver grants slots of its mailbox and slots of bounce memory. A message takes some of them, and the
 //! receiver reports what it has taken in all, so a report that is lost with its sender does no harm, and one that comes twice neither.
 //!
 //! Invariants
@@ -43,12 +43,12 @@ impl Counts {
     }
 }
 
-/// A message that takes so many slots of the mailbox.
+/// The room of a message in this number of slots of the mailbox.
 pub fn mailed(slots: u16) -> Counts {
     Counts { slots, bounces: 0, messages: 1 }
 }
 
-/// A message that takes a slot of bounce memory.
+/// The room of a message in a slot of bounce memory.
 pub const BOUNCED: Counts = Counts { slots: 0, bounces: 1, messages: 1 };
 
 /// The sender's side, when the receiver has granted something.
@@ -150,7 +150,7 @@ fn is_before(one: u16, other: u16) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < u16::MAX / 2
 }
 
-/// What a message brings.
+/// The contents of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Bytes(Vec<u8>),
@@ -201,9 +201,9 @@ pub struct Inbound {
     pub is_fetching: bool,
 }
 
-/// The sender breaks the rules.
+/// The sender breaks the rules of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unruly;
+pub struct ProtocolError;
 
 impl Inbound {
     /// Whether everything that has come was taken.
@@ -212,37 +212,38 @@ impl Inbound {
     }
 
     /// A message has come as one VELO message.
-    pub fn arrive(&mut self, waiting: Waiting) -> Result<(), Unruly> {
+    pub fn arrive(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
         if self.assembly.is_some() && waiting.body != Body::Ask {
-            return Err(Unruly);
+            return Err(ProtocolError);
         }
         self.keep_mailed(waiting)
     }
 
-    fn keep_mailed(&mut self, waiting: Waiting) -> Result<(), Unruly> {
+    fn keep_mailed(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
         // A sender within its grant, and with one question.
         if self.mailed.len() > usize::from(SLOTS) + 1 {
-            return Err(Unruly);
+            return Err(ProtocolError);
         }
         self.mailed.push_back(waiting);
         Ok(())
     }
 
     /// The first segment of a small message has come: so many bytes and segments in all.
-    pub fn begin(&mut self, waiting: Waiting, length: usize, segments: usize) -> Result<(), Unruly> {
+    pub fn begin(&mut self, waiting: Waiting, length: usize, segments: usize) -> Result<(), ProtocolError> {
         if self.assembly.is_some() || segments > usize::from(SLOTS) || !matches!(waiting.body, Body::Bytes(_)) {
-            return Err(Unruly);
+            return Err(ProtocolError);
         }
         self.assembly = Some(Assembly { waiting, length, segments_left: segments });
         self.end_of_segment()
     }
 
     /// A further segment has come, if one is expected.
-    pub fn go_on(&mut self, number: u8, bytes: &[u8], slots: u16) -> Result<(), Unruly> {
-        let assembly = self.assembly.as_mut().filter(|assembly| assembly.waiting.number == number).ok_or(Unruly)?;
-        let Body::Bytes(whole) = &mut assembly.waiting.body else { return Err(Unruly) };
+    pub fn go_on(&mut self, number: u8, bytes: &[u8], slots: u16) -> Result<(), ProtocolError> {
+        let assembly =
+            self.assembly.as_mut().filter(|assembly| assembly.waiting.number == number).ok_or(ProtocolError)?;
+        let Body::Bytes(whole) = &mut assembly.waiting.body else { return Err(ProtocolError) };
         if bytes.len() != (assembly.length - whole.len()).min(VELO_BYTES) {
-            return Err(Unruly);
+            return Err(ProtocolError);
         }
         whole.extend_from_slice(bytes);
         assembly.waiting.room.slots += slots;
@@ -254,8 +255,8 @@ impl Inbound {
         self.assembly.is_none()
     }
 
-    fn end_of_segment(&mut self) -> Result<(), Unruly> {
-        let Some(assembly) = &mut self.assembly else { return Err(Unruly) };
+    fn end_of_segment(&mut self) -> Result<(), ProtocolError> {
+        let Some(assembly) = &mut self.assembly else { return Err(ProtocolError) };
         assembly.segments_left -= 1;
         if assembly.segments_left != 0 {
             return Ok(());
@@ -264,14 +265,14 @@ impl Inbound {
             Some(Assembly { waiting, length, .. }) if matches!(&waiting.body, Body::Bytes(bytes) if bytes.len() == length) => {
                 self.keep_mailed(waiting)
             }
-            _ => Err(Unruly),
+            _ => Err(ProtocolError),
         }
     }
 
     /// A put has come.
-    pub fn bounce(&mut self, waiting: Waiting) -> Result<(), Unruly> {
+    pub fn bounce(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
         if self.bounced.len() >= usize::from(BOUNCES) {
-            return Err(Unruly);
+            return Err(ProtocolError);
         }
         self.bounced.push_back(waiting);
         Ok(())
@@ -311,7 +312,7 @@ impl Inbound {
         Some(taken.body)
     }
 
-    /// What is to be reported, if it is due.
+    /// The counts to report, if a report is due.
     pub fn due(&self) -> Option<Counts> {
         self.owes_report.then_some(self.taken)
     }
@@ -423,18 +424,18 @@ mod tests {
         let mut inbound = Inbound::default();
         inbound.begin(begin(48), 48 + 64 + 5, 3).expect("a first segment");
         assert!(inbound.next_message().is_none() && !inbound.begins());
-        assert_eq!(inbound.clone().arrive(begin(3)), Err(Unruly), "another message in between");
-        assert_eq!(inbound.clone().go_on(1, &[2; 64], 2), Err(Unruly), "a segment of another message");
-        assert_eq!(inbound.clone().go_on(0, &[2; 63], 2), Err(Unruly), "a short segment");
+        assert_eq!(inbound.clone().arrive(begin(3)), Err(ProtocolError), "another message in between");
+        assert_eq!(inbound.clone().go_on(1, &[2; 64], 2), Err(ProtocolError), "a segment of another message");
+        assert_eq!(inbound.clone().go_on(0, &[2; 63], 2), Err(ProtocolError), "a short segment");
         inbound.go_on(0, &[2; 64], 2).expect("a segment");
-        assert_eq!(inbound.clone().go_on(0, &[3; 6], 1), Err(Unruly), "a long segment");
+        assert_eq!(inbound.clone().go_on(0, &[3; 6], 1), Err(ProtocolError), "a long segment");
         inbound.go_on(0, &[3; 5], 1).expect("the last segment");
         let Some(Waiting { body: Body::Bytes(bytes), room, .. }) = inbound.next_message() else {
             panic!("it is whole")
         };
         assert_eq!((bytes.len(), bytes[48], bytes[112], room.slots), (117, 2, 3, 5));
-        assert_eq!(inbound.go_on(0, &[], 1), Err(Unruly), "a segment of nothing");
-        assert_eq!(Inbound::default().begin(begin(48), 1 << 20, 1 << 14), Err(Unruly), "longer than any grant");
+        assert_eq!(inbound.go_on(0, &[], 1), Err(ProtocolError), "a segment of nothing");
+        assert_eq!(Inbound::default().begin(begin(48), 1 << 20, 1 << 14), Err(ProtocolError), "longer than any grant");
     }
 
     #[test]

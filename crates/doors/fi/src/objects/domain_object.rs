@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use selvedge_messages::Transport;
 
-use crate::objects::domain::{Domain, Turn};
+use crate::objects::domain::{Domain, DomainGuard};
 use crate::objects::object::Uses;
 
 /// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program has a pointer to
@@ -62,22 +62,22 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
 
     /// Takes the domain's lock.
     #[inline(always)]
-    pub fn lock(&self) -> Held<'_, Guarded> {
-        Held { turn: self.domain().core(), guarded: self.guarded() }
+    pub fn lock(&self) -> ObjectGuard<'_, Guarded> {
+        ObjectGuard { domain_guard: self.domain().core(), guarded: self.guarded() }
     }
 }
 
 /// The domain's lock, held for one of its objects. It gives access to the domain's core and to the object's state, one
 /// at a time, because the transport reaches objects by its own pointers.
-pub struct Held<'a, Guarded> {
-    pub(crate) turn: Turn<'a>,
+pub struct ObjectGuard<'a, Guarded> {
+    pub(crate) domain_guard: DomainGuard<'a>,
     pub(crate) guarded: *mut Guarded,
 }
 
-impl<'a, Guarded> Held<'a, Guarded> {
+impl<'a, Guarded> ObjectGuard<'a, Guarded> {
     /// The domain whose lock it is.
     pub fn domain(&self) -> &'a Domain {
-        self.turn.domain()
+        self.domain_guard.domain()
     }
 
     /// The object's state. It borrows the whole guard, so no function of the transport runs meanwhile.
@@ -96,21 +96,21 @@ impl<'a, Guarded> Held<'a, Guarded> {
     pub unsafe fn both(&mut self) -> (&mut Transport, &mut Guarded) {
         // SAFETY: the lock is held, so no other thread has a reference; this thread's transport does not reach the object,
         // by this function's contract. The transport itself holds pointers to objects, not the objects.
-        (&mut self.turn, unsafe { &mut *self.guarded })
+        (&mut self.domain_guard, unsafe { &mut *self.guarded })
     }
 }
 
-impl<Guarded> Deref for Held<'_, Guarded> {
+impl<Guarded> Deref for ObjectGuard<'_, Guarded> {
     type Target = Transport;
     #[inline(always)]
     fn deref(&self) -> &Transport {
-        &self.turn
+        &self.domain_guard
     }
 }
 
-impl<Guarded> DerefMut for Held<'_, Guarded> {
+impl<Guarded> DerefMut for ObjectGuard<'_, Guarded> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Transport {
-        &mut self.turn
+        &mut self.domain_guard
     }
 }

@@ -6,7 +6,7 @@
 //! 1. A message is matched by its tag alone, a digest of the group, the round, and the two members. Messages of equal tags keep their order, so
 //!    the nth group of the same members is the nth at each of them.
 //! 2. Nothing here waits. What has no room is sent by a later call.
-//! 3. A receive whose owner wants it no more stays until its message comes, so that the message fills no later one.
+//! 3. A receive that its owner has dropped stays until its message comes, so that the message fills no later one.
 
 use std::cell::UnsafeCell;
 use std::collections::{HashSet, VecDeque};
@@ -18,12 +18,13 @@ use selvedge_host::direct::ring_flags;
 use selvedge_messages::Transport;
 use selvedge_messages::bindings::Bindings;
 use selvedge_messages::completion::{Completion, CompletionQueue, Reading};
+use selvedge_messages::error::Refusal;
 use selvedge_messages::message::{Message, SendEnd};
-use selvedge_messages::posted::Wanted;
+use selvedge_messages::posted::ReceiveRequest;
 use selvedge_messages::ticket::{Kind, OWN_ENDPOINT, Ticket};
 use slab::Slab;
 
-use crate::constants::{EAGAIN, RECV, SEND, TAGGED};
+use crate::constants::{RECV, SEND, TAGGED};
 
 /// Most words of a message: those of a group that forms, and one of ours.
 pub const WORDS_MAX: usize = Formation::WORDS_MAX + 1;
@@ -32,7 +33,7 @@ pub const WORDS_MAX: usize = Formation::WORDS_MAX + 1;
 const READ: usize = 16;
 
 /// A domain's own endpoint. It does not move: the transport has a pointer to the bindings.
-pub struct Meeting {
+pub struct GroupEndpoint {
     bindings: UnsafeCell<Bindings>,
     sends: UnsafeCell<CompletionQueue>,
     receives: UnsafeCell<CompletionQueue>,
@@ -57,10 +58,10 @@ struct Outbound {
     words: Vec<u64>,
 }
 
-impl Meeting {
+impl GroupEndpoint {
     /// Opens the endpoint. None: the NIC has no room.
-    pub fn open(transport: &mut Transport) -> Option<Box<Meeting>> {
-        let meeting = Box::new(Meeting {
+    pub fn open(transport: &mut Transport) -> Option<Box<GroupEndpoint>> {
+        let endpoint = Box::new(GroupEndpoint {
             bindings: UnsafeCell::new(Bindings {
                 index: OWN_ENDPOINT,
                 ring_flags: ring_flags(OWN_ENDPOINT),
@@ -73,13 +74,13 @@ impl Meeting {
             lost: HashSet::new(),
         });
         // SAFETY: nobody else knows the bindings yet.
-        let bindings = unsafe { &mut *meeting.bindings.get() };
-        (bindings.tx_queue, bindings.rx_queue) = (meeting.sends.get(), meeting.receives.get());
-        transport.open_own_endpoint(meeting.bindings.get()).then_some(meeting)
+        let bindings = unsafe { &mut *endpoint.bindings.get() };
+        (bindings.tx_queue, bindings.rx_queue) = (endpoint.sends.get(), endpoint.receives.get());
+        transport.open_own_endpoint(endpoint.bindings.get()).then_some(endpoint)
     }
 
     /// Closes the endpoint. Nothing reaches its memory any more.
-    pub fn close(self: Box<Meeting>, transport: &mut Transport) {
+    pub fn close(self: Box<GroupEndpoint>, transport: &mut Transport) {
         transport.close_endpoint(OWN_ENDPOINT);
     }
 
@@ -88,14 +89,15 @@ impl Meeting {
         !self.outbox.is_empty()
     }
 
-    /// Wants the next message with a tag. Returns the number of the receive; None: there is no room for it.
-    pub fn want(&mut self, transport: &mut Transport, tag: u64) -> Option<usize> {
+    /// Posts a receive for the next message with a tag. Returns the number of the receive; None: there is no room for it.
+    pub fn receive(&mut self, transport: &mut Transport, tag: u64) -> Option<usize> {
         let number = self.inbox.insert(Box::new(Inbound { words: UnsafeCell::default(), came: None, is_wanted: true }));
         let words = self.inbox[number].words.get();
         let piece = [iovec { iov_base: words.cast(), iov_len: size_of::<[u64; WORDS_MAX]>() }];
         let ticket = self.ticket(number as u64, RECV | TAGGED, true);
-        let wanted = Wanted { kind: Kind::Tagged, source: None, tag, ignore: 0, pieces: &piece, ticket, multi: None };
-        if transport.receive(&wanted) != 0 {
+        let wanted =
+            ReceiveRequest { kind: Kind::Tagged, source: None, tag, ignore: 0, pieces: &piece, ticket, multi: None };
+        if transport.receive(&wanted).is_err() {
             self.inbox.remove(number);
             return None;
         }
@@ -112,8 +114,8 @@ impl Meeting {
         Some(words)
     }
 
-    /// A message is wanted no more.
-    pub fn forsake(&mut self, number: usize) {
+    /// Drops the message of a receive when it comes.
+    pub fn forget_receive(&mut self, number: usize) {
         let Some(inbound) = self.inbox.get_mut(number) else { return };
         inbound.is_wanted = false;
         if inbound.came.is_some() {
@@ -122,9 +124,9 @@ impl Meeting {
     }
 
     /// Sends at most [`WORDS_MAX`] words to a peer.
-    pub fn say(&mut self, transport: &mut Transport, peer: u32, tag: u64, words: Vec<u64>) {
+    pub fn send(&mut self, transport: &mut Transport, peer: u32, tag: u64, words: Vec<u64>) {
         self.outbox.push_back(Outbound { peer, tag, words });
-        self.send(transport);
+        self.send_waiting(transport);
     }
 
     /// Whether the process of a peer has ended, or does not take messages.
@@ -132,9 +134,9 @@ impl Meeting {
         self.lost.contains(&peer) || transport.is_lost(peer)
     }
 
-    /// Sends what has had no room, and takes what has come.
+    /// Sends the messages that have had no room, and takes those that have come.
     pub fn carry_on(&mut self, transport: &mut Transport) {
-        self.send(transport);
+        self.send_waiting(transport);
         // SAFETY: the transport reaches the queues only inside of its functions, and none of them runs here.
         let (sends, receives) = unsafe { (&mut *self.sends.get(), &mut *self.receives.get()) };
         let mut entries = [Completion::default(); READ];
@@ -169,7 +171,7 @@ impl Meeting {
         }
     }
 
-    fn send(&mut self, transport: &mut Transport) {
+    fn send_waiting(&mut self, transport: &mut Transport) {
         while let Some(first) = self.outbox.front() {
             let (peer, tag) = (first.peer, first.tag);
             let piece = [iovec { iov_base: first.words.as_ptr().cast_mut().cast(), iov_len: 8 * first.words.len() }];
@@ -185,9 +187,9 @@ impl Meeting {
                 end: SendEnd::Sent,
             };
             match transport.send(&message) {
-                0 => {}
-                error if error == -(EAGAIN as isize) => return,
-                _ => drop(self.lost.insert(peer)),
+                Ok(()) => {}
+                Err(Refusal::NoRoom) => return,
+                Err(_) => drop(self.lost.insert(peer)),
             }
             self.outbox.pop_front();
         }

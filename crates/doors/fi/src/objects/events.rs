@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The events of an event queue that the program has not read.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::ffi::fi_eq_err_entry;
+
+/// An event that the program has not read.
+pub enum Event {
+    /// Its kind and its bytes.
+    Success(u32, Vec<u8>),
+    Failure(fi_eq_err_entry),
+}
+
+/// The events of a queue, in their order.
+#[derive(Default)]
+pub struct Events(Mutex<VecDeque<Event>>);
+
+impl Events {
+    pub fn push(&self, event: Event) {
+        self.lock().push_back(event);
+    }
+
+    /// Takes the lock. A thread that has panicked leaves the events as they were.
+    pub fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}

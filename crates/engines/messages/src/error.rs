@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of operations: why a call was refused, and why an operation that was accepted has failed. A front door maps both to
+//! the numbers of its interface.
+
+/// The reason why a call was refused. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no room now. The program tries again.
+    NoRoom,
+    /// Lengths that differ, no such peer, or no message that was claimed with this context.
+    Invalid,
+    TooLong,
+    /// The process of the peer has ended.
+    PeerGone,
+    /// The program's memory is not mapped.
+    NotMapped,
+    /// The endpoint has no portal table entry.
+    NoEndpoint,
+}
+
+impl Refusal {
+    pub const ALL: [Refusal; 6] = [
+        Refusal::NoRoom,
+        Refusal::Invalid,
+        Refusal::TooLong,
+        Refusal::PeerGone,
+        Refusal::NotMapped,
+        Refusal::NoEndpoint,
+    ];
+}
+
+/// The reason why an operation has failed. Its completion carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Only a part of the operation had room.
+    NoRoom,
+    /// The program's arguments do not fit together.
+    Invalid,
+    TooLong,
+    /// The message was longer than its receive.
+    Truncated,
+    /// The process of the peer has ended.
+    PeerGone,
+    /// The message of a deferred send was not taken.
+    Unreachable,
+    /// The memory is not mapped, here or at the target.
+    NotMapped,
+    /// Outside of the registered memory, or an access that it was not registered for.
+    NotPermitted,
+    /// No memory is registered under the key.
+    NoKey,
+    Cancelled,
+    /// No unexpected message matches.
+    NoMessage,
+    /// The NIC's tables are full.
+    TablesFull,
+    NoMemory,
+    /// Collective operations: the group cannot carry it out.
+    Unsupported,
+    Other,
+}
+
+impl Fault {
+    pub const ALL: [Fault; 15] = [
+        Fault::NoRoom,
+        Fault::Invalid,
+        Fault::TooLong,
+        Fault::Truncated,
+        Fault::PeerGone,
+        Fault::Unreachable,
+        Fault::NotMapped,
+        Fault::NotPermitted,
+        Fault::NoKey,
+        Fault::Cancelled,
+        Fault::NoMessage,
+        Fault::TablesFull,
+        Fault::NoMemory,
+        Fault::Unsupported,
+        Fault::Other,
+    ];
+}
