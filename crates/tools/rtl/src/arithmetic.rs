@@ -72,26 +72,26 @@ impl Shape {
 
 /// A command of the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ArithmeticCommand {
     Open { record: u8, children: u8 },
     Header { record: u8, child: u8, reduction: Reduction },
     Word { data: u128 },
     Result { record: u8, word: u8 },
 }
 
-impl Command {
+impl ArithmeticCommand {
     /// The command in words of 32 bits.
     pub fn pack(&self, tag: u32) -> [u32; command::WORDS] {
         let mut words = [0; command::WORDS];
         let mut set = |field: crate::bits::Field, value: u64| field.set(&mut words, value);
         set(command::TAG, tag.into());
         match *self {
-            Command::Open { record, children } => {
+            ArithmeticCommand::Open { record, children } => {
                 set(command::KIND, 0);
                 set(command::RECORD, record.into());
                 set(command::CHILDREN, children.into());
             }
-            Command::Header { record, child, reduction } => {
+            ArithmeticCommand::Header { record, child, reduction } => {
                 set(command::KIND, 1);
                 set(command::RECORD, record.into());
                 set(command::CHILD, child.into());
@@ -100,13 +100,13 @@ impl Command {
                 set(command::INDEX, reduction.index.into());
                 set(command::BYTES, reduction.bytes.into());
             }
-            Command::Word { data } => {
+            ArithmeticCommand::Word { data } => {
                 set(command::KIND, 2);
                 let half = crate::bits::Field { at: command::DATA.at, width: 64 };
                 set(half, data as u64);
                 set(half.within(64), (data >> 64) as u64);
             }
-            Command::Result { record, word } => {
+            ArithmeticCommand::Result { record, word } => {
                 set(command::KIND, 3);
                 set(command::RECORD, record.into());
                 set(command::WORD, word.into());
@@ -145,7 +145,7 @@ impl From<u8> for Status {
 }
 
 /// Whether the unit has this reduction, which the software has.
-pub fn is_here(reduction: &Reduction) -> bool {
+pub fn is_supported(reduction: &Reduction) -> bool {
     use Datatype::{Bfloat16, Double, Float, Half};
     let is_here = |datatype: Datatype| (datatype as u8) < 10 || matches!(datatype, Float | Double | Half | Bfloat16);
     reduction.operation != Operation::Prod as u8
@@ -163,7 +163,7 @@ pub struct Answer {
 
 /// A word of a result that the unit has written, rightly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reduced {
+pub struct ReducedWord {
     pub cycle: u32,
     pub record: usize,
     pub child: usize,
@@ -176,7 +176,7 @@ pub struct Difference {
     pub cycle: u32,
     pub what: String,
     /// The last commands that were answered, the newest last.
-    pub history: Vec<(u32, Command, Status)>,
+    pub history: Vec<(u32, ArithmeticCommand, Status)>,
 }
 
 impl fmt::Display for Difference {
@@ -234,29 +234,29 @@ struct Model {
 }
 
 /// The unit and the model.
-pub struct Lockstep {
+pub struct ArithmeticLockstep {
     unit: Unit,
     shape: Shape,
     model: Model,
     shadow: Shadow,
     next_tag: u32,
     /// Commands that are not answered, in order.
-    waiting: VecDeque<(u32, Command)>,
+    waiting: VecDeque<(u32, ArithmeticCommand)>,
     accepted: VecDeque<u32>,
     /// Writes into the bank of operands whose command is not answered.
     stored: BTreeMap<u32, Write>,
-    history: VecDeque<(u32, Command, Status)>,
-    /// Words of results since the last call of [`Lockstep::take_reduced`].
-    reduced: Vec<Reduced>,
+    history: VecDeque<(u32, ArithmeticCommand, Status)>,
+    /// Words of results since the last call of [`ArithmeticLockstep::take_reduced`].
+    reduced: Vec<ReducedWord>,
 }
 
-impl Lockstep {
+impl ArithmeticLockstep {
     /// A unit of this shape after reset, and a model of it.
-    pub fn new(unit: Unit, shape: Shape) -> Lockstep {
+    pub fn new(unit: Unit, shape: Shape) -> ArithmeticLockstep {
         let model = Model { shape, records: vec![Record::default(); shape.records], message: Message::None };
         let results = shape.records * shape.words();
         let operands = results * shape.children;
-        Lockstep {
+        ArithmeticLockstep {
             unit,
             shape,
             model,
@@ -279,7 +279,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[Command], idle: u64) -> Result<Vec<Answer>, Box<Difference>> {
+    pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, Box<Difference>> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
             words.extend(command.pack(self.next_tag));
@@ -334,7 +334,7 @@ impl Lockstep {
     }
 
     /// The words of results that were written since the last call.
-    pub fn take_reduced(&mut self) -> Vec<Reduced> {
+    pub fn take_reduced(&mut self) -> Vec<ReducedWord> {
         std::mem::take(&mut self.reduced)
     }
 
@@ -413,7 +413,7 @@ impl Lockstep {
                 record.due.pop_front();
             }
         }
-        self.reduced.push(Reduced { cycle, record: number, child, word });
+        self.reduced.push(ReducedWord { cycle, record: number, child, word });
         Ok(())
     }
 
@@ -464,19 +464,21 @@ struct Expected {
 }
 
 impl Model {
-    fn run(&mut self, tag: u32, command: &Command, answer: &Answer) -> Expected {
+    fn run(&mut self, tag: u32, command: &ArithmeticCommand, answer: &Answer) -> Expected {
         let mut expected = Expected { status: Status::Ok, data: None, stored: None };
         match *command {
-            Command::Open { record, children } => expected.status = self.open(record.into(), children.into(), answer),
-            Command::Header { record, child, reduction } => {
+            ArithmeticCommand::Open { record, children } => {
+                expected.status = self.open(record.into(), children.into(), answer)
+            }
+            ArithmeticCommand::Header { record, child, reduction } => {
                 let status = self.header(tag, record.into(), child.into(), &reduction, answer.cycle);
                 expected.status = status.err().unwrap_or(Status::Ok);
                 if let Err(status) = status {
                     self.message = Message::Dropping(status);
                 }
             }
-            Command::Word { data } => (expected.status, expected.stored) = self.word(tag, data),
-            Command::Result { record, word } => match self.result(record.into(), word.into(), answer) {
+            ArithmeticCommand::Word { data } => (expected.status, expected.stored) = self.word(tag, data),
+            ArithmeticCommand::Result { record, word } => match self.result(record.into(), word.into(), answer) {
                 Ok(bytes) => expected.data = Some(bytes),
                 Err(status) => expected.status = status,
             },
@@ -522,7 +524,7 @@ impl Model {
             record.failure = match Kernel::new(reduction) {
                 Err(failure) => Some(Status::Failed(failure)),
                 Ok(_) if reduction.bytes as usize > self.shape.bytes_max => Some(Status::Failed(Failure::TooLong)),
-                Ok(_) if reduction.bytes != 0 && !is_here(reduction) => Some(Status::NotHere),
+                Ok(_) if reduction.bytes != 0 && !is_supported(reduction) => Some(Status::NotHere),
                 Ok(_) => None,
             };
         } else if record.failure.is_none() && record.reduction != *reduction {

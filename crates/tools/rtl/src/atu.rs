@@ -25,14 +25,14 @@ use crate::home::{Home, NoMemory};
 use crate::records::same;
 use crate::shadow::{Shadow, Trace};
 use crate::unit::{Missing, Unit};
-use words::{Command, Inputs, TRACE, TRACE_BITS, answer, flush_response, outside_out, tlb, trace, word_of};
+use words::{AtuCommand, Inputs, TRACE, TRACE_BITS, answer, flush_response, outside_out, tlb, trace, word_of};
 
 /// How many of the last cycles a difference shows.
 const SHOWN: usize = 64;
 
-/// What left the RTL in a cycle.
+/// The outputs of the RTL in a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Outputs {
     /// The cycle, from the reset on.
     pub cycle: u32,
     pub accepted: bool,
@@ -58,7 +58,7 @@ const COUNTED: [(Field, Register); 5] = [
 ];
 
 /// Both sides. `FIFO`, `REORDER`, `PENDING`: the RTL's `Requests`, `Reorder` and `Pending`.
-pub struct Lockstep<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
+pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
     unit: Unit,
     home: Home,
     pipeline: Pipeline<FIFO, REORDER, PENDING>,
@@ -73,7 +73,7 @@ pub struct Lockstep<const FIFO: usize, const REORDER: usize, const PENDING: usiz
     recent: VecDeque<String>,
 }
 
-impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIFO, REORDER, PENDING> {
+impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<FIFO, REORDER, PENDING> {
     /// The unit of this name, whose TLB has so many words, with so many tables.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         let limits = Limits { tlb_entries, tlb_ways: 1, address_tables: tables, ..Limits::NONE };
         // The banks clear themselves.
         unit.run(&[], u64::from(tlb_entries).max(FIFO as u64).max(REORDER as u64) + 2);
-        Ok(Lockstep {
+        Ok(AtuLockstep {
             unit,
             home: Home::new(&limits),
             pipeline: Pipeline::new(),
@@ -106,7 +106,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
     ///
     /// # Errors
     /// The first difference.
-    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Left, String> {
+    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, String> {
         self.unit.set_outside(&inputs.pack(self.tables));
         let offered: Vec<u32> = inputs.command.iter().flat_map(|command| command.pack()).collect();
         let accepted = self.unit.run(&offered, 1) == 1;
@@ -116,7 +116,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         let writes = shown.as_ref().map_or(Trace::default(), |words| TRACE.trace(words, 1));
         let shows = |field: Field| shown.as_ref().map_or(0, |words| field.within(TRACE_BITS).get(words));
         let has = |field: Field| field.get(&answer) == 1;
-        let left = Left {
+        let left = Outputs {
             cycle: (self.unit.cycle() - 1) as u32,
             accepted,
             units: (outside_out::UNITS_VALID.get(&outside) == 1)
@@ -135,7 +135,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
             *count += event.get(&answer);
         }
         self.follow(inputs, &left, occupied, moved, &writes).map_err(|text| self.report(text))?;
-        Ok(Left {
+        Ok(Outputs {
             units: left.units.filter(|_| inputs.units_ready),
             memory: left.memory.filter(|_| inputs.memory_ready),
             ..left
@@ -163,7 +163,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
     fn follow(
         &mut self,
         inputs: &Inputs,
-        left: &Left,
+        left: &Outputs,
         occupied: [usize; 3],
         [submitted, requested, responded]: [bool; 3],
         writes: &Trace,
@@ -213,8 +213,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         Ok(())
     }
 
-    fn submit(&mut self, command: Option<Command>, left: &Left, submitted: bool) -> Result<(), String> {
-        let request = command.and_then(Command::request);
+    fn submit(&mut self, command: Option<AtuCommand>, left: &Outputs, submitted: bool) -> Result<(), String> {
+        let request = command.and_then(AtuCommand::request);
         same("a request has no meaning", left.refused[0], left.accepted && request.is_none())?;
         same("a request enters", submitted, left.accepted && request.is_some())?;
         let Some(request) = request else { return Ok(()) };

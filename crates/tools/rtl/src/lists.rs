@@ -26,7 +26,7 @@ mod records;
 mod words;
 
 pub use outcome::Outcome;
-pub use records::{Records, Shown};
+pub use records::{EntryDisplay, Records};
 pub use words::*;
 
 use outcome::Answer;
@@ -36,7 +36,7 @@ use words::{BANK_B, WRITES};
 const EVENTS: u32 = 512;
 
 struct InFlight {
-    command: Command,
+    command: ListCommand,
     accepted: u32,
     answers: Vec<Answer>,
     plan: Option<Vec<u32>>,
@@ -58,7 +58,7 @@ pub struct Timing {
 }
 
 /// Both list managers.
-pub struct Lockstep {
+pub struct ListsLockstep {
     unit: Unit,
     home: Home,
     shadow: Shadow,
@@ -70,17 +70,21 @@ pub struct Lockstep {
     /// Compare all records at each command, not only those that the RTL wrote.
     pub compare_all: bool,
     /// The last commands, for the report of a difference.
-    recent: VecDeque<(u32, Command)>,
+    recent: VecDeque<(u32, ListCommand)>,
     timings: Vec<Timing>,
     outcomes: Vec<Outcome>,
     /// The longest priority, overflow and unexpected list so far.
     pub longest: [u32; 3],
 }
 
-impl Lockstep {
+impl ListsLockstep {
     /// The unit of this name, which has so many records and buckets, and a NIC of the same size. Portal table entries `portals` are
     /// enabled.
-    pub fn new(unit: &str, (entries, headers, buckets): (u32, u32, usize), portals: u32) -> Result<Lockstep, Missing> {
+    pub fn new(
+        unit: &str,
+        (entries, headers, buckets): (u32, u32, usize),
+        portals: u32,
+    ) -> Result<ListsLockstep, Missing> {
         let mut unit = Unit::new(unit)?;
         let limits = Limits {
             entries,
@@ -102,7 +106,7 @@ impl Lockstep {
         let shadow = Shadow::new(&[(pool, 256), (pool, 256), (pool, 256), (buckets, 32), (buckets, 32), (PORTALS, 32)]);
         // The banks clear themselves.
         unit.run(&[], pool.max(buckets).max(PORTALS) as u64 + 2);
-        Ok(Lockstep {
+        Ok(ListsLockstep {
             unit,
             home,
             shadow,
@@ -123,7 +127,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference between the two sides.
-    pub fn run(&mut self, commands: &[Command], idle: u64) -> Result<(), String> {
+    pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), String> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for (place, command) in commands.iter().enumerate() {
             let tag = self.next_tag.wrapping_add(place as u32);
@@ -177,7 +181,7 @@ impl Lockstep {
         self.unit.cycle()
     }
 
-    fn take_in(&mut self, accepted: &[Command]) -> Result<(), String> {
+    fn take_in(&mut self, accepted: &[ListCommand]) -> Result<(), String> {
         for (command, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             let command = *command;
             let flight = InFlight { command, accepted: cycle, answers: Vec::new(), plan: None, writes: Vec::new() };
@@ -258,23 +262,23 @@ impl Lockstep {
     }
 
     /// Runs the command on `nic`.
-    fn run_model(&mut self, command: &Command) -> Outcome {
+    fn run_model(&mut self, command: &ListCommand) -> Outcome {
         let bus = &mut NoMemory;
         let queue = self.queue;
         let mut nic = self.home.nic();
         let mut outcome = Outcome::default();
         match command {
-            Command::Deliver(request) => match nic.deliver(bus, request) {
+            ListCommand::Deliver(request) => match nic.deliver(bus, request) {
                 Verdict::Done(delivery) => outcome.delivery = Some(delivery),
                 other => panic!("{other:?}: no other process, no fault"),
             },
-            Command::Append { portal, which, spec } => {
+            ListCommand::Append { portal, which, spec } => {
                 let appended = nic.append(bus, *portal, *which, spec);
                 outcome.is_linked = appended.is_ok_and(|reference| nic.entry_index(reference).is_some());
                 outcome.appended = Some(appended);
             }
-            Command::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
-            Command::Search { portal, spec, delete } => {
+            ListCommand::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
+            ListCommand::Search { portal, spec, delete } => {
                 nic.search(bus, *portal, spec, *delete).expect("the portal table entry is enabled");
             }
         }
@@ -297,7 +301,7 @@ impl Lockstep {
         for record in flight.records() {
             let _ = writeln!(text, "record {record}, RTL: {}", self.records().show(record));
             match self.home.entries.get(record) {
-                Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", Shown(model))),
+                Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", EntryDisplay(model))),
                 None => {
                     let model = &self.home.headers[record - self.entries];
                     let _ = writeln!(

@@ -63,7 +63,7 @@ const FRAMES: u32 = 4;
 /// Cycles without anything that leaves after which the engine is taken to be still.
 const STILL: u64 = 4096;
 
-/// What goes into the engine.
+/// A message or a command for the engine.
 #[derive(Clone, Debug)]
 pub struct Input {
     pub buffer: Buffer,
@@ -103,7 +103,7 @@ pub struct Timing {
 }
 
 /// Both engines.
-pub struct Lockstep {
+pub struct EngineLockstep {
     unit: Unit,
     pub model: Model,
     shadow: Shadow,
@@ -118,7 +118,7 @@ pub struct Lockstep {
     /// Operations that have left their port, and that `nic` has not fired yet.
     left: Vec<u32>,
     /// What has left the RTL and is not compared yet.
-    seen: model::Left,
+    seen: model::Outputs,
     /// What the RTL has counted, as [`COUNTS`] names it.
     counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
@@ -127,9 +127,9 @@ pub struct Lockstep {
     compared: u64,
 }
 
-impl Lockstep {
+impl EngineLockstep {
     /// The unit of this name, whose tables have these limits and so many buckets.
-    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<Lockstep, Missing> {
+    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<EngineLockstep, Missing> {
         let mut unit = Unit::new(unit)?;
         let pool = (limits.entries + limits.headers) as usize;
         let (counters, triggered) = (limits.counters as usize, limits.triggered as usize);
@@ -151,7 +151,7 @@ impl Lockstep {
         // The banks clear themselves.
         let words = [pool, buckets, counters, triggered, limits.descriptors as usize, lists::PORTALS];
         unit.run(&[], words.into_iter().max().unwrap_or(0) as u64 + 2);
-        Ok(Lockstep {
+        Ok(EngineLockstep {
             unit,
             model: Model::new(limits),
             shadow: Shadow::new(&banks),
@@ -162,7 +162,7 @@ impl Lockstep {
             counted: BTreeMap::new(),
             changed: Vec::new(),
             left: Vec::new(),
-            seen: model::Left::default(),
+            seen: model::Outputs::default(),
             counts: [0; COUNTS.len()],
             timings: Vec::new(),
             recent: VecDeque::new(),
@@ -426,7 +426,7 @@ impl Lockstep {
 
     /// Compares the output of each port on both sides. `at_end`: one side must not have more than the other.
     fn compare_ports(&mut self, at_end: bool) -> Result<(), String> {
-        let (rtl, nic) = (&mut self.seen, &mut self.model.left);
+        let (rtl, nic) = (&mut self.seen, &mut self.model.outputs);
         let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);
         for (port, name) in ["puts", "get headers", "replies"].into_iter().enumerate() {
             first =

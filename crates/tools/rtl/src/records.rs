@@ -7,7 +7,7 @@ use crate::shadow::{Trace, WriteLayout};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::slot;
 
-/// What became of a command (`status_e` of records_pkg.sv).
+/// The status of an answer (`status_e` of records_pkg.sv).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -46,7 +46,7 @@ pub fn link(to: u64, records: usize) -> Option<usize> {
     usize::try_from(to).ok().filter(|&to| to < records)
 }
 
-/// What left a unit: each with its cycle.
+/// The output of a unit in a run, each part with its cycle.
 #[derive(Default)]
 pub struct Output {
     /// The cycle in which each command was accepted.

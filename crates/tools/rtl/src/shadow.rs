@@ -21,7 +21,7 @@ pub struct Write {
     pub new: Vec<u32>,
 }
 
-/// What a trace port shows in a cycle.
+/// The retirement and the writes that a trace port shows in a cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// The command that has made its last write.

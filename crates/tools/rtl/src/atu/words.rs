@@ -48,20 +48,20 @@ const TAG_AT: u32 = 44;
 
 /// A request at the port: `atu_pkg::operation_e` (3 bits), and a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct AtuCommand {
     pub operation: u8,
     pub word: u64,
 }
 
-impl Command {
+impl AtuCommand {
     /// The command of this request. None: no word says it.
-    pub fn of(request: Request) -> Option<Command> {
+    pub fn of(request: Request) -> Option<AtuCommand> {
         let (operation, word) = match request {
             Request::Translation(request) => (TRANSLATE, Transaction::TranslationRequest(request).encode().ok()?),
             Request::Flush { request, mode } => (1 + mode as u8, Transaction::FlushRequest(request).encode().ok()?),
             Request::Fence { tag } => (FENCE, u64::from(tag) << TAG_AT),
         };
-        Some(Command { operation, word })
+        Some(AtuCommand { operation, word })
     }
 
     /// What it asks for. None: it has no meaning.
@@ -89,11 +89,11 @@ impl Command {
     }
 }
 
-impl From<TranslationRequest> for Command {
+impl From<TranslationRequest> for AtuCommand {
     /// # Panics
     /// The VPID has more than 10 bits.
-    fn from(request: TranslationRequest) -> Command {
-        Command::of(Request::Translation(request)).expect("a VPID of 10 bits")
+    fn from(request: TranslationRequest) -> AtuCommand {
+        AtuCommand::of(Request::Translation(request)).expect("a VPID of 10 bits")
     }
 }
 
@@ -123,7 +123,7 @@ pub fn word_of(slot: &TlbEntry) -> [u32; tlb::WORDS] {
 /// What goes in in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {
-    pub command: Option<Command>,
+    pub command: Option<AtuCommand>,
     /// A word that was read for this slot.
     pub read: Option<(u16, u64)>,
     /// A unit's answer to a flush.

@@ -5,11 +5,11 @@ use selvedge_nic::portals::errors::{AppendError, UnlinkError};
 use selvedge_nic::portals::{Delivery, EntrySpec, Event, event_kind, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 
-use super::words::{Command, answer, entry_a, entry_b, header_a, header_b, key, plan, status};
-use super::{InFlight, Lockstep};
+use super::words::{ListCommand, answer, entry_a, entry_b, header_a, header_b, key, plan, status};
+use super::{InFlight, ListsLockstep};
 use crate::bits::Field;
 
-/// What a command has led to, on one of the two sides.
+/// The result and the events of a command, on one of the two sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The result of a message.
@@ -44,15 +44,17 @@ impl Answer {
     }
 }
 
-impl Lockstep {
+impl ListsLockstep {
     /// What the RTL's answers mean: the result and the events that a processor makes of them.
     pub(super) fn outcome_of_rtl(&self, flight: &InFlight) -> Result<Outcome, String> {
         let mut outcome = Outcome::default();
         for answer in &flight.answers {
             let status = answer.get(answer::STATUS);
             match &flight.command {
-                Command::Deliver(request) => self.delivered(&mut outcome, request, answer, flight.plan.as_deref())?,
-                Command::Append { portal, which, spec } => {
+                ListCommand::Deliver(request) => {
+                    self.delivered(&mut outcome, request, answer, flight.plan.as_deref())?
+                }
+                ListCommand::Append { portal, which, spec } => {
                     let reference = answer.get(answer::ENTRY_REFERENCE) as u32;
                     match status {
                         status::MATCHED => taken_header(&mut outcome, answer, spec, None),
@@ -86,7 +88,7 @@ impl Lockstep {
                         other => return Err(format!("status {other} of an append")),
                     }
                 }
-                Command::Unlink(_) => {
+                ListCommand::Unlink(_) => {
                     outcome.unlinked = Some(match status {
                         status::UNLINKED => Ok(()),
                         status::IN_USE => Err(UnlinkError::InUse),
@@ -94,7 +96,7 @@ impl Lockstep {
                         other => return Err(format!("status {other} of an unlink")),
                     });
                 }
-                Command::Search { portal, spec, delete } => match status {
+                ListCommand::Search { portal, spec, delete } => match status {
                     status::MATCHED => {
                         taken_header(&mut outcome, answer, spec, (!delete).then_some(event_kind::SEARCH))
                     }

@@ -164,9 +164,9 @@ impl<'a> Records<'a> {
 }
 
 /// An entry of `nic`, as a report shows it.
-pub struct Shown<'a>(pub &'a Entry);
+pub struct EntryDisplay<'a>(pub &'a Entry);
 
-impl std::fmt::Debug for Shown<'_> {
+impl std::fmt::Debug for EntryDisplay<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
         let Entry { slot, options, match_bits, ignore_bits, source, source_ignore, sequence, headers, .. } = *self.0;
         let Entry { start, length, local_offset, min_free, user_ptr, .. } = *self.0;

@@ -63,9 +63,9 @@ pub struct Line {
     pub words: Vec<u64>,
 }
 
-/// What has left the NIC, in order at each port.
+/// The outputs of the NIC, in order at each port.
 #[derive(Clone, Debug, Default)]
-pub struct Left {
+pub struct Outputs {
     pub answers: VecDeque<Answer>,
     /// Puts, get headers, replies and acknowledgements.
     pub sends: [VecDeque<Send>; 3],
@@ -78,7 +78,7 @@ pub struct Left {
 /// A NIC and its home.
 pub struct Model {
     pub home: Home,
-    pub left: Left,
+    pub outputs: Outputs,
     initiator: u32,
     uid: u32,
     origin: u64,
@@ -88,7 +88,7 @@ pub struct Model {
     fired: [VecDeque<Due>; 3],
     handles: Vec<((u32, u32), Armed)>,
     /// References of what was made, and tokens of what waits or waited, in order.
-    pub made: Made,
+    pub created: Created,
 }
 
 /// A triggered operation that waits for its turn among the engine's commands.
@@ -101,9 +101,9 @@ enum Due {
 /// No operation: what an arm that was refused has made.
 pub const NOT_ARMED: (u32, u32) = (0xffff, 0);
 
-/// What the commands so far have made: NONE, or [`NOT_ARMED`], where one was refused.
+/// References and results that the commands so far have given: NONE, or [`NOT_ARMED`], where one was refused.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct Created {
     pub entries: Vec<u32>,
     pub descriptors: Vec<u32>,
     pub counters: Vec<u32>,
@@ -119,14 +119,14 @@ impl Model {
     pub fn new(limits: &Limits) -> Model {
         Model {
             home: Home::new(limits),
-            left: Left::default(),
+            outputs: Outputs::default(),
             initiator: 0,
             uid: 0,
             origin: 0,
             numbers: [0; 4],
             fired: Default::default(),
             handles: Vec::new(),
-            made: Made::default(),
+            created: Created::default(),
         }
     }
 
@@ -139,19 +139,19 @@ impl Model {
             (Buffer::Command, Some(host)) => {
                 let answer = self.run(host)?;
                 match host {
-                    Host::Append { .. } => self.made.entries.push(answer.reference.unwrap_or(NONE)),
-                    Host::Bind(_) => self.made.descriptors.push(answer.reference.unwrap_or(NONE)),
-                    Host::CounterAlloc => self.made.counters.push(answer.reference.unwrap_or(NONE)),
-                    Host::Arm { .. } => self.made.armed.push(answer.armed.unwrap_or(NOT_ARMED)),
+                    Host::Append { .. } => self.created.entries.push(answer.reference.unwrap_or(NONE)),
+                    Host::Bind(_) => self.created.descriptors.push(answer.reference.unwrap_or(NONE)),
+                    Host::CounterAlloc => self.created.counters.push(answer.reference.unwrap_or(NONE)),
+                    Host::Arm { .. } => self.created.armed.push(answer.armed.unwrap_or(NOT_ARMED)),
                     _ => {}
                 }
-                self.left.answers.push_back(answer);
+                self.outputs.answers.push_back(answer);
             }
-            (Buffer::Command, None) => self.left.answers.push_back(Answer::of(Status::TooWide)),
+            (Buffer::Command, None) => self.outputs.answers.push_back(Answer::of(Status::TooWide)),
             _ => match carried(buffer, message) {
                 Some(packet) if buffer == Buffer::Response => self.respond(&packet, number),
                 Some(packet) => self.deliver(&packet, number)?,
-                None => self.left.discarded += 1,
+                None => self.outputs.discarded += 1,
             },
         }
         self.keep_lines(&tails);
@@ -271,7 +271,7 @@ impl Model {
                 let book = self.home.books.get(index as usize).filter(|_| lives);
                 Ok(Answer { amounts: book.map(|book| (book.success, book.failure)), ..Answer::of(done(lives)) })
             }
-            Host::Arm { counter, threshold, ref what } => self.arm(counter, threshold, what),
+            Host::Arm { counter, threshold, ref action } => self.arm(counter, threshold, action),
             Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().cancel_triggered(counter).is_some()))),
             Host::CancelOne { index, generation } => {
                 let handle =
@@ -315,13 +315,13 @@ impl Model {
         self.home.nic().signals.counter(counter).is_some()
     }
 
-    fn arm(&mut self, counter: u32, threshold: u64, what: &Triggered) -> Result<Answer, String> {
-        let command = match *what {
+    fn arm(&mut self, counter: u32, threshold: u64, armed: &Triggered) -> Result<Answer, String> {
+        let command = match *armed {
             Triggered::Put(ref operation) | Triggered::Get(ref operation) => {
                 if operation.length >> 32 != 0 {
                     return Ok(Answer::of(Status::TooWide));
                 }
-                let kind = if matches!(what, Triggered::Put(_)) { kind::PUT } else { kind::GET };
+                let kind = if matches!(armed, Triggered::Put(_)) { kind::PUT } else { kind::GET };
                 match self.command(kind, operation) {
                     Some(command) => command,
                     None => return Ok(Answer::of(Status::Invalid)),
@@ -329,7 +329,7 @@ impl Model {
             }
             _ => Command::default(),
         };
-        let action = match *what {
+        let action = match *armed {
             Triggered::Put(_) | Triggered::Get(_) => Action::Command(&command),
             Triggered::Set { counter, success, failure } => Action::CounterSet { counter, success, failure },
             Triggered::SetSuccess { counter, success } => Action::CounterSuccess { counter, success },
@@ -401,14 +401,14 @@ impl Model {
             false => 0,
         };
         if token != 0 {
-            self.made.tokens.push(token);
-            self.made.waiting.push((*command, token));
+            self.created.tokens.push(token);
+            self.created.waiting.push((*command, token));
         }
         let is_put = command.kind == kind::PUT;
         let payload_bytes = if is_put { command.length } else { 0 };
         let packet = Packet { token, origin: self.origin, payload_bytes, ..Packet::from(&command.request) };
         let start = (is_put && command.length != 0).then_some(command.source.start);
-        self.left.sends[usize::from(!is_put)].push_back(Send {
+        self.outputs.sends[usize::from(!is_put)].push_back(Send {
             header: packet.encode(false),
             length: payload_bytes as u32,
             start,
@@ -419,11 +419,11 @@ impl Model {
 
     fn respond(&mut self, packet: &Packet, number: u32) {
         let Some(command) = self.home.nic().take_pending(packet.token) else { return };
-        self.made.waiting.retain(|&(_, token)| token != packet.token);
+        self.created.waiting.retain(|&(_, token)| token != packet.token);
         let delivery = packet.delivery(command.length);
         if command.has_reply() && delivery.fail == fail::OK && delivery.mlength != 0 {
             let receive = Receive { number, start: command.sink.start, length: delivery.mlength as u32 };
-            self.left.receives[1].push_back(receive);
+            self.outputs.receives[1].push_back(receive);
         }
         self.home.nic().complete_response(&command, &delivery);
     }
@@ -433,14 +433,14 @@ impl Model {
         let Verdict::Done(delivery) = self.home.nic().deliver(&mut bus, &Request::from(packet)) else {
             return Err("a message is neither done nor refused".into());
         };
-        self.made.deliveries.push(delivery);
-        self.left.receives[0].extend(bus.put);
+        self.created.deliveries.push(delivery);
+        self.outputs.receives[0].extend(bus.put);
         if packet.token != 0 {
             let is_get = packet.kind == kind::GET;
             let bytes = if is_get { delivery.mlength } else { 0 };
             let response = Packet { payload_bytes: bytes, sender: 0, ..packet.response(&delivery) };
             let send = Send { header: response.encode(false), length: bytes as u32, start: bus.get };
-            self.left.sends[2].push_back(send);
+            self.outputs.sends[2].push_back(send);
         }
         Ok(())
     }
@@ -453,9 +453,9 @@ impl Model {
                 let block = u64::from(book.ring) + number % u64::from(book.capacity);
                 let word = |at: usize| self.home.heap[block as usize * WORDS + at].load(Relaxed);
                 if word(7) >> 19 & 3 == 2 {
-                    self.left.lines.push_back(Line { line: 2 * block + 1, words: (8..13).map(word).collect() });
+                    self.outputs.lines.push_back(Line { line: 2 * block + 1, words: (8..13).map(word).collect() });
                 }
-                self.left.lines.push_back(Line { line: 2 * block, words: (0..8).map(word).collect() });
+                self.outputs.lines.push_back(Line { line: 2 * block, words: (0..8).map(word).collect() });
             }
         }
     }

@@ -212,7 +212,7 @@ pub enum Host {
     Arm {
         counter: u32,
         threshold: u64,
-        what: Triggered,
+        action: Triggered,
     },
     Cancel(u32),
     CancelOne {
@@ -294,9 +294,9 @@ impl Host {
                 set(host::COUNTER, reference(counter));
                 12
             }
-            Host::Arm { counter, threshold, ref what } => {
+            Host::Arm { counter, threshold, ref action } => {
                 set(host::THRESHOLD, threshold);
-                let (kind, variant) = what.set(&mut set);
+                let (kind, variant) = action.set(&mut set);
                 set(host::KIND, kind.into());
                 set(host::VARIANT, variant);
                 set(host::COUNTER, reference(counter));

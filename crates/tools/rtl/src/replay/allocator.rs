@@ -11,7 +11,7 @@ use selvedge_nic::tap::Transition;
 use super::Driver;
 use super::ids::Ids;
 use super::statistics::Statistics;
-use crate::allocator::{Command, Lockstep, Status};
+use crate::allocator::{AllocatorCommand, AllocatorLockstep, Status};
 use crate::unit::Missing;
 
 /// `allocator` of rtl/units.toml: 1 MB.
@@ -20,7 +20,7 @@ const BLOCK_BYTES: u64 = 256;
 /// Commands that run one behind the other.
 const BATCH: usize = 64;
 
-/// What a message is known by: its portal table entry, source and bits.
+/// The key of a message: its portal table entry, source and bits.
 type Key = (u32, u64, u64);
 
 enum Step {
@@ -29,7 +29,7 @@ enum Step {
 }
 
 pub struct Allocator {
-    both: Lockstep,
+    both: AllocatorLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
@@ -42,7 +42,7 @@ pub struct Allocator {
 impl Allocator {
     pub fn new(gap: u64) -> Result<Allocator, Missing> {
         Ok(Allocator {
-            both: Lockstep::new("allocator", BLOCKS)?,
+            both: AllocatorLockstep::new("allocator", BLOCKS)?,
             gap,
             statistics: Statistics::of("allocator"),
             ids: Ids::default(),
@@ -60,7 +60,7 @@ impl Allocator {
         for step in queue {
             match step {
                 Step::Arrives(key, blocks) => {
-                    commands.push(Command::Alloc(blocks));
+                    commands.push(AllocatorCommand::Alloc(blocks));
                     arriving.push(Some(key));
                 }
                 Step::Leaves(key) => {
@@ -68,7 +68,7 @@ impl Allocator {
                         self.statistics.leave_out("messages without blocks");
                         continue;
                     };
-                    commands.push(Command::Free(first));
+                    commands.push(AllocatorCommand::Free(first));
                     arriving.push(None);
                 }
             }

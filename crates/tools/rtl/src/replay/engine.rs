@@ -30,7 +30,7 @@ use super::statistics::Statistics;
 use super::{Driver, as_in_trace, taking};
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
 use crate::pac::{self, model::NOT_ARMED};
-use crate::pac::{Input, Lockstep, Ready};
+use crate::pac::{EngineLockstep, Input, Ready};
 use crate::unit::Missing;
 
 /// Event queues lie in host memory, which is as large as programs want it.
@@ -40,9 +40,9 @@ const BATCH: usize = 64;
 /// Cycles of a run without anything that waits.
 const STEP: u64 = 64;
 
-/// What a command makes, or a message gives, with what the trace says of it.
+/// The result of a command or a message in the trace.
 #[derive(Clone, Copy)]
-enum Made {
+enum Traced {
     /// A reference. None: the trace has none, as no later command names it.
     Entry(Option<u32>),
     Descriptor(Option<u32>),
@@ -56,12 +56,12 @@ enum Made {
 }
 
 pub struct Engine {
-    both: Lockstep,
+    both: EngineLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
     batch: Vec<Input>,
-    kinds: Vec<(u64, &'static str, Made)>,
+    kinds: Vec<(u64, &'static str, Traced)>,
     configured: Option<(u32, u32)>,
     entries: BTreeMap<u32, u32>,
     counters: BTreeMap<u32, u32>,
@@ -78,7 +78,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(gap: u64) -> Result<Engine, Missing> {
-        let mut both = Lockstep::new("pac", &LIMITS, pac::BUCKETS)?;
+        let mut both = EngineLockstep::new("pac", &LIMITS, pac::BUCKETS)?;
         both.set_ready(Ready::ALL);
         Ok(Engine {
             both,
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    fn offer(&mut self, number: u64, kind: &'static str, input: Input, made: Made) -> Result<(), String> {
+    fn offer(&mut self, number: u64, kind: &'static str, input: Input, made: Traced) -> Result<(), String> {
         if self.batch.first().is_some_and(|first| first.buffer != input.buffer) {
             self.run()?;
         }
@@ -115,7 +115,7 @@ impl Engine {
         if self.gap > 0 || self.batch.len() >= BATCH { self.run() } else { Ok(()) }
     }
 
-    fn command(&mut self, kind: &'static str, host: Host, made: Made) -> Result<(), String> {
+    fn command(&mut self, kind: &'static str, host: Host, made: Traced) -> Result<(), String> {
         self.offer(self.number, kind, host.into(), made)
     }
 
@@ -128,7 +128,7 @@ impl Engine {
         }
         let before = self.both.timings().len();
         let made = {
-            let made = &self.both.model.made;
+            let made = &self.both.model.created;
             (made.entries.len(), made.descriptors.len(), made.counters.len(), made.armed.len(), made.deliveries.len())
         };
         let accepted = self.both.run(&inputs, self.gap)?;
@@ -139,7 +139,7 @@ impl Engine {
                 kinds[accepted].1
             ));
         }
-        let of_buffer = |both: &Lockstep| {
+        let of_buffer = |both: &EngineLockstep| {
             both.timings()[before..]
                 .iter()
                 .filter(|timing| timing.buffer == Some(inputs[0].buffer))
@@ -157,7 +157,7 @@ impl Engine {
         if timings.len() < inputs.len() {
             return Err(format!("{} of {} commands are never done", inputs.len() - timings.len(), inputs.len()));
         }
-        let references = &self.both.model.made;
+        let references = &self.both.model.created;
         let (mut entries, mut descriptors) =
             (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
         let (mut counters, mut armed) = (references.counters[made.2..].iter(), references.armed[made.3..].iter());
@@ -169,12 +169,12 @@ impl Engine {
             self.statistics.cycles += u64::from(timing.retired.saturating_sub(began));
             self.until = self.until.max(timing.retired);
             let refused = match made {
-                Made::Entry(traced) => {
+                Traced::Entry(traced) => {
                     let here = entries.next().copied().filter(|&here| here != NONE);
                     self.entries.extend(traced.zip(here));
                     here.is_none().then_some("entries beyond 256")
                 }
-                Made::Descriptor(traced) => {
+                Traced::Descriptor(traced) => {
                     let here = descriptors.next().copied().filter(|&here| here != NONE);
                     if let (Some(here), Some(known)) =
                         (here, traced.and_then(|traced| self.descriptors.get_mut(&traced)))
@@ -183,21 +183,21 @@ impl Engine {
                     }
                     here.is_none().then_some("descriptors beyond 256")
                 }
-                Made::Counter(traced) => {
+                Traced::Counter(traced) => {
                     let here = counters.next().copied().filter(|&here| here != NONE);
                     self.counters.extend(here.map(|here| (traced, here)));
                     here.is_none().then_some("counters beyond 512")
                 }
-                Made::Armed(traced) => {
+                Traced::Armed(traced) => {
                     let here = armed.next().copied().filter(|&here| here != NOT_ARMED);
                     self.armed.extend(here.map(|here| (traced, here)));
                     here.is_none().then_some("triggered operations beyond 128")
                 }
-                Made::Delivery(..) | Made::Taken(_) => {
+                Traced::Delivery(..) | Traced::Taken(_) => {
                     results.extend(deliveries.next().map(|&here| (number, kind, here, made)));
                     None
                 }
-                Made::Nothing => None,
+                Traced::Nothing => None,
             };
             if let Some(reason) = refused {
                 self.statistics.leave_out(reason);
@@ -211,10 +211,10 @@ impl Engine {
     }
 
     /// Compares the result of a message with the trace's.
-    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Made) -> Result<(), String> {
+    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Traced) -> Result<(), String> {
         let (portal, traced) = match traced {
-            Made::Delivery(portal, traced) => (portal, traced),
-            Made::Taken(Some(bytes)) => {
+            Traced::Delivery(portal, traced) => (portal, traced),
+            Traced::Taken(Some(bytes)) => {
                 let here = (here.fail, here.list, here.mlength);
                 return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
             }
@@ -264,10 +264,10 @@ impl Engine {
         if spec.options & options::IOVEC != 0 || spec.min_free >> 32 != 0 || spec.options & !options::ME_MASK != 0 {
             return self.leave_out(number, "entries with I/O vectors, or values too wide");
         }
-        self.command("append", Host::Append { portal, which, spec }, Made::Entry(entry))
+        self.command("append", Host::Append { portal, which, spec }, Traced::Entry(entry))
     }
 
-    fn message(&mut self, number: u64, request: &Request, result: Made) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, result: Traced) -> Result<(), String> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             return self.leave_out(number, "process ids too wide");
         };
@@ -295,7 +295,7 @@ impl Engine {
     fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
         let spec = taking(key);
         match self.spec(&spec)? {
-            Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Made::Nothing),
+            Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Traced::Nothing),
             None => self.leave_out(number, "process ids too wide"),
         }
     }
@@ -307,7 +307,7 @@ impl Engine {
         if self.configured != Some(identity) {
             self.configured = Some(identity);
             let (initiator, uid) = identity;
-            self.command("configure", Host::Configure { initiator, uid, origin: initiator.into() }, Made::Nothing)?;
+            self.command("configure", Host::Configure { initiator, uid, origin: initiator.into() }, Traced::Nothing)?;
         }
         Ok(true)
     }
@@ -328,7 +328,7 @@ impl Engine {
         let waits = request.kind == kind::GET || request.ack != ack::NONE;
         if waits && armed.is_none() {
             self.run()?;
-            if self.both.model.made.waiting.len() >= LIMITS.pending as usize {
+            if self.both.model.created.waiting.len() >= LIMITS.pending as usize {
                 return self.leave_out(number, "commands beyond 64 that wait for a response");
             }
         }
@@ -351,14 +351,14 @@ impl Engine {
         };
         let is_put = request.kind == kind::PUT;
         match armed {
-            None if is_put => self.command("start put", Host::Put(operation), Made::Nothing)?,
-            None => self.command("start get", Host::Get(operation), Made::Nothing)?,
+            None if is_put => self.command("start put", Host::Put(operation), Traced::Nothing)?,
+            None => self.command("start get", Host::Get(operation), Traced::Nothing)?,
             Some((counter, threshold, handle)) => {
-                let what = if is_put { Triggered::Put(operation) } else { Triggered::Get(operation) };
-                self.command("arm", Host::Arm { counter, threshold, what }, Made::Armed(handle))?;
+                let action = if is_put { Triggered::Put(operation) } else { Triggered::Get(operation) };
+                self.command("arm", Host::Arm { counter, threshold, action }, Traced::Armed(handle))?;
             }
         }
-        if is_own { self.command("unbind", Host::Unbind(descriptor), Made::Nothing) } else { Ok(()) }
+        if is_own { self.command("unbind", Host::Unbind(descriptor), Traced::Nothing) } else { Ok(()) }
     }
 
     /// A live descriptor with the memory and the reports of a side, and the offset in it.
@@ -387,9 +387,9 @@ impl Engine {
             iov: NONE,
             iov_count: 0,
         };
-        self.command("bind", Host::Bind(view), Made::Descriptor(None))?;
+        self.command("bind", Host::Bind(view), Traced::Descriptor(None))?;
         self.run()?;
-        Ok(self.both.model.made.descriptors.last().copied().filter(|&here| here != NONE))
+        Ok(self.both.model.created.descriptors.last().copied().filter(|&here| here != NONE))
     }
 
     /// The response to a command that waits.
@@ -405,7 +405,7 @@ impl Engine {
                 one.user_ptr,
             )
         };
-        let waiting = &self.both.model.made.waiting;
+        let waiting = &self.both.model.created.waiting;
         let Some(&(_, token)) = waiting.iter().find(|(other, _)| key(other) == key(command)) else {
             self.statistics.leave_out("responses to commands that were left out");
             return Ok(());
@@ -414,7 +414,7 @@ impl Engine {
             return self.leave_out(number, "lengths and offsets of 4 GiB");
         }
         let packet = Packet { token, ..Packet::from(&command.request).response(delivery) };
-        self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Made::Nothing)
+        self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Traced::Nothing)
     }
 
     fn arm(
@@ -429,7 +429,7 @@ impl Engine {
             self.statistics.leave_out("commands of counters that were left out");
             return Ok(());
         }
-        let what = match *action {
+        let action = match *action {
             Armable::Command { ref command } => return self.start(number, command, Some((here, threshold, handle))),
             Armable::CounterSet { counter, success, failure } => {
                 Triggered::Set { counter: self.counter(counter)?, success, failure }
@@ -449,13 +449,13 @@ impl Engine {
             }
             Armable::Append { .. } | Armable::Receive { .. } => return self.leave_out(number, "triggered appends"),
         };
-        self.command("arm", Host::Arm { counter: here, threshold, what }, Made::Armed(handle))
+        self.command("arm", Host::Arm { counter: here, threshold, action }, Traced::Armed(handle))
     }
 
     fn portal(&mut self, portal: u32, status: u8, epoch: u32) -> Result<(), String> {
         let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
         let (options, queue) = (entry.options, entry.queue);
-        self.command("portal", Host::Portal { portal, status, options, queue, epoch }, Made::Nothing)
+        self.command("portal", Host::Portal { portal, status, options, queue, epoch }, Traced::Nothing)
     }
 
     /// The epoch of a portal table entry, so many ends of epochs from now.
@@ -479,11 +479,11 @@ impl Driver for Engine {
                 let home = &mut self.both.model.home;
                 let index = home.queue_index(here);
                 let ring = home.queue_books[index].ring;
-                self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Made::Nothing)
+                self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Traced::Nothing)
             }
             Transition::QueueFree { queue, is_done: true } => {
                 let Some(here) = self.queues.remove(&queue) else { return Ok(()) };
-                self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Made::Nothing)?;
+                self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Traced::Nothing)?;
                 self.run()?;
                 self.both.model.home.nic().queue_free(here);
                 Ok(())
@@ -495,7 +495,7 @@ impl Driver for Engine {
                 let index = home.queue_index(reference);
                 let tail = home.queue_books[index].tail;
                 let taken = tail.saturating_sub(posted.wrapping_sub(taken));
-                self.command("take", Host::QueueHead { reference, taken }, Made::Nothing)
+                self.command("take", Host::QueueHead { reference, taken }, Traced::Nothing)
             }
             Transition::PortalAlloc { options: flags, queue, portal: Some(portal), .. } => {
                 if portal >= 64 {
@@ -504,7 +504,7 @@ impl Driver for Engine {
                 self.run()?;
                 let (queue, epoch) = (self.queue(queue), self.epoch(portal, 0));
                 let status = if flags & options::PT_ALLOC_DISABLED != 0 { 2 } else { 1 };
-                self.command("portal", Host::Portal { portal, status, options: flags, queue, epoch }, Made::Nothing)
+                self.command("portal", Host::Portal { portal, status, options: flags, queue, epoch }, Traced::Nothing)
             }
             Transition::PortalSet { portal, is_enabled, is_done: true } => {
                 self.run()?;
@@ -535,7 +535,7 @@ impl Driver for Engine {
             Transition::Unlink { entry, .. } => {
                 self.run()?;
                 match self.entries.get(&entry) {
-                    Some(&here) => self.command("unlink", Host::Unlink(here), Made::Nothing),
+                    Some(&here) => self.command("unlink", Host::Unlink(here), Traced::Nothing),
                     None => {
                         self.statistics.leave_out("unlinks of entries that were left out");
                         Ok(())
@@ -543,16 +543,16 @@ impl Driver for Engine {
                 }
             }
             Transition::Search { portal, spec, deletes, is_done: true } => match self.spec(&spec)? {
-                Some(spec) => self.command("search", Host::Search { portal, spec, delete: deletes }, Made::Nothing),
+                Some(spec) => self.command("search", Host::Search { portal, spec, delete: deletes }, Traced::Nothing),
                 None => self.leave_out(number, "process ids too wide"),
             },
             Transition::Deliver { request, delivery } => match delivery.fail {
                 fail::SEGV => self.leave_out(number, "messages to unmapped memory"),
-                _ => self.message(number, &request, Made::Delivery(request.portal, delivery)),
+                _ => self.message(number, &request, Traced::Delivery(request.portal, delivery)),
             },
             Transition::TakeReceive { put, receive } => {
                 let bytes = (put.remote_offset == 0).then_some(put.length.min(receive.length));
-                self.message(number, &Request::from(&put), Made::Taken(bytes))
+                self.message(number, &Request::from(&put), Traced::Taken(bytes))
             }
             Transition::ClaimUnexpected { header, portal, source, match_bits } => match self.taken.insert(header) {
                 true => self.take_unexpected(number, portal, Some((source, match_bits))),
@@ -568,44 +568,44 @@ impl Driver for Engine {
                 let length = view.length.min(u32::MAX.into());
                 self.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
                 let here = DescriptorView { queue, counter, length, ..view };
-                self.command("bind", Host::Bind(here), Made::Descriptor(Some(descriptor)))
+                self.command("bind", Host::Bind(here), Traced::Descriptor(Some(descriptor)))
             }
             Transition::Release { descriptor, is_done: true } => {
                 self.run()?;
                 match self.descriptors.remove(&descriptor) {
-                    Some((here, _)) if here != NONE => self.command("unbind", Host::Unbind(here), Made::Nothing),
+                    Some((here, _)) if here != NONE => self.command("unbind", Host::Unbind(here), Traced::Nothing),
                     _ => Ok(()),
                 }
             }
             Transition::CounterAlloc { counter: Some(counter) } => {
-                self.command("counter", Host::CounterAlloc, Made::Counter(counter))
+                self.command("counter", Host::CounterAlloc, Traced::Counter(counter))
             }
             Transition::CounterFree { counter, is_done: true } => {
                 let here = self.counter(counter)?;
                 self.counters.remove(&counter);
-                self.command("counter", Host::CounterFree(here), Made::Nothing)
+                self.command("counter", Host::CounterFree(here), Traced::Nothing)
             }
             Transition::CountSet { counter, success, failure } => {
                 let counter = self.counter(counter)?;
-                self.command("count", Host::CounterSet { counter, success, failure }, Made::Nothing)
+                self.command("count", Host::CounterSet { counter, success, failure }, Traced::Nothing)
             }
             Transition::Count { is_caused: true, .. } => Ok(()),
             Transition::Count { counter, success, failure, .. } => {
                 let counter = self.counter(counter)?;
-                self.command("count", Host::CounterIncrement { counter, success, failure }, Made::Nothing)
+                self.command("count", Host::CounterIncrement { counter, success, failure }, Traced::Nothing)
             }
             Transition::Arm { counter, threshold, ref action, armed: Some(armed) } => {
                 self.arm(number, (counter, threshold), action, armed)
             }
             Transition::CancelTriggered { counter, is_done: true } => {
                 let counter = self.counter(counter)?;
-                self.command("cancel", Host::Cancel(counter), Made::Nothing)
+                self.command("cancel", Host::Cancel(counter), Traced::Nothing)
             }
             Transition::CancelArmed { armed, .. } => {
                 self.run()?;
                 match self.armed.get(&armed) {
                     Some(&(index, generation)) => {
-                        self.command("cancel", Host::CancelOne { index, generation }, Made::Nothing)
+                        self.command("cancel", Host::CancelOne { index, generation }, Traced::Nothing)
                     }
                     None => Ok(()),
                 }

@@ -21,7 +21,7 @@ use selvedge_nic::tap::Transition;
 use super::ids::Ids;
 use super::statistics::Statistics;
 use super::{Driver, as_in_trace, taking};
-use crate::lists::{Command, Lockstep, Outcome, PORTALS};
+use crate::lists::{ListCommand, ListsLockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 
 /// `lists` and `lists_one_port` of rtl/units.toml: entries, headers, buckets.
@@ -47,11 +47,11 @@ enum Traced {
 }
 
 pub struct Lists {
-    both: Lockstep,
+    both: ListsLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
-    queue: Vec<Command>,
+    queue: Vec<ListCommand>,
     /// Of the commands that were not answered when last looked at: record, kind, result in the trace.
     under_way: VecDeque<(u64, &'static str, Traced)>,
     /// References of the trace, and here. None: not known yet.
@@ -66,7 +66,7 @@ pub struct Lists {
 
 impl Lists {
     pub fn new(unit: &'static str, gap: u64) -> Result<Lists, Missing> {
-        let mut both = Lockstep::new(unit, SIZE, PORTALS as u32)?;
+        let mut both = ListsLockstep::new(unit, SIZE, PORTALS as u32)?;
         both.compare_all = false;
         let statistics = Statistics { decided: Some((0, 0)), ..Statistics::of(unit) };
         Ok(Lists {
@@ -95,7 +95,7 @@ impl Lists {
     }
 
     /// Takes a command into the queue. Err: the RTL has no room for a value.
-    fn offer(&mut self, number: u64, kind: &'static str, command: Command, traced: Traced) -> Result<(), String> {
+    fn offer(&mut self, number: u64, kind: &'static str, command: ListCommand, traced: Traced) -> Result<(), String> {
         if let Err(wide) = command.words(0) {
             let reason = match wide.0 {
                 "I/O vector" => "entries with I/O vectors",
@@ -206,7 +206,7 @@ impl Lists {
             self.changing.insert(portal);
         }
         let traced = Traced::Appended { entry, is_linked };
-        self.offer(number, "append", Command::Append { portal, which, spec }, traced)
+        self.offer(number, "append", ListCommand::Append { portal, which, spec }, traced)
     }
 
     fn message(&mut self, number: u64, request: &Request, traced: Traced) -> Result<(), String> {
@@ -214,7 +214,7 @@ impl Lists {
             self.leave_out(number, "process ids too wide");
             return Ok(());
         };
-        self.offer(number, "message", Command::Deliver(Request { initiator, ..*request }), traced)
+        self.offer(number, "message", ListCommand::Deliver(Request { initiator, ..*request }), traced)
     }
 
     /// Takes the oldest unexpected message of this source and bits off its list, or all of the list, if it has any.
@@ -233,7 +233,7 @@ impl Lists {
             self.leave_out(number, "process ids too wide");
             return Ok(());
         };
-        self.offer(number, "take", Command::Search { portal, spec, delete: true }, Traced::Nothing)
+        self.offer(number, "take", ListCommand::Search { portal, spec, delete: true }, Traced::Nothing)
     }
 }
 
@@ -290,14 +290,14 @@ impl Driver for Lists {
                 }
                 match self.entries.get(&entry) {
                     Some(&Some(here)) => {
-                        return self.offer(number, "unlink", Command::Unlink(here), Traced::Unlinked(is_done));
+                        return self.offer(number, "unlink", ListCommand::Unlink(here), Traced::Unlinked(is_done));
                     }
                     _ => self.statistics.leave_out("unlinks of entries that were left out"),
                 }
             }
             Transition::Search { portal, spec, deletes, .. } => match self.spec(&spec) {
                 Some(spec) => {
-                    let command = Command::Search { portal, spec, delete: deletes };
+                    let command = ListCommand::Search { portal, spec, delete: deletes };
                     return self.offer(number, "search", command, Traced::Nothing);
                 }
                 None => self.leave_out(number, "process ids too wide"),

@@ -101,7 +101,7 @@ impl From<TraceError> for ReplayError {
     }
 }
 
-/// What a replay has done.
+/// The statistics of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The NICs of the trace, one behind the other.

@@ -52,7 +52,7 @@ pub fn span(mut answers: impl Iterator<Item = (u32, u32)>) -> u64 {
     u64::from(last - first + latency)
 }
 
-/// What a unit did.
+/// Commands and cycles of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub unit: &'static str,
