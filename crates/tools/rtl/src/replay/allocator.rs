@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use selvedge_nic::portals::{fail, list};
 use selvedge_nic::tap::Transition;
 
-use super::Driver;
+use super::driver::Driver;
 use super::ids::Ids;
 use super::statistics::Statistics;
 use crate::allocator::{AllocatorCommand, AllocatorLockstep, Status};

@@ -10,9 +10,9 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{self, Side};
 use selvedge_nic::tap::{Armable, Transition};
 
+use super::driver::{Driver, as_in_trace};
 use super::ids::Ids;
 use super::statistics::{Statistics, span};
-use super::{Driver, as_in_trace};
 use crate::Unit;
 use crate::counters::words::{CounterCommand, TriggeredAction, fits};
 use crate::counters::{CountersLockstep, Ready};

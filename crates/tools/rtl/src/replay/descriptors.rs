@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tap::Transition;
 
+use super::driver::{Driver, as_in_trace};
 use super::statistics::{Statistics, span};
-use super::{Driver, as_in_trace};
 use crate::Unit;
 use crate::descriptors::{DescriptorCommand, DescriptorsLockstep};
 use crate::records::Status;

@@ -15,9 +15,10 @@
 //! 3. Where flow control looked at a queue, the engine's queue gets the same room. If the two decide apart, because the engine has left
 //!    out what wrote events, its portal table entry is set as the trace says.
 
+mod batch;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::resources::DescriptorView;
@@ -25,223 +26,62 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, option
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
 
+use super::driver::{Driver, taking};
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace, taking};
+use crate::pac::Input;
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
-use crate::pac::{self, model::NOT_ARMED};
-use crate::pac::{EngineLockstep, Input, Ready};
 use crate::unit::Missing;
-
-/// Event queues lie in host memory, which is as large as programs want it.
-const LIMITS: Limits = Limits { heap_blocks: 1 << 17, heap_blocks_max: 1 << 17, ..pac::LIMITS };
-/// Commands that go into one buffer before their results are looked at.
-const BATCH: usize = 64;
-/// Cycles of a run without anything that waits.
-const STEP: u64 = 64;
-
-/// The result of a command or a message in the trace.
-#[derive(Clone, Copy)]
-enum Traced {
-    /// A reference. None: the trace has none, as no later command names it.
-    Entry(Option<u32>),
-    Descriptor(Option<u32>),
-    Counter(u32),
-    Armed((u32, u32)),
-    /// To this portal table entry.
-    Delivery(u32, Delivery),
-    /// A receive that was taken, with its bytes, where they are known.
-    Taken(Option<u64>),
-    Nothing,
-}
+use batch::{Batch, LIMITS, Traced};
 
 pub struct Engine {
-    both: EngineLockstep,
-    gap: u64,
-    statistics: Statistics,
+    batch: Batch,
     ids: Ids,
-    batch: Vec<Input>,
-    kinds: Vec<(u64, &'static str, Traced)>,
+    /// The identity of this NIC that the engine has been told: initiator and user.
     configured: Option<(u32, u32)>,
-    entries: BTreeMap<u32, u32>,
-    counters: BTreeMap<u32, u32>,
-    descriptors: BTreeMap<u32, (u32, DescriptorView)>,
-    armed: BTreeMap<(u32, u32), (u32, u32)>,
     queues: BTreeMap<u32, u32>,
     /// Headers of the trace that a receive has taken here already.
     taken: BTreeSet<u32>,
     next_token: u64,
-    until: u32,
     /// The record that is taken.
     number: u64,
 }
 
 impl Engine {
     pub fn new(gap: u64) -> Result<Engine, Missing> {
-        let mut both = EngineLockstep::new("pac", &LIMITS, pac::BUCKETS)?;
-        both.set_ready(Ready::ALL);
         Ok(Engine {
-            both,
-            gap,
-            statistics: Statistics::of("engine"),
+            batch: Batch::new(gap)?,
             ids: Ids::default(),
-            batch: Vec::new(),
-            kinds: Vec::new(),
             configured: None,
-            entries: BTreeMap::new(),
-            counters: BTreeMap::new(),
-            descriptors: BTreeMap::new(),
-            armed: BTreeMap::new(),
             queues: BTreeMap::new(),
             taken: BTreeSet::new(),
             next_token: 0,
-            until: 0,
             number: 0,
         })
     }
 
     fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), String> {
-        self.statistics.leave_out(reason);
-        self.statistics.differs_from.get_or_insert(number);
-        Ok(())
+        self.batch.leave_out(number, reason)
     }
 
-    fn offer(&mut self, number: u64, kind: &'static str, input: Input, made: Traced) -> Result<(), String> {
-        if self.batch.first().is_some_and(|first| first.buffer != input.buffer) {
-            self.run()?;
-        }
-        self.batch.push(input);
-        self.kinds.push((number, kind, made));
-        if self.gap > 0 || self.batch.len() >= BATCH { self.run() } else { Ok(()) }
+    fn offer(&mut self, number: u64, kind: &'static str, input: Input, traced: Traced) -> Result<(), String> {
+        self.batch.offer(number, kind, input, traced)
     }
 
-    fn command(&mut self, kind: &'static str, host: Host, made: Traced) -> Result<(), String> {
-        self.offer(self.number, kind, host.into(), made)
-    }
-
-    /// Runs the batch until all of it is done, and takes what it has made.
     fn run(&mut self) -> Result<(), String> {
-        let inputs = std::mem::take(&mut self.batch);
-        let kinds = std::mem::take(&mut self.kinds);
-        if inputs.is_empty() {
-            return Ok(());
-        }
-        let before = self.both.timings().len();
-        let made = {
-            let made = &self.both.model.created;
-            (made.entries.len(), made.descriptors.len(), made.counters.len(), made.armed.len(), made.deliveries.len())
-        };
-        let accepted = self.both.run(&inputs, self.gap)?;
-        if accepted < inputs.len() {
-            return Err(format!(
-                "the engine takes {accepted} of {} commands and stands still: {:?}",
-                inputs.len(),
-                kinds[accepted].1
-            ));
-        }
-        let of_buffer = |both: &EngineLockstep| {
-            both.timings()[before..]
-                .iter()
-                .filter(|timing| timing.buffer == Some(inputs[0].buffer))
-                .copied()
-                .collect::<Vec<_>>()
-        };
-        let mut timings = of_buffer(&self.both);
-        for _ in 0..1000 {
-            if timings.len() == inputs.len() {
-                break;
-            }
-            self.both.run(&[], STEP)?;
-            timings = of_buffer(&self.both);
-        }
-        if timings.len() < inputs.len() {
-            return Err(format!("{} of {} commands are never done", inputs.len() - timings.len(), inputs.len()));
-        }
-        let references = &self.both.model.created;
-        let (mut entries, mut descriptors) =
-            (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
-        let (mut counters, mut armed) = (references.counters[made.2..].iter(), references.armed[made.3..].iter());
-        let mut deliveries = references.deliveries[made.4..].iter();
-        let mut results = Vec::new();
-        for ((number, kind, made), timing) in kinds.into_iter().zip(timings) {
-            self.statistics.commands.entry(kind).or_default().add(timing.retired - timing.accepted);
-            let began = timing.accepted.max(self.until);
-            self.statistics.cycles += u64::from(timing.retired.saturating_sub(began));
-            self.until = self.until.max(timing.retired);
-            let refused = match made {
-                Traced::Entry(traced) => {
-                    let here = entries.next().copied().filter(|&here| here != NONE);
-                    self.entries.extend(traced.zip(here));
-                    here.is_none().then_some("entries beyond 256")
-                }
-                Traced::Descriptor(traced) => {
-                    let here = descriptors.next().copied().filter(|&here| here != NONE);
-                    if let (Some(here), Some(known)) =
-                        (here, traced.and_then(|traced| self.descriptors.get_mut(&traced)))
-                    {
-                        known.0 = here;
-                    }
-                    here.is_none().then_some("descriptors beyond 256")
-                }
-                Traced::Counter(traced) => {
-                    let here = counters.next().copied().filter(|&here| here != NONE);
-                    self.counters.extend(here.map(|here| (traced, here)));
-                    here.is_none().then_some("counters beyond 512")
-                }
-                Traced::Armed(traced) => {
-                    let here = armed.next().copied().filter(|&here| here != NOT_ARMED);
-                    self.armed.extend(here.map(|here| (traced, here)));
-                    here.is_none().then_some("triggered operations beyond 128")
-                }
-                Traced::Delivery(..) | Traced::Taken(_) => {
-                    results.extend(deliveries.next().map(|&here| (number, kind, here, made)));
-                    None
-                }
-                Traced::Nothing => None,
-            };
-            if let Some(reason) = refused {
-                self.statistics.leave_out(reason);
-                self.statistics.differs_from.get_or_insert(number);
-            }
-        }
-        for (number, kind, here, traced) in results {
-            self.compare(number, kind, &here, traced)?;
-        }
-        Ok(())
+        self.batch.run()
     }
 
-    /// Compares the result of a message with the trace's.
-    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Traced) -> Result<(), String> {
-        let (portal, traced) = match traced {
-            Traced::Delivery(portal, traced) => (portal, traced),
-            Traced::Taken(Some(bytes)) => {
-                let here = (here.fail, here.list, here.mlength);
-                return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
-            }
-            _ => return Ok(()),
-        };
-        let is_unexpected = |one: &Delivery| one.fail == fail::OK && one.list == list::OVERFLOW;
-        let is_refused = |one: &Delivery| one.fail == fail::PT_DISABLED;
-        if is_refused(here) != is_refused(&traced) {
-            self.leave_out(number, "messages of which flow control refuses one here and not there")?;
-            let disabled = self.both.model.home.portals[portal as usize].disabled;
-            let (status, epoch) = if is_refused(here) { (1, disabled) } else { (2, disabled.wrapping_add(2)) };
-            self.portal(portal, status, epoch)
-        } else if here.fail == fail::DROPPED && is_unexpected(&traced) {
-            self.leave_out(number, "unexpected messages beyond 256")
-        } else if traced.fail == fail::DROPPED && is_unexpected(here) {
-            self.leave_out(number, "messages that the recorded NIC had no room for")
-        } else {
-            as_in_trace(&mut self.statistics, number, kind, *here, traced)
-        }
+    fn command(&mut self, kind: &'static str, host: Host, traced: Traced) -> Result<(), String> {
+        self.offer(self.number, kind, host.into(), traced)
     }
 
     /// The counter here; NONE stays NONE.
     fn counter(&mut self, traced: u32) -> Result<u32, String> {
-        if traced != NONE && !self.counters.contains_key(&traced) {
+        if traced != NONE && !self.batch.references.counters.contains_key(&traced) {
             self.run()?;
         }
-        Ok(self.counters.get(&traced).copied().unwrap_or(NONE))
+        Ok(self.batch.references.counters.get(&traced).copied().unwrap_or(NONE))
     }
 
     fn queue(&self, traced: u32) -> u32 {
@@ -249,7 +89,7 @@ impl Engine {
     }
 
     fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, String> {
-        let Some(here) = self.ids.spec(spec, &mut self.statistics) else { return Ok(None) };
+        let Some(here) = self.ids.spec(spec, &mut self.batch.statistics) else { return Ok(None) };
         Ok(Some(EntrySpec { counter: self.counter(spec.counter)?, ..here }))
     }
 
@@ -328,7 +168,7 @@ impl Engine {
         let waits = request.kind == kind::GET || request.ack != ack::NONE;
         if waits && armed.is_none() {
             self.run()?;
-            if self.both.model.created.waiting.len() >= LIMITS.pending as usize {
+            if self.batch.both.model.created.waiting.len() >= LIMITS.pending as usize {
                 return self.leave_out(number, "commands beyond 64 that wait for a response");
             }
         }
@@ -368,10 +208,14 @@ impl Engine {
             let offset = side.start.checked_sub(view.start)?;
             (same && offset.checked_add(length)? <= view.length).then_some(offset)
         };
-        let found = self.descriptors.iter().find_map(|(&traced, (_, view))| Some((traced, fits(view)?)));
+        let found =
+            self.batch.references.descriptors.iter().find_map(|(&traced, (_, view))| Some((traced, fits(view)?)));
         let Some((traced, offset)) = found else { return Ok(None) };
         self.run()?;
-        Ok(Some((self.descriptors.get(&traced).map(|known| known.0).filter(|&here| here != NONE), offset)))
+        Ok(Some((
+            self.batch.references.descriptors.get(&traced).map(|known| known.0).filter(|&here| here != NONE),
+            offset,
+        )))
     }
 
     /// Binds a descriptor for one command.
@@ -389,7 +233,7 @@ impl Engine {
         };
         self.command("bind", Host::Bind(view), Traced::Descriptor(None))?;
         self.run()?;
-        Ok(self.both.model.created.descriptors.last().copied().filter(|&here| here != NONE))
+        Ok(self.batch.both.model.created.descriptors.last().copied().filter(|&here| here != NONE))
     }
 
     /// The response to a command that waits.
@@ -405,9 +249,9 @@ impl Engine {
                 one.user_ptr,
             )
         };
-        let waiting = &self.both.model.created.waiting;
+        let waiting = &self.batch.both.model.created.waiting;
         let Some(&(_, token)) = waiting.iter().find(|(other, _)| key(other) == key(command)) else {
-            self.statistics.leave_out("responses to commands that were left out");
+            self.batch.statistics.leave_out("responses to commands that were left out");
             return Ok(());
         };
         if delivery.remote_offset >> 32 != 0 || delivery.fail > 7 || delivery.list > 1 {
@@ -426,7 +270,7 @@ impl Engine {
     ) -> Result<(), String> {
         let here = self.counter(counter)?;
         if here == NONE {
-            self.statistics.leave_out("commands of counters that were left out");
+            self.batch.statistics.leave_out("commands of counters that were left out");
             return Ok(());
         }
         let action = match *action {
@@ -442,7 +286,7 @@ impl Engine {
             }
             Armable::Unlink { entry } => {
                 self.run()?;
-                match self.entries.get(&entry) {
+                match self.batch.references.entries.get(&entry) {
                     Some(&here) => Triggered::Unlink(here),
                     None => return self.leave_out(number, "triggered unlinks of entries that were left out"),
                 }
@@ -452,15 +296,9 @@ impl Engine {
         self.command("arm", Host::Arm { counter: here, threshold, action }, Traced::Armed(handle))
     }
 
-    fn portal(&mut self, portal: u32, status: u8, epoch: u32) -> Result<(), String> {
-        let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
-        let (options, queue) = (entry.options, entry.queue);
-        self.command("portal", Host::Portal { portal, status, options, queue, epoch }, Traced::Nothing)
-    }
-
     /// The epoch of a portal table entry, so many ends of epochs from now.
     fn epoch(&self, portal: u32, ends: u32) -> u32 {
-        let entry = self.both.model.home.portals.get(portal as usize);
+        let entry = self.batch.both.model.home.portals.get(portal as usize);
         entry.map_or(1, |entry| entry.disabled.wrapping_add(1 + ends))
     }
 }
@@ -472,11 +310,11 @@ impl Driver for Engine {
         match *transition {
             Transition::QueueAlloc { capacity, queue: Some(queue) } => {
                 self.run()?;
-                let Ok(here) = self.both.model.home.nic().queue_alloc(capacity) else {
+                let Ok(here) = self.batch.both.model.home.nic().queue_alloc(capacity) else {
                     return self.leave_out(number, "event queues beyond the engine's");
                 };
                 self.queues.insert(queue, here);
-                let home = &mut self.both.model.home;
+                let home = &mut self.batch.both.model.home;
                 let index = home.queue_index(here);
                 let ring = home.queue_books[index].ring;
                 self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Traced::Nothing)
@@ -485,13 +323,13 @@ impl Driver for Engine {
                 let Some(here) = self.queues.remove(&queue) else { return Ok(()) };
                 self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Traced::Nothing)?;
                 self.run()?;
-                self.both.model.home.nic().queue_free(here);
+                self.batch.both.model.home.nic().queue_free(here);
                 Ok(())
             }
             Transition::QueueTaken { queue, taken, posted } => {
                 let Some(&reference) = self.queues.get(&queue) else { return Ok(()) };
                 self.run()?;
-                let home = &mut self.both.model.home;
+                let home = &mut self.batch.both.model.home;
                 let index = home.queue_index(reference);
                 let tail = home.queue_books[index].tail;
                 let taken = tail.saturating_sub(posted.wrapping_sub(taken));
@@ -509,15 +347,15 @@ impl Driver for Engine {
             Transition::PortalSet { portal, is_enabled, is_done: true } => {
                 self.run()?;
                 let (status, ends) = if is_enabled { (1, 0) } else { (2, 1) };
-                self.portal(portal, status, self.epoch(portal, ends))
+                self.batch.set_portal(number, portal, status, self.epoch(portal, ends))
             }
             Transition::PortalFree { portal, is_done: true } => {
                 self.run()?;
-                if self.both.model.home.portals.get(portal as usize).is_some_and(|entry| entry.headers != 0) {
+                if self.batch.both.model.home.portals.get(portal as usize).is_some_and(|entry| entry.headers != 0) {
                     self.take_unexpected(number, portal, None)?;
                     self.run()?;
                 }
-                self.portal(portal, 0, self.epoch(portal, 1))
+                self.batch.set_portal(number, portal, 0, self.epoch(portal, 1))
             }
             Transition::Append { portal, list, spec, entry: Some(entry) } => {
                 self.append(number, (portal, list), &spec, Some(entry))
@@ -534,10 +372,10 @@ impl Driver for Engine {
             }
             Transition::Unlink { entry, .. } => {
                 self.run()?;
-                match self.entries.get(&entry) {
+                match self.batch.references.entries.get(&entry) {
                     Some(&here) => self.command("unlink", Host::Unlink(here), Traced::Nothing),
                     None => {
-                        self.statistics.leave_out("unlinks of entries that were left out");
+                        self.batch.statistics.leave_out("unlinks of entries that were left out");
                         Ok(())
                     }
                 }
@@ -566,13 +404,13 @@ impl Driver for Engine {
             Transition::Bind { view, descriptor: Some(descriptor) } => {
                 let (queue, counter) = (self.queue(view.queue), self.counter(view.counter)?);
                 let length = view.length.min(u32::MAX.into());
-                self.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
+                self.batch.references.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
                 let here = DescriptorView { queue, counter, length, ..view };
                 self.command("bind", Host::Bind(here), Traced::Descriptor(Some(descriptor)))
             }
             Transition::Release { descriptor, is_done: true } => {
                 self.run()?;
-                match self.descriptors.remove(&descriptor) {
+                match self.batch.references.descriptors.remove(&descriptor) {
                     Some((here, _)) if here != NONE => self.command("unbind", Host::Unbind(here), Traced::Nothing),
                     _ => Ok(()),
                 }
@@ -582,7 +420,7 @@ impl Driver for Engine {
             }
             Transition::CounterFree { counter, is_done: true } => {
                 let here = self.counter(counter)?;
-                self.counters.remove(&counter);
+                self.batch.references.counters.remove(&counter);
                 self.command("counter", Host::CounterFree(here), Traced::Nothing)
             }
             Transition::CountSet { counter, success, failure } => {
@@ -603,7 +441,7 @@ impl Driver for Engine {
             }
             Transition::CancelArmed { armed, .. } => {
                 self.run()?;
-                match self.armed.get(&armed) {
+                match self.batch.references.armed.get(&armed) {
                     Some(&(index, generation)) => {
                         self.command("cancel", Host::CancelOne { index, generation }, Traced::Nothing)
                     }
@@ -618,7 +456,7 @@ impl Driver for Engine {
             Transition::Reserve { .. } => self.leave_out(number, "triggered appends"),
             Transition::Send { .. } | Transition::Fire { .. } | Transition::Finish { .. } => Ok(()),
             _ => {
-                self.statistics.leave_out(REFUSED);
+                self.batch.statistics.leave_out(REFUSED);
                 Ok(())
             }
         }
@@ -626,10 +464,10 @@ impl Driver for Engine {
 
     fn finish(&mut self) -> Result<(), String> {
         self.run()?;
-        self.both.drain()
+        self.batch.both.drain()
     }
 
     fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.batch.statistics
     }
 }

@@ -18,9 +18,9 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::tap::Transition;
 
+use super::driver::{Driver, as_in_trace, taking};
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace, taking};
 use crate::lists::{ListCommand, ListsLockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 

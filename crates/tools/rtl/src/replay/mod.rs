@@ -13,6 +13,7 @@
 mod allocator;
 mod counters;
 mod descriptors;
+mod driver;
 mod engine;
 mod ids;
 mod lists;
@@ -23,28 +24,9 @@ use std::io::Read;
 
 use selvedge_trace::{Open, Reader, Record, TraceError};
 
-use crate::lists::receive;
 use crate::unit::Missing;
-use selvedge_nic::portals::{EntrySpec, options};
-use selvedge_nic::tap::Transition;
+pub use driver::Driver;
 pub use statistics::{Cycles, Statistics};
-
-/// A unit of the RTL in a replay.
-pub trait Driver {
-    /// Takes a transition of the trace: its number, and what happened.
-    ///
-    /// # Errors
-    /// The first difference.
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String>;
-
-    /// Runs what is still to be run.
-    ///
-    /// # Errors
-    /// As [`Driver::take`].
-    fn finish(&mut self) -> Result<(), String>;
-
-    fn statistics(&self) -> &Statistics;
-}
 
 /// The units that are replayed, and how each is made: with so many cycles between two commands.
 type Make = fn(u64) -> Result<Box<dyn Driver>, Missing>;
@@ -184,35 +166,4 @@ fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(),
     }
     drivers.clear();
     Ok(())
-}
-
-/// What a search that deletes looks for: the oldest unexpected message of this source and bits, or all of them.
-fn taking(key: Option<(u64, u64)>) -> EntrySpec {
-    let (source, match_bits) = key.unwrap_or_default();
-    let (once, ignored) = if key.is_some() { (options::USE_ONCE, 0) } else { (0, u64::MAX) };
-    EntrySpec {
-        options: once | options::OP_PUT | options::EVENT_COMM_DISABLE | options::EVENT_OVER_DISABLE,
-        length: u32::MAX.into(),
-        ignore_bits: ignored,
-        source_ignore: ignored,
-        ..receive(match_bits, source)
-    }
-}
-
-/// Compares a result with the trace's.
-fn as_in_trace<T: PartialEq + fmt::Debug>(
-    statistics: &mut Statistics,
-    number: u64,
-    what: &str,
-    here: T,
-    trace: T,
-) -> Result<(), String> {
-    if here == trace {
-        statistics.same_as_trace += 1;
-        return Ok(());
-    }
-    match statistics.differs_from {
-        None => Err(format!("record {number}, {what}: {here:x?} here, {trace:x?} in the trace")),
-        Some(_) => Ok(()),
-    }
 }
