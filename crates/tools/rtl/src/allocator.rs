@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 use selvedge_nic::buddy::Buddy;
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::shadow::{Shadow, Trace, WriteLayout};
 use crate::unit::{Missing, Unit};
 
@@ -238,19 +239,19 @@ impl AllocatorLockstep {
     ///
     /// # Errors
     /// The first difference, with the command, both sides' nodes and the last commands.
-    pub fn run(&mut self, commands: &[AllocatorCommand], idle: u64) -> Result<Vec<Completion>, String> {
+    pub fn run(&mut self, commands: &[AllocatorCommand], idle: u64) -> Result<Vec<Completion>, LockstepError> {
         let first_tag = self.next_tag;
         let tagged = commands.iter().zip(first_tag..);
         let words: Vec<u32> = tagged.flat_map(|(command, tag)| command.words(tag)).collect();
         let taken = self.unit.run(&words, CYCLES_MAX * commands.len() as u64 + idle);
         self.next_tag += commands.len() as u32;
         if taken < commands.len() {
-            return Err(self.report(format!("{:?} is not accepted", commands[taken])));
+            return Err(LockstepError::Stall(self.report(&format!("{:?} is not accepted", commands[taken]))));
         }
         let accepted = self.unit.accepted().to_vec();
         let answers: Vec<_> = self.unit.answers().map(|seen| (seen.cycle, seen.words.to_vec())).collect();
         if answers.len() != commands.len() {
-            return Err(self.report(format!("{} answers for {} commands", answers.len(), commands.len())));
+            return Err(self.report(&format!("{} answers for {} commands", answers.len(), commands.len())).into());
         }
         let mut traces = self.traces().into_iter().peekable();
         let mut ran = Vec::new();
@@ -263,7 +264,9 @@ impl AllocatorLockstep {
             self.last.push((tag, command, answer));
             let expected = self.run_nic(command);
             if answer::TAG.get(words) != u64::from(tag) || answer != expected {
-                return Err(self.report(format!("tag {}: {answer:?}, but nic: {expected:?}", answer::TAG.get(words))));
+                return Err(self
+                    .report(&format!("tag {}: {answer:?}, but nic: {expected:?}", answer::TAG.get(words)))
+                    .into());
             }
             let (retired, writes) = self.follow(tag, answer.is_err(), *answered, &own)?;
             let from = accepted[number];
@@ -276,7 +279,7 @@ impl AllocatorLockstep {
     ///
     /// # Errors
     /// Some differ.
-    pub fn check_all(&self) -> Result<(), String> {
+    pub fn check_all(&self) -> Result<(), LockstepError> {
         self.check(0..self.tree.words())
     }
 
@@ -302,24 +305,24 @@ impl AllocatorLockstep {
         refused: bool,
         answered: u32,
         traces: &[(u32, Trace)],
-    ) -> Result<(u32, u32), String> {
+    ) -> Result<(u32, u32), LockstepError> {
         let mut touched = Vec::new();
         let mut retired = None;
         for (cycle, trace) in traces {
             for write in &trace.writes {
                 if refused || write.tag != tag || retired.is_some() {
-                    return Err(self.report(format!("a write that the command does not have: {write:x?}")));
+                    return Err(self.report(&format!("a write that the command does not have: {write:x?}")).into());
                 }
                 touched.push(write.address);
-                self.shadow.apply(write).map_err(|text| self.report(text))?;
+                self.shadow.apply(write).map_err(|error| error.with_report(|text| self.report(text)))?;
             }
             if trace.retired.is_some() && retired.replace(*cycle).is_some() || trace.retired.is_some_and(|of| of != tag)
             {
-                return Err(self.report(format!("{:?} retires", trace.retired)));
+                return Err(self.report(&format!("{:?} retires", trace.retired)).into());
             }
         }
         let Some(retired) = retired.filter(|&cycle| cycle >= answered) else {
-            return Err(self.report(format!("retires in {retired:?}, answers in {answered}")));
+            return Err(self.report(&format!("retires in {retired:?}, answers in {answered}")).into());
         };
         let writes = touched.len() as u32;
         let changed = (nic_header()..self.nic.len()).filter(|&at| self.nic[at] != self.nic_before[at]);
@@ -338,7 +341,7 @@ impl AllocatorLockstep {
     }
 
     /// Compares the nodes of these words.
-    fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), String> {
+    fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), LockstepError> {
         let mut text = String::new();
         for address in addresses {
             let word = self.shadow.word(0, address);
@@ -359,11 +362,11 @@ impl AllocatorLockstep {
                 let _ = write!(text, "\n  word {address}: {word:x?} has bits beside its nodes, {expected:x?}");
             }
         }
-        if text.is_empty() { Ok(()) } else { Err(self.report(format!("the nodes differ:{text}"))) }
+        if text.is_empty() { Ok(()) } else { Err(self.report(&format!("the nodes differ:{text}")).into()) }
     }
 
-    fn report(&self, mut text: String) -> String {
-        text += "\n  the last commands (tag, command, answer of the RTL):";
+    fn report(&self, text: &str) -> String {
+        let mut text = format!("{text}\n  the last commands (tag, command, answer of the RTL):");
         for (tag, command, answer) in self.last.iter().rev().take(SHOWN).rev() {
             let _ = write!(text, "\n  {tag}: {command:?} {answer:?}");
         }

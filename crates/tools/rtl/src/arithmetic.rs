@@ -17,10 +17,11 @@ mod model;
 mod words;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::fmt::Write as _;
 
 use crate::Unit;
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::shadow::{Shadow, Write, WriteLayout};
 use model::{Model, PASS_CYCLES, Record};
 pub use words::{Answer, ArithmeticCommand, Shape, Status, WORD_BITS, answer, command, is_supported};
@@ -40,26 +41,6 @@ pub struct ReducedWord {
     pub child: usize,
     pub word: usize,
 }
-
-/// The first difference between the unit and the model.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    pub cycle: u32,
-    pub text: String,
-    /// The last commands that were answered, the newest last.
-    pub history: Vec<(u32, ArithmeticCommand, Status)>,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        for (tag, command, status) in &self.history {
-            writeln!(out, "command {tag}: {command:x?}: {status:?}")?;
-        }
-        write!(out, "cycle {}: {}", self.cycle, self.text)
-    }
-}
-
-impl std::error::Error for Difference {}
 
 /// The unit and the model.
 pub struct ArithmeticLockstep {
@@ -106,7 +87,7 @@ impl ArithmeticLockstep {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, Box<Difference>> {
+    pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
             words.extend(command.pack(self.next_tag));
@@ -123,7 +104,7 @@ impl ArithmeticLockstep {
             stalled = if taken == 0 { stalled + 1 } else { 0 };
             let cleared = self.shape.records * self.shape.words() * self.shape.children;
             if stalled > cleared + 16 {
-                return Err(self.difference(self.unit.cycle() as u32, "a command waits for ever".into()));
+                return Err(self.stall("a command waits for ever".into()));
             }
             self.see(&mut answers)?;
         }
@@ -136,15 +117,13 @@ impl ArithmeticLockstep {
     ///
     /// # Errors
     /// The first difference; also an operand that is never reduced.
-    pub fn drain(&mut self) -> Result<(), Box<Difference>> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.run(&[], 2 * u64::from(LATENCY))?;
         let due = |record: &Record| record.due.len() * (self.shape.words() + PASS_CYCLES);
         let cycles = 64 + self.model.records.iter().map(due).sum::<usize>();
         self.run(&[], cycles as u64)?;
         if let Some((tag, command)) = self.waiting.front() {
-            return Err(
-                self.difference(self.unit.cycle() as u32, format!("command {tag}, {command:x?}, is not answered"))
-            );
+            return Err(self.stall(format!("command {tag}, {command:x?}, is not answered")));
         }
         let records = self.model.records.iter().enumerate().filter(|(_, record)| record.failure.is_none());
         let late = records.filter_map(|(at, record)| Some((at, record.due.front()?))).next();
@@ -154,7 +133,7 @@ impl ArithmeticLockstep {
                     "record {record}: the operand of child {} is not reduced from word {} on",
                     due.child, due.word
                 );
-                Err(self.difference(self.unit.cycle() as u32, what))
+                Err(self.stall(what))
             }
             None => Ok(()),
         }
@@ -165,12 +144,25 @@ impl ArithmeticLockstep {
         std::mem::take(&mut self.reduced)
     }
 
-    fn difference(&self, cycle: u32, text: String) -> Box<Difference> {
-        Box::new(Difference { cycle, text, history: self.history.iter().copied().collect() })
+    fn difference(&self, cycle: u32, text: String) -> LockstepError {
+        LockstepError::Mismatch(self.report(cycle, &text))
+    }
+
+    fn stall(&self, text: String) -> LockstepError {
+        LockstepError::Stall(self.report(self.unit.cycle() as u32, &text))
+    }
+
+    /// A difference, behind the last commands that were answered, the newest last.
+    fn report(&self, cycle: u32, text: &str) -> String {
+        let mut report = String::new();
+        for (tag, command, status) in &self.history {
+            let _ = writeln!(report, "command {tag}: {command:x?}: {status:?}");
+        }
+        report + &format!("cycle {cycle}: {text}")
     }
 
     /// Compares what the last run of the unit has shown, in the order of cycles.
-    fn see(&mut self, answers: &mut Vec<Answer>) -> Result<(), Box<Difference>> {
+    fn see(&mut self, answers: &mut Vec<Answer>) -> Result<(), LockstepError> {
         self.accepted.extend(self.unit.accepted());
         let layout = WriteLayout::new(WORD_BITS);
         let traces: Vec<_> = self.unit.traces().map(|seen| (seen.cycle, layout.trace(seen.words, WRITES))).collect();
@@ -191,7 +183,7 @@ impl ArithmeticLockstep {
                 return Err(self.difference(answer.cycle, format!("{answer:x?} is not shown as retired")));
             }
             for write in trace.writes {
-                self.shadow.apply(&write).map_err(|text| self.difference(cycle, text))?;
+                self.shadow.apply(&write).map_err(|error| error.with_report(|text| self.report(cycle, text)))?;
                 match write.bank {
                     0 => drop(self.stored.insert(write.tag, write)),
                     _ => self.written(cycle, &write)?,
@@ -215,7 +207,7 @@ impl ArithmeticLockstep {
     }
 
     /// The unit has written a word of a result.
-    fn written(&mut self, cycle: u32, write: &Write) -> Result<(), Box<Difference>> {
+    fn written(&mut self, cycle: u32, write: &Write) -> Result<(), LockstepError> {
         let (number, word) = (write.address / self.shape.words(), write.address % self.shape.words());
         let Some(due) = self.model.records.get(number).and_then(|record| record.due.front()) else {
             return Err(self.difference(cycle, format!("{write:x?}: nothing of record {number} is to be reduced")));
@@ -245,7 +237,7 @@ impl ArithmeticLockstep {
     }
 
     /// The unit has answered a command.
-    fn answered(&mut self, answer: &Answer) -> Result<(), Box<Difference>> {
+    fn answered(&mut self, answer: &Answer) -> Result<(), LockstepError> {
         let Some((tag, command)) = self.waiting.pop_front().filter(|(tag, _)| *tag == answer.tag) else {
             return Err(self.difference(answer.cycle, format!("{answer:x?} is not that of the oldest command")));
         };

@@ -21,6 +21,7 @@ use selvedge_nic::atu::pipeline::{Output, Progress};
 use selvedge_nic::{Limits, Register};
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::home::{Home, NoMemory};
 use crate::records::same;
 use crate::shadow::{Shadow, Trace};
@@ -106,7 +107,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
     ///
     /// # Errors
     /// The first difference.
-    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, String> {
+    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         self.unit.set_outside(&inputs.pack(self.tables));
         let offered: Vec<u32> = inputs.command.iter().flat_map(|command| command.pack()).collect();
         let accepted = self.unit.run(&offered, 1) == 1;
@@ -134,7 +135,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         for (count, (event, _)) in self.events.iter_mut().zip(COUNTED) {
             *count += event.get(&answer);
         }
-        self.follow(inputs, &left, occupied, moved, &writes).map_err(|text| self.report(text))?;
+        self.follow(inputs, &left, occupied, moved, &writes)
+            .map_err(|error: LockstepError| error.with_report(|text| self.report(text)))?;
         Ok(Outputs {
             units: left.units.filter(|_| inputs.units_ready),
             memory: left.memory.filter(|_| inputs.memory_ready),
@@ -146,7 +148,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
     ///
     /// # Errors
     /// What differs.
-    pub fn check_idle(&self) -> Result<(), String> {
+    pub fn check_idle(&self) -> Result<(), LockstepError> {
         let compare = || {
             same("whether it is idle", self.is_idle(), true)?;
             (0..self.home.tlb.len()).try_for_each(|at| self.compare_word(at))?;
@@ -156,7 +158,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
                 .zip(self.events)
                 .try_for_each(|((_, register), events)| same(register.name(), events, registers.get(*register)))
         };
-        compare().map_err(|text| self.report(text))
+        compare().map_err(|error: LockstepError| error.with_report(|text| self.report(text)))
     }
 
     /// Does on the pipeline what the RTL has done, and compares.
@@ -167,7 +169,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         occupied: [usize; 3],
         [submitted, requested, responded]: [bool; 3],
         writes: &Trace,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         same("requests, slots, pending flushes", occupied, self.pipeline.occupancy())?;
         same("what stands at the port of units", left.units, self.to_units.front().copied())?;
         same("what stands at the port of memory", left.memory, self.to_memory.front().copied())?;
@@ -213,7 +215,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         Ok(())
     }
 
-    fn submit(&mut self, command: Option<AtuCommand>, left: &Outputs, submitted: bool) -> Result<(), String> {
+    fn submit(&mut self, command: Option<AtuCommand>, left: &Outputs, submitted: bool) -> Result<(), LockstepError> {
         let request = command.and_then(AtuCommand::request);
         same("a request has no meaning", left.refused[0], left.accepted && request.is_none())?;
         same("a request enters", submitted, left.accepted && request.is_some())?;
@@ -226,7 +228,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         same("there is room for a request", left.accepted, room)
     }
 
-    fn step_requester(&mut self) -> Result<(), String> {
+    fn step_requester(&mut self) -> Result<(), LockstepError> {
         let before = self.home.registers().get(Register::TlbFlushes);
         let sent = self.pipeline.step_requester(&mut self.home.nic(), &mut NoMemory);
         self.take(sent, "requester")?;
@@ -237,9 +239,9 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
     }
 
     /// Keeps what a block of the pipeline has sent until the RTL sends it.
-    fn take(&mut self, progress: Progress, block: &str) -> Result<(), String> {
+    fn take(&mut self, progress: Progress, block: &str) -> Result<(), LockstepError> {
         match progress {
-            Progress::Idle => return Err(format!("the {block} moves in the RTL, and is idle in nic")),
+            Progress::Idle => return Err(format!("the {block} moves in the RTL, and is idle in nic").into()),
             Progress::Moved => {}
             Progress::Sent(Output::TableRead { tag, page }) => self.to_memory.push_back((tag, page.number())),
             Progress::Sent(Output::Response(response)) => {
@@ -251,18 +253,18 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
                 let word = Transaction::FlushRequest(request).encode();
                 self.to_units.push_back((unit as u8, word.map_err(|error| format!("{request:?}: {error:?}"))?));
             }
-            Progress::Sent(Output::Done { .. }) => return Err(format!("the {block} completes a flush in nic")),
+            Progress::Sent(Output::Done { .. }) => return Err(format!("the {block} completes a flush in nic").into()),
         }
         Ok(())
     }
 
-    fn compare_word(&self, address: usize) -> Result<(), String> {
+    fn compare_word(&self, address: usize) -> Result<(), LockstepError> {
         let (rtl, nic) = (self.shadow.word(0, address), word_of(&self.home.tlb[address]));
         let fields = tlb::FIELDS.iter().filter(|(_, field)| field.get(rtl) != field.get(&nic));
         let differ: Vec<String> = fields
             .map(|(name, field)| format!("{name} {:#x} in the RTL, {:#x} in nic", field.get(rtl), field.get(&nic)))
             .collect();
-        if differ.is_empty() { Ok(()) } else { Err(format!("word {address} of the TLB: {}", differ.join("; "))) }
+        if differ.is_empty() { Ok(()) } else { Err(format!("word {address} of the TLB: {}", differ.join("; ")).into()) }
     }
 
     fn note(&mut self, text: String) {
@@ -272,7 +274,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         self.recent.push_back(text);
     }
 
-    fn report(&self, mut text: String) -> String {
+    fn report(&self, text: &str) -> String {
+        let mut text = text.to_owned();
         let _ = write!(text, "\n  nic: {:?}\n  the last cycles:", self.pipeline);
         for line in &self.recent {
             let _ = write!(text, "\n  {line}");

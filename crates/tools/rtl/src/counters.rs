@@ -20,6 +20,7 @@ pub use records::{Records, fired, left_port};
 use std::collections::VecDeque;
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{NO_REFERENCE, Output, Status, same};
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
@@ -118,7 +119,7 @@ impl CountersLockstep {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[CounterCommand], ready: Ready) -> Result<Vec<Answer>, String> {
+    pub fn run(&mut self, commands: &[CounterCommand], ready: Ready) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
         let words: Vec<u32> = commands.iter().zip(first..).flat_map(|(command, tag)| command.pack(tag)).collect();
@@ -169,7 +170,7 @@ impl CountersLockstep {
     }
 
     /// Runs the command on `nic`, and compares what both answer.
-    fn answer(&mut self, command: &CounterCommand, words: &[u32]) -> Result<Answer, String> {
+    fn answer(&mut self, command: &CounterCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut new = (0, (0, 0));
         let lives = |home: &mut Home, counter| home.nic().signals.counter(counter).is_some();
@@ -231,7 +232,7 @@ impl CountersLockstep {
     }
 
     /// Runs on `nic` what the command has made due, and compares with what the RTL's writes say.
-    fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
+    fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, 0));
         while let Some(fired) = self.home.nic().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
             let (index, is_free) = rtl.next().ok_or_else(|| format!("nic fires {fired:x?}, the RTL nothing"))?;
@@ -244,7 +245,7 @@ impl CountersLockstep {
         match rtl.next() {
             // A cancelled operation gives its record back, too.
             Some((index, _)) if slot::status(self.home.triggered[index as usize].slot) != slot::FREE => {
-                Err(format!("the RTL fires operation {index}, nic nothing"))
+                Err(format!("the RTL fires operation {index}, nic nothing").into())
             }
             _ => Ok(()),
         }
@@ -278,7 +279,7 @@ impl CountersLockstep {
     }
 
     /// Compares what left at the ports with what `nic` has fired.
-    fn compare_ports(&mut self, ready: Ready) -> Result<(), String> {
+    fn compare_ports(&mut self, ready: Ready) -> Result<(), LockstepError> {
         for left in &self.departures {
             let due = self.due[left.port as usize].pop_front();
             let (_, body) = due.ok_or_else(|| format!("{left:x?} left, and nothing was due"))?;
@@ -286,7 +287,7 @@ impl CountersLockstep {
         }
         for port in Port::ALL {
             if let (true, Some(due)) = (ready.0[port as usize], self.due[port as usize].front()) {
-                return Err(format!("{due:x?} is due at {port:?}, and did not leave"));
+                return Err(format!("{due:x?} is due at {port:?}, and did not leave").into());
             }
         }
         Ok(())

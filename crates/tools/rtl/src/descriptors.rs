@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{Output, Status, free_next, link, reference, same};
 use crate::shadow::{Shadow, WriteLayout};
@@ -111,7 +112,7 @@ impl DescriptorsLockstep {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[DescriptorCommand]) -> Result<Vec<Answer>, String> {
+    pub fn run(&mut self, commands: &[DescriptorCommand]) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
         let words: Vec<u32> = commands.iter().zip(first..).flat_map(|(command, tag)| command.pack(tag)).collect();
@@ -143,7 +144,7 @@ impl DescriptorsLockstep {
     }
 
     /// Runs the command on `nic`, and compares what both answer.
-    fn answer(&mut self, command: &DescriptorCommand, words: &[u32]) -> Result<Answer, String> {
+    fn answer(&mut self, command: &DescriptorCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut descriptor = 0;
         let expected = match command {
@@ -177,7 +178,7 @@ impl DescriptorsLockstep {
     }
 
     /// Compares a record.
-    fn compare(&mut self, index: usize) -> Result<(), String> {
+    fn compare(&mut self, index: usize) -> Result<(), LockstepError> {
         let (low, high) = (self.shadow.word(0, index), self.shadow.word(1, index));
         let record = &self.home.descriptors[index];
         let word = record.slot.load(Relaxed);

@@ -17,6 +17,7 @@ use selvedge_nic::Limits;
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::portals::event_queue::Taken;
 
+use crate::error::LockstepError;
 use crate::home::{Home, NoMemory};
 use crate::shadow::{Shadow, Write, WriteLayout};
 use crate::unit::{Missing, Unit};
@@ -127,7 +128,7 @@ impl ListsLockstep {
     ///
     /// # Errors
     /// The first difference between the two sides.
-    pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), String> {
+    pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for (place, command) in commands.iter().enumerate() {
             let tag = self.next_tag.wrapping_add(place as u32);
@@ -142,7 +143,7 @@ impl ListsLockstep {
             left = &left[taken..];
             stuck = if taken == 0 { stuck + 1 } else { 0 };
             if stuck > 4096 {
-                return Err(format!("{:?} is never accepted", left[0]));
+                return Err(LockstepError::Stall(format!("{:?} is never accepted", left[0])));
             }
         }
         self.unit.run(&[], idle);
@@ -150,7 +151,7 @@ impl ListsLockstep {
     }
 
     /// Runs until all commands have retired, then checks what is derived.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         for _ in 0..4096 {
             if self.in_flight.is_empty() {
                 return self.records().check_idle();
@@ -158,7 +159,8 @@ impl ListsLockstep {
             self.unit.run(&[], 16);
             self.take_in(&[])?;
         }
-        Err(format!("command {} is never done: {:?}", self.next_retired, self.in_flight[&self.next_retired].command))
+        let tag = self.next_retired;
+        Err(LockstepError::Stall(format!("command {tag} is never done: {:?}", self.in_flight[&tag].command)))
     }
 
     /// The cycles of the commands so far, in their order.
@@ -181,7 +183,7 @@ impl ListsLockstep {
         self.unit.cycle()
     }
 
-    fn take_in(&mut self, accepted: &[ListCommand]) -> Result<(), String> {
+    fn take_in(&mut self, accepted: &[ListCommand]) -> Result<(), LockstepError> {
         for (command, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             let command = *command;
             let flight = InFlight { command, accepted: cycle, answers: Vec::new(), plan: None, writes: Vec::new() };
@@ -190,14 +192,18 @@ impl ListsLockstep {
         }
         for seen in self.unit.answers() {
             let tag = answer::TAG.get(seen.words) as u32;
-            let Some(flight) = self.in_flight.get_mut(&tag) else { return Err(format!("an answer to command {tag}")) };
+            let Some(flight) = self.in_flight.get_mut(&tag) else {
+                return Err(format!("an answer to command {tag}").into());
+            };
             flight.answers.push(Answer { words: seen.words.to_vec(), cycle: seen.cycle });
         }
         for seen in self.unit.outsides() {
             let tag = plan::TAG.get(seen.words) as u32;
-            let Some(flight) = self.in_flight.get_mut(&tag) else { return Err(format!("a plan for command {tag}")) };
+            let Some(flight) = self.in_flight.get_mut(&tag) else {
+                return Err(format!("a plan for command {tag}").into());
+            };
             if flight.plan.replace(seen.words.to_vec()).is_some() {
-                return Err(format!("two plans for command {tag}"));
+                return Err(format!("two plans for command {tag}").into());
             }
         }
         let mut retired = Vec::new();
@@ -205,7 +211,7 @@ impl ListsLockstep {
             let trace = WriteLayout::new(256).trace(seen.words, WRITES);
             for write in trace.writes {
                 let Some(flight) = self.in_flight.get_mut(&write.tag) else {
-                    return Err(format!("a write of command {}, which is not under way: {write:x?}", write.tag));
+                    return Err(format!("a write of command {}, which is not under way: {write:x?}", write.tag).into());
                 };
                 flight.writes.push(write);
             }
@@ -217,33 +223,33 @@ impl ListsLockstep {
         Ok(())
     }
 
-    fn retire(&mut self, tag: u32) -> Result<(), String> {
+    fn retire(&mut self, tag: u32) -> Result<(), LockstepError> {
         let expected = self.next_retired;
         let Some(flight) = (tag == expected).then(|| self.in_flight.remove(&tag)).flatten() else {
-            return Err(format!("command {tag} retires instead of {expected}"));
+            return Err(format!("command {tag} retires instead of {expected}").into());
         };
         self.next_retired = tag.wrapping_add(1);
         self.recent.push_back((tag, flight.command));
         if self.recent.len() > 64 {
             self.recent.pop_front();
         }
-        self.compare(tag, &flight).map_err(|difference| self.report(tag, &flight, &difference))
+        self.compare(tag, &flight).map_err(|error| error.with_report(|text| self.report(tag, &flight, text)))
     }
 
-    fn compare(&mut self, tag: u32, flight: &InFlight) -> Result<(), String> {
+    fn compare(&mut self, tag: u32, flight: &InFlight) -> Result<(), LockstepError> {
         for write in &flight.writes {
             self.shadow.apply(write)?;
         }
         let Some(last) = flight.answers.last() else { return Err("no answer".into()) };
         let ends = flight.answers.iter().filter(|answer| answer.get(answer::LAST) == 1).count();
         if ends != 1 || last.get(answer::LAST) != 1 {
-            return Err(format!("{ends} last answers of {}", flight.answers.len()));
+            return Err(format!("{ends} last answers of {}", flight.answers.len()).into());
         }
         self.timings.push(Timing { accepted: flight.accepted, answered: last.cycle });
         let rtl = Outcome::of_rtl(&flight.command, &flight.answers, flight.plan.as_deref())?;
         let model = self.run_model(&flight.command);
         if rtl != model {
-            return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}"));
+            return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}").into());
         }
         self.outcomes.push(model);
         let written = match self.compare_all {
@@ -254,7 +260,7 @@ impl ListsLockstep {
         written
             .difference(&ahead)
             .try_for_each(|&record| self.records().compare_record(record))
-            .map_err(|text| format!("after command {tag}: {text}"))
+            .map_err(|error| error.at(format_args!("after command {tag}")))
     }
 
     fn records(&self) -> Records<'_> {

@@ -21,6 +21,7 @@ use selvedge_nic::tables::{slot, triggered};
 
 use crate::bits::Field;
 use crate::counters::{self, fired, left_port};
+use crate::error::LockstepError;
 use crate::lists;
 use crate::records::same;
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
@@ -206,7 +207,7 @@ impl EngineLockstep {
     ///
     /// # Errors
     /// The first difference between the two sides.
-    pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, String> {
+    pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, LockstepError> {
         let words: Vec<u32> = inputs.iter().flat_map(|input| pack(input.buffer, &input.message)).collect();
         let (mut taken, mut still) = (0, 0);
         while taken < inputs.len() && still < STILL {
@@ -226,7 +227,7 @@ impl EngineLockstep {
     ///
     /// # Errors
     /// The first difference between the two sides, or something is never done.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.set_ready(Ready::ALL);
         let mut still = 0;
         while still < STILL {
@@ -236,11 +237,11 @@ impl EngineLockstep {
         let waiting: usize = self.buffered.iter().map(VecDeque::len).sum();
         if waiting != 0 || !self.retired.is_empty() || self.model.fired_count() != 0 {
             let first = self.buffered.iter().find_map(VecDeque::front);
-            return Err(self.report(&format!(
+            return Err(LockstepError::Stall(self.report(&format!(
                 "{waiting} commands are never done, the first {first:?}; {} retired wait for the counters; {} triggered operations never leave",
                 self.retired.len(),
                 self.model.fired_count()
-            )));
+            ))));
         }
         self.compare_ports(true)?;
         let registers = self.model.home.registers();
@@ -248,9 +249,9 @@ impl EngineLockstep {
             .iter()
             .zip(self.counts)
             .try_for_each(|((_, register), rtl)| same(register.name(), rtl, registers.get(*register)))
-            .map_err(|text| self.report(&text))?;
+            .map_err(|error| error.with_report(|text| self.report(text)))?;
         let whole = lists::Records { shadow: &self.shadow, home: &self.model.home, is_alone: false }.check_idle();
-        whole.and_then(|()| self.counters().compare_all()).map_err(|text| self.report(&text))
+        whole.and_then(|()| self.counters().compare_all()).map_err(|error| error.with_report(|text| self.report(text)))
     }
 
     fn counters(&self) -> counters::Records<'_> {
@@ -258,7 +259,7 @@ impl EngineLockstep {
     }
 
     /// Takes in what the last run has shown. Returns whether anything moved.
-    fn take_in(&mut self, accepted: &[Input]) -> Result<bool, String> {
+    fn take_in(&mut self, accepted: &[Input]) -> Result<bool, LockstepError> {
         for (input, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             self.buffered[input.buffer as usize].push_back((input.clone(), cycle + FRAMES));
         }
@@ -284,7 +285,7 @@ impl EngineLockstep {
         for (cycle, asked, counted, trace) in shown {
             self.asked.extend(asked);
             for write in trace.writes {
-                self.shadow.apply(&write).map_err(|text| self.report(&text))?;
+                self.shadow.apply(&write).map_err(|error| error.with_report(|text| self.report(text)))?;
                 if let Some(index) = left_port(&write, COUNTER_BANKS) {
                     self.left.push(index);
                 }
@@ -316,7 +317,7 @@ impl EngineLockstep {
     }
 
     /// Carries out on `nic` what has retired.
-    fn carry_out(&mut self) -> Result<(), String> {
+    fn carry_out(&mut self) -> Result<(), LockstepError> {
         while let Some(&(tag, cycle)) = self.retired.front() {
             let asked = self.asked.contains(&tag);
             if asked && !self.counted.contains_key(&tag) {
@@ -339,16 +340,18 @@ impl EngineLockstep {
                             self.model.take(input.buffer, &input.message, input.host.as_ref()),
                         )
                     }
-                    None => return Err(self.report(&format!("command {tag:x} retires, and its buffer is empty"))),
+                    None => {
+                        return Err(self.report(&format!("command {tag:x} retires, and its buffer is empty")).into());
+                    }
                 },
             };
-            done.map_err(|text| self.report(&text))?;
+            done.map_err(|error| error.with_report(|text| self.report(text)))?;
             let (buffer, accepted) = accepted.map_or((None, cycle), |(buffer, accepted)| (Some(buffer), accepted));
             self.timings.push(Timing { buffer, accepted, retired: cycle });
             if asked {
                 self.asked.remove(&tag);
                 let writes = self.counted.remove(&tag).unwrap_or_default();
-                self.fire(&writes).map_err(|text| self.report(&text))?;
+                self.fire(&writes).map_err(|error| error.with_report(|text| self.report(text)))?;
                 self.finish_left();
             }
         }
@@ -356,7 +359,7 @@ impl EngineLockstep {
     }
 
     /// Fires on `nic` what a command has made due, and compares with what the RTL's writes say.
-    fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
+    fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, COUNTER_BANKS));
         while let Some(index) = self.model.next_fired() {
             match rtl.next() {
@@ -365,13 +368,13 @@ impl EngineLockstep {
                         self.model.home.nic().finish_fired(index);
                     }
                 }
-                other => return Err(format!("nic fires operation {index}, the RTL {other:?}")),
+                other => return Err(format!("nic fires operation {index}, the RTL {other:?}").into()),
             }
         }
         // A cancelled operation gives its record back, too.
         match rtl.next() {
             Some((index, _)) if slot::status(self.model.home.triggered[index as usize].slot) != slot::FREE => {
-                Err(format!("the RTL fires operation {index}, nic nothing"))
+                Err(format!("the RTL fires operation {index}, nic nothing").into())
             }
             _ => Ok(()),
         }
@@ -425,7 +428,7 @@ impl EngineLockstep {
     }
 
     /// Compares the output of each port on both sides. `at_end`: one side must not have more than the other.
-    fn compare_ports(&mut self, at_end: bool) -> Result<(), String> {
+    fn compare_ports(&mut self, at_end: bool) -> Result<(), LockstepError> {
         let (rtl, nic) = (&mut self.seen, &mut self.model.outputs);
         let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);
         for (port, name) in ["puts", "get headers", "replies"].into_iter().enumerate() {
@@ -440,9 +443,9 @@ impl EngineLockstep {
         first = first.and_then(|()| compare("event lines", &mut rtl.lines, &mut nic.lines, at_end, same));
         if at_end && rtl.discarded != nic.discarded {
             let text = format!("packets that are none: {} in the RTL, {} in nic", rtl.discarded, nic.discarded);
-            first = first.and(Err(text));
+            first = first.and(Err(text.into()));
         }
-        first.map_err(|text| self.report(&text))
+        first.map_err(|error| error.with_report(|text| self.report(text)))
     }
 
     fn note(&mut self, text: String) {
@@ -467,17 +470,17 @@ fn compare<T: std::fmt::Debug>(
     nic: &mut VecDeque<T>,
     at_end: bool,
     agrees: impl Fn(&T, &T) -> bool,
-) -> Result<(), String> {
+) -> Result<(), LockstepError> {
     while let (Some(one), Some(other)) = (rtl.front(), nic.front()) {
         if !agrees(one, other) {
-            return Err(format!("{what}:\nRTL: {one:x?}\nnic: {other:x?}"));
+            return Err(format!("{what}:\nRTL: {one:x?}\nnic: {other:x?}").into());
         }
         rtl.pop_front();
         nic.pop_front();
     }
     match (at_end, rtl.front(), nic.front()) {
-        (true, Some(one), None) => Err(format!("{what}: the RTL has {one:x?}, and nic nothing")),
-        (true, None, Some(other)) => Err(format!("{what}: nic has {other:x?}, and the RTL nothing")),
+        (true, Some(one), None) => Err(format!("{what}: the RTL has {one:x?}, and nic nothing").into()),
+        (true, None, Some(other)) => Err(format!("{what}: nic has {other:x?}, and the RTL nothing").into()),
         _ => Ok(()),
     }
 }
@@ -498,7 +501,7 @@ impl Send {
     }
 }
 
-fn answer_of(words: &[u32]) -> Result<Answer, String> {
+fn answer_of(words: &[u32]) -> Result<Answer, LockstepError> {
     let get = |field: Field| field.get(words);
     let code = get(answer::STATUS);
     Ok(Answer {

@@ -3,6 +3,7 @@
 //! run whose output is kept.
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::shadow::{Trace, WriteLayout};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::slot;
@@ -68,7 +69,7 @@ impl Output {
         width: usize,
         layout: (WriteLayout, usize),
         idle: u64,
-    ) -> Result<Output, String> {
+    ) -> Result<Output, LockstepError> {
         const CHUNK: u64 = 64;
         let mut output = Output::default();
         let (mut done, mut retired, count) = (0, 0, commands.len() / width);
@@ -77,7 +78,9 @@ impl Output {
             let (taken, seen) = output.run(unit, &commands[done * width..], CHUNK, layout);
             silent = if taken + seen == 0 { silent + 1 } else { 0 };
             if silent > 100 {
-                return Err(format!("command {done} of {count} is not accepted, or does not retire: {retired} have"));
+                return Err(LockstepError::Stall(format!(
+                    "command {done} of {count} is not accepted, or does not retire: {retired} have"
+                )));
             }
             done += taken;
             retired += seen;
@@ -107,6 +110,6 @@ impl Output {
 ///
 /// # Errors
 /// They differ.
-pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), String> {
-    if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic")) }
+pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), LockstepError> {
+    if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic").into()) }
 }

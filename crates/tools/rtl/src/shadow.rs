@@ -3,6 +3,7 @@
 //! before, that is checked.
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 
 /// The fields of a write in a unit's `trace_t`. A word begins at `old` and `new`, the lowest bit first.
 #[derive(Clone, Copy, Debug)]
@@ -96,16 +97,17 @@ impl Shadow {
     ///
     /// # Errors
     /// What was there before is not what the unit says.
-    pub fn apply(&mut self, write: &Write) -> Result<(), String> {
-        let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank)) };
+    pub fn apply(&mut self, write: &Write) -> Result<(), LockstepError> {
+        let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank).into()) };
         let Some(word) = bank.words.chunks_exact_mut(bank.width).nth(write.address) else {
-            return Err(format!("bank {} has no word {}", write.bank, write.address));
+            return Err(format!("bank {} has no word {}", write.bank, write.address).into());
         };
         if let Some(old) = write.old.as_ref().filter(|old| old[..word.len()] != *word) {
             return Err(format!(
                 "bank {} word {}: command {} read {old:x?}, but {word:x?} is there",
                 write.bank, write.address, write.tag
-            ));
+            )
+            .into());
         }
         word.copy_from_slice(&write.new[..word.len()]);
         Ok(())

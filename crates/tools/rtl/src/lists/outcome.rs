@@ -7,6 +7,7 @@ use selvedge_nic::tables::{Request, kind};
 
 use super::words::{ListCommand, answer, entry_a, entry_b, header_a, header_b, key, plan, status};
 use crate::bits::Field;
+use crate::error::LockstepError;
 
 /// The result and the events of a command, on one of the two sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,7 +46,11 @@ impl Answer {
 
 impl Outcome {
     /// The result and the events that a processor makes of the RTL's answers to a command, and of a message's plan.
-    pub(super) fn of_rtl(command: &ListCommand, answers: &[Answer], plan: Option<&[u32]>) -> Result<Outcome, String> {
+    pub(super) fn of_rtl(
+        command: &ListCommand,
+        answers: &[Answer],
+        plan: Option<&[u32]>,
+    ) -> Result<Outcome, LockstepError> {
         let mut outcome = Outcome::default();
         for answer in answers {
             let status = answer.get(answer::STATUS);
@@ -82,7 +87,7 @@ impl Outcome {
                             }
                         }
                         status::ENTRIES_FULL => outcome.appended = Some(Err(AppendError::Full)),
-                        other => return Err(format!("status {other} of an append")),
+                        other => return Err(format!("status {other} of an append").into()),
                     }
                 }
                 ListCommand::Unlink(_) => {
@@ -90,7 +95,7 @@ impl Outcome {
                         status::UNLINKED => Ok(()),
                         status::IN_USE => Err(UnlinkError::InUse),
                         status::INVALID => Err(UnlinkError::Invalid),
-                        other => return Err(format!("status {other} of an unlink")),
+                        other => return Err(format!("status {other} of an unlink").into()),
                     });
                 }
                 ListCommand::Search { portal, spec, delete } => match status {
@@ -106,7 +111,7 @@ impl Outcome {
                             outcome.events.push(Event { fail: fail::NO_MATCH, ..about });
                         }
                     }
-                    other => return Err(format!("status {other} of a search")),
+                    other => return Err(format!("status {other} of a search").into()),
                 },
             }
         }
@@ -114,7 +119,7 @@ impl Outcome {
     }
 
     /// Takes the answer to a message.
-    fn deliver(&mut self, request: &Request, answer: &Answer, effect: Option<&[u32]>) -> Result<(), String> {
+    fn deliver(&mut self, request: &Request, answer: &Answer, effect: Option<&[u32]>) -> Result<(), LockstepError> {
         let failed = match answer.get(answer::STATUS) {
             status::MATCHED => {
                 let Some(effect) = effect else { return Err("no plan".into()) };
@@ -124,7 +129,7 @@ impl Outcome {
             status::NO_MATCH | status::HEADERS_FULL => fail::DROPPED,
             status::PERMISSION => fail::PERM_VIOLATION,
             status::OPERATION => fail::OP_VIOLATION,
-            other => return Err(format!("status {other} of a message")),
+            other => return Err(format!("status {other} of a message").into()),
         };
         self.delivery = Some(Delivery::failed(failed));
         effect.map_or(Ok(()), |_| Err("a plan of a message that is refused".into()))

@@ -18,6 +18,7 @@ use selvedge_nic::tables::{Command, PortalEntry, Request, Side, kind, slot};
 use selvedge_nic::{Bus, Fault, Limits, NoMemory};
 
 use super::words::{Buffer, Host, Message, Operation, Status, Triggered};
+use crate::error::LockstepError;
 use crate::home::Home;
 
 /// An answer to the host.
@@ -131,7 +132,7 @@ impl Model {
     }
 
     /// Takes a message from a buffer.
-    pub fn take(&mut self, buffer: Buffer, message: &Message, host: Option<&Host>) -> Result<(), String> {
+    pub fn take(&mut self, buffer: Buffer, message: &Message, host: Option<&Host>) -> Result<(), LockstepError> {
         let number = self.numbers[buffer as usize];
         self.numbers[buffer as usize] = number.wrapping_add(1);
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
@@ -159,7 +160,7 @@ impl Model {
     }
 
     /// Takes a triggered operation that has fired: a put (0), a get (1) or an unlink (2).
-    pub fn take_fired(&mut self, port: usize) -> Result<(), String> {
+    pub fn take_fired(&mut self, port: usize) -> Result<(), LockstepError> {
         let due = self.fired[port].pop_front().ok_or("an operation fires in the RTL, and none is due in nic")?;
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
         match due {
@@ -197,7 +198,7 @@ impl Model {
         self.fired.iter().map(VecDeque::len).sum()
     }
 
-    fn run(&mut self, host: &Host) -> Result<Answer, String> {
+    fn run(&mut self, host: &Host) -> Result<Answer, LockstepError> {
         let wide = Ok(Answer::of(Status::TooWide));
         let portal_lives =
             |home: &Home, portal: u32| home.portals.get(portal as usize).is_some_and(|entry| entry.status != 0);
@@ -237,14 +238,14 @@ impl Model {
                     Ok(reference) if posted(&self.home) != before => Answer::with(reference),
                     Ok(reference) => Answer { status: Status::Taken, ..Answer::with(reference) },
                     Err(AppendError::Full) => Answer::of(Status::Full),
-                    Err(other) => return Err(format!("{other:?} of an append")),
+                    Err(other) => return Err(format!("{other:?} of an append").into()),
                 })
             }
             Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().unlink(reference) {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
-                Err(other) => return Err(format!("{other:?} of an unlink")),
+                Err(other) => return Err(format!("{other:?} of an unlink").into()),
             })),
             Host::Search { portal, ref spec, delete } => {
                 self.home.nic().search(&mut NoMemory, portal, spec, delete).map_err(|error| format!("{error:?}"))?;
@@ -315,7 +316,7 @@ impl Model {
         self.home.nic().signals.counter(counter).is_some()
     }
 
-    fn arm(&mut self, counter: u32, threshold: u64, armed: &Triggered) -> Result<Answer, String> {
+    fn arm(&mut self, counter: u32, threshold: u64, armed: &Triggered) -> Result<Answer, LockstepError> {
         let command = match *armed {
             Triggered::Put(ref operation) | Triggered::Get(ref operation) => {
                 if operation.length >> 32 != 0 {
@@ -385,13 +386,13 @@ impl Model {
         Some(Command { request, target: operation.target.into(), user_ptr: operation.user_ptr, source, sink })
     }
 
-    fn start(&mut self, kind: u8, operation: &Operation) -> Result<Answer, String> {
+    fn start(&mut self, kind: u8, operation: &Operation) -> Result<Answer, LockstepError> {
         let Some(command) = self.command(kind, operation) else { return Ok(Answer::of(Status::Invalid)) };
         self.issue(&command)?;
         Ok(Answer::of(Status::Done))
     }
 
-    fn issue(&mut self, command: &Command) -> Result<(), String> {
+    fn issue(&mut self, command: &Command) -> Result<(), LockstepError> {
         let token = match command.wants_response() {
             true => self
                 .home
@@ -428,7 +429,7 @@ impl Model {
         self.home.nic().complete_response(&command, &delivery);
     }
 
-    fn deliver(&mut self, packet: &Packet, number: u32) -> Result<(), String> {
+    fn deliver(&mut self, packet: &Packet, number: u32) -> Result<(), LockstepError> {
         let mut bus = Recorder { number, ..Recorder::default() };
         let Verdict::Done(delivery) = self.home.nic().deliver(&mut bus, &Request::from(packet)) else {
             return Err("a message is neither done nor refused".into());

@@ -12,6 +12,7 @@ use super::driver::Driver;
 use super::ids::Ids;
 use super::statistics::Statistics;
 use crate::allocator::{AllocatorCommand, AllocatorLockstep, Status};
+use crate::error::LockstepError;
 use crate::unit::Missing;
 
 /// `allocator` of rtl/units.toml: 1 MB.
@@ -53,7 +54,7 @@ impl Allocator {
     }
 
     /// Runs what waits. Messages that leave within it must have arrived before it.
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         let mut commands = Vec::new();
         let mut arriving = Vec::new();
@@ -88,13 +89,13 @@ impl Allocator {
                 }
                 (Some(_), Err(Status::NoMemory)) => self.statistics.leave_out("messages beyond 1 MB"),
                 (None, Ok(_)) => self.live -= 1,
-                (_, Err(status)) => return Err(format!("{kind}: {status:?}")),
+                (_, Err(status)) => return Err(format!("{kind}: {status:?}").into()),
             }
         }
         Ok(())
     }
 
-    fn offer(&mut self, step: Step) -> Result<(), String> {
+    fn offer(&mut self, step: Step) -> Result<(), LockstepError> {
         let is_waiting = match &step {
             Step::Leaves(key) => !self.blocks.contains_key(key) || self.blocks[key].is_empty(),
             Step::Arrives(..) => false,
@@ -108,7 +109,7 @@ impl Allocator {
 }
 
 impl Driver for Allocator {
-    fn take(&mut self, _: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, _: u64, transition: &Transition) -> Result<(), LockstepError> {
         let (portal, source, match_bits, arrives) = match *transition {
             Transition::Deliver { request, delivery }
                 if delivery.fail == fail::OK && delivery.list == list::OVERFLOW && delivery.mlength > 0 =>
@@ -129,7 +130,7 @@ impl Driver for Allocator {
         })
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()?;
         self.both.check_all()
     }

@@ -16,6 +16,7 @@ use super::statistics::{Statistics, span};
 use crate::Unit;
 use crate::counters::words::{CounterCommand, TriggeredAction, fits};
 use crate::counters::{CountersLockstep, Ready};
+use crate::error::LockstepError;
 use crate::records::Status;
 use crate::unit::Missing;
 
@@ -58,12 +59,12 @@ impl Counters {
         self.statistics.differs_from.get_or_insert(number);
     }
 
-    fn offer(&mut self, number: u64, command: CounterCommand, traced: Traced) -> Result<(), String> {
+    fn offer(&mut self, number: u64, command: CounterCommand, traced: Traced) -> Result<(), LockstepError> {
         self.queue.push((number, command, traced));
         if self.gap > 0 || self.queue.len() >= 64 { self.run() } else { Ok(()) }
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         if queue.is_empty() {
             return Ok(());
@@ -97,7 +98,7 @@ impl Counters {
     }
 
     /// The counter here. Runs what may still make it.
-    fn counter(&mut self, traced: u32) -> Result<Option<u32>, String> {
+    fn counter(&mut self, traced: u32) -> Result<Option<u32>, LockstepError> {
         if !self.counters.contains_key(&traced) {
             self.run()?;
         }
@@ -105,7 +106,7 @@ impl Counters {
     }
 
     /// The action that is armed, with the ids and counters of this NIC; or why it is not carried out.
-    fn action(&mut self, action: &Armable) -> Result<Result<TriggeredAction, &'static str>, String> {
+    fn action(&mut self, action: &Armable) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         const NO_COUNTER: &str = "operations on counters that were left out";
         Ok(match *action {
             Armable::Command { command } => self.command(&command)?,
@@ -126,7 +127,7 @@ impl Counters {
         })
     }
 
-    fn command(&mut self, command: &tables::Command) -> Result<Result<TriggeredAction, &'static str>, String> {
+    fn command(&mut self, command: &tables::Command) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         let mut here = *command;
         let (Some(target), Some(initiator)) = (self.ids.id(command.target), self.ids.id(command.initiator)) else {
             return Ok(Err("process ids too wide"));
@@ -156,7 +157,7 @@ fn kind_of(command: &CounterCommand) -> &'static str {
 }
 
 impl Driver for Counters {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         const LEFT_OUT: &str = "commands of counters that were left out";
         const REFUSED: &str = "commands that the recorded NIC refused";
         let command = match *transition {
@@ -220,7 +221,7 @@ impl Driver for Counters {
         }
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()
     }
 

@@ -10,6 +10,7 @@ use super::driver::{Driver, as_in_trace};
 use super::statistics::{Statistics, span};
 use crate::Unit;
 use crate::descriptors::{DescriptorCommand, DescriptorsLockstep};
+use crate::error::LockstepError;
 use crate::records::Status;
 use crate::unit::Missing;
 
@@ -37,7 +38,7 @@ impl Descriptors {
         self.statistics.differs_from.get_or_insert(number);
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         if queue.is_empty() {
             return Ok(());
@@ -61,14 +62,14 @@ impl Descriptors {
         Ok(())
     }
 
-    fn offer(&mut self, number: u64, command: DescriptorCommand, traced: u32) -> Result<(), String> {
+    fn offer(&mut self, number: u64, command: DescriptorCommand, traced: u32) -> Result<(), LockstepError> {
         self.queue.push((number, command, traced));
         if self.gap > 0 || self.queue.len() >= 64 { self.run() } else { Ok(()) }
     }
 }
 
 impl Driver for Descriptors {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         match *transition {
             Transition::Bind { view, .. } if view.iov != NONE => self.leave_out(number, "I/O vectors"),
             Transition::Bind { view, descriptor: Some(descriptor) } => {
@@ -89,7 +90,7 @@ impl Driver for Descriptors {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()
     }
 

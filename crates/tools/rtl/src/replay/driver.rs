@@ -7,6 +7,7 @@ use selvedge_nic::portals::{EntrySpec, options};
 use selvedge_nic::tap::Transition;
 
 use super::statistics::Statistics;
+use crate::error::LockstepError;
 use crate::lists::receive;
 
 /// A unit of the RTL in a replay.
@@ -15,13 +16,13 @@ pub trait Driver {
     ///
     /// # Errors
     /// The first difference.
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String>;
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError>;
 
     /// Runs what is still to be run.
     ///
     /// # Errors
     /// As [`Driver::take`].
-    fn finish(&mut self) -> Result<(), String>;
+    fn finish(&mut self) -> Result<(), LockstepError>;
 
     fn statistics(&self) -> &Statistics;
 }
@@ -43,16 +44,21 @@ pub(super) fn taking(key: Option<(u64, u64)>) -> EntrySpec {
 pub(super) fn as_in_trace<T: PartialEq + fmt::Debug>(
     statistics: &mut Statistics,
     number: u64,
-    what: &str,
+    command: &str,
     here: T,
     trace: T,
-) -> Result<(), String> {
+) -> Result<(), LockstepError> {
     if here == trace {
         statistics.same_as_trace += 1;
         return Ok(());
     }
     match statistics.differs_from {
-        None => Err(format!("record {number}, {what}: {here:x?} here, {trace:x?} in the trace")),
+        None => Err(LockstepError::NotAsRecorded {
+            record: number,
+            command: command.to_owned(),
+            here: format!("{here:x?}"),
+            trace: format!("{trace:x?}"),
+        }),
         Some(_) => Ok(()),
     }
 }

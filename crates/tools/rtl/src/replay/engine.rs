@@ -29,6 +29,7 @@ use selvedge_nic::tap::{Armable, Transition};
 use super::driver::{Driver, taking};
 use super::ids::Ids;
 use super::statistics::Statistics;
+use crate::error::LockstepError;
 use crate::pac::Input;
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
 use crate::unit::Missing;
@@ -60,24 +61,24 @@ impl Engine {
         })
     }
 
-    fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), String> {
+    fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), LockstepError> {
         self.batch.leave_out(number, reason)
     }
 
-    fn offer(&mut self, number: u64, kind: &'static str, input: Input, traced: Traced) -> Result<(), String> {
+    fn offer(&mut self, number: u64, kind: &'static str, input: Input, traced: Traced) -> Result<(), LockstepError> {
         self.batch.offer(number, kind, input, traced)
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         self.batch.run()
     }
 
-    fn command(&mut self, kind: &'static str, host: Host, traced: Traced) -> Result<(), String> {
+    fn command(&mut self, kind: &'static str, host: Host, traced: Traced) -> Result<(), LockstepError> {
         self.offer(self.number, kind, host.into(), traced)
     }
 
     /// The counter here; NONE stays NONE.
-    fn counter(&mut self, traced: u32) -> Result<u32, String> {
+    fn counter(&mut self, traced: u32) -> Result<u32, LockstepError> {
         if traced != NONE && !self.batch.references.counters.contains_key(&traced) {
             self.run()?;
         }
@@ -88,7 +89,7 @@ impl Engine {
         self.queues.get(&traced).copied().unwrap_or(NONE)
     }
 
-    fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, String> {
+    fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, LockstepError> {
         let Some(here) = self.ids.spec(spec, &mut self.batch.statistics) else { return Ok(None) };
         Ok(Some(EntrySpec { counter: self.counter(spec.counter)?, ..here }))
     }
@@ -99,7 +100,7 @@ impl Engine {
         (portal, which): (u32, u8),
         spec: &EntrySpec,
         entry: Option<u32>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let Some(spec) = self.spec(spec)? else { return self.leave_out(number, "process ids too wide") };
         if spec.options & options::IOVEC != 0 || spec.min_free >> 32 != 0 || spec.options & !options::ME_MASK != 0 {
             return self.leave_out(number, "entries with I/O vectors, or values too wide");
@@ -107,7 +108,7 @@ impl Engine {
         self.command("append", Host::Append { portal, which, spec }, Traced::Entry(entry))
     }
 
-    fn message(&mut self, number: u64, request: &Request, result: Traced) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, result: Traced) -> Result<(), LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             return self.leave_out(number, "process ids too wide");
         };
@@ -132,7 +133,7 @@ impl Engine {
         self.offer(number, kind, Input::packet(buffer, packet.encode(false)), result)
     }
 
-    fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
+    fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), LockstepError> {
         let spec = taking(key);
         match self.spec(&spec)? {
             Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Traced::Nothing),
@@ -141,7 +142,7 @@ impl Engine {
     }
 
     /// Who this NIC is, as its commands say.
-    fn configure(&mut self, request: &Request) -> Result<bool, String> {
+    fn configure(&mut self, request: &Request) -> Result<bool, LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else { return Ok(false) };
         let identity = (initiator as u32, request.uid);
         if self.configured != Some(identity) {
@@ -153,7 +154,12 @@ impl Engine {
     }
 
     /// Starts or arms a command of the program: from a descriptor that has its memory, or from one that is bound for it alone.
-    fn start(&mut self, number: u64, command: &Command, armed: Option<(u32, u64, (u32, u32))>) -> Result<(), String> {
+    fn start(
+        &mut self,
+        number: u64,
+        command: &Command,
+        armed: Option<(u32, u64, (u32, u32))>,
+    ) -> Result<(), LockstepError> {
         let request = &command.request;
         let side = if request.kind == kind::PUT { &command.source } else { &command.sink };
         if !matches!(request.kind, kind::PUT | kind::GET) {
@@ -202,7 +208,7 @@ impl Engine {
     }
 
     /// A live descriptor with the memory and the reports of a side, and the offset in it.
-    fn descriptor_of(&mut self, side: &Side, length: u64) -> Result<Option<(Option<u32>, u64)>, String> {
+    fn descriptor_of(&mut self, side: &Side, length: u64) -> Result<Option<(Option<u32>, u64)>, LockstepError> {
         let fits = |view: &DescriptorView| {
             let same = view.options == side.options && view.queue == side.queue && view.counter == side.counter;
             let offset = side.start.checked_sub(view.start)?;
@@ -219,7 +225,7 @@ impl Engine {
     }
 
     /// Binds a descriptor for one command.
-    fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, String> {
+    fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, LockstepError> {
         let counter = self.counter(side.counter)?;
         let queue = self.queue(side.queue);
         let view = DescriptorView {
@@ -237,7 +243,7 @@ impl Engine {
     }
 
     /// The response to a command that waits.
-    fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), String> {
+    fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), LockstepError> {
         self.run()?;
         let key = |one: &Command| {
             (
@@ -267,7 +273,7 @@ impl Engine {
         (counter, threshold): (u32, u64),
         action: &Armable,
         handle: (u32, u32),
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let here = self.counter(counter)?;
         if here == NONE {
             self.batch.statistics.leave_out("commands of counters that were left out");
@@ -304,7 +310,7 @@ impl Engine {
 }
 
 impl Driver for Engine {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         const REFUSED: &str = "commands that the recorded NIC refused";
         self.number = number;
         match *transition {
@@ -462,7 +468,7 @@ impl Driver for Engine {
         }
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()?;
         self.batch.both.drain()
     }

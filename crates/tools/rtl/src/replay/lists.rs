@@ -21,6 +21,7 @@ use selvedge_nic::tap::Transition;
 use super::driver::{Driver, as_in_trace, taking};
 use super::ids::Ids;
 use super::statistics::Statistics;
+use crate::error::LockstepError;
 use crate::lists::{ListCommand, ListsLockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 
@@ -95,7 +96,13 @@ impl Lists {
     }
 
     /// Takes a command into the queue. Err: the RTL has no room for a value.
-    fn offer(&mut self, number: u64, kind: &'static str, command: ListCommand, traced: Traced) -> Result<(), String> {
+    fn offer(
+        &mut self,
+        number: u64,
+        kind: &'static str,
+        command: ListCommand,
+        traced: Traced,
+    ) -> Result<(), LockstepError> {
         if let Err(wide) = command.words(0) {
             let reason = match wide.0 {
                 "I/O vector" => "entries with I/O vectors",
@@ -115,20 +122,20 @@ impl Lists {
         if self.gap > 0 || self.queue.len() >= BATCH { self.run() } else { Ok(()) }
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let commands = std::mem::take(&mut self.queue);
         self.both.run(&commands, self.gap)?;
         self.look()
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), LockstepError> {
         self.run()?;
         self.both.drain()?;
         self.look()
     }
 
     /// Looks at the results of the commands that were answered.
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Result<(), LockstepError> {
         for outcome in self.both.take_outcomes() {
             let (number, kind, traced) = self.under_way.pop_front().ok_or("more answers than commands")?;
             let timing = self.both.timings()[self.answered];
@@ -154,7 +161,7 @@ impl Lists {
         Ok(())
     }
 
-    fn compare(&mut self, number: u64, kind: &str, traced: &Traced, outcome: &Outcome) -> Result<(), String> {
+    fn compare(&mut self, number: u64, kind: &str, traced: &Traced, outcome: &Outcome) -> Result<(), LockstepError> {
         match *traced {
             Traced::Appended { entry, is_linked } => {
                 let here = outcome.appended.and_then(Result::ok);
@@ -197,7 +204,7 @@ impl Lists {
         spec: &EntrySpec,
         entry: Option<u32>,
         is_linked: Option<bool>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let Some(spec) = self.spec(spec) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
@@ -209,7 +216,7 @@ impl Lists {
         self.offer(number, "append", ListCommand::Append { portal, which, spec }, traced)
     }
 
-    fn message(&mut self, number: u64, request: &Request, traced: Traced) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, traced: Traced) -> Result<(), LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
@@ -224,7 +231,7 @@ impl Lists {
         portal: u32,
         key: Option<(u64, u64)>,
         has_some: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         if !has_some {
             return Ok(());
         }
@@ -238,7 +245,7 @@ impl Lists {
 }
 
 impl Driver for Lists {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         match *transition {
             Transition::Append { entry: None, .. }
             | Transition::PostReceive { posted: None, .. }
@@ -314,7 +321,7 @@ impl Driver for Lists {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.drain()
     }
 

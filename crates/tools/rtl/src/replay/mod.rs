@@ -24,6 +24,7 @@ use std::io::Read;
 
 use selvedge_trace::{Open, Reader, Record, TraceError};
 
+use crate::error::LockstepError;
 use crate::unit::Missing;
 pub use driver::Driver;
 pub use statistics::{Cycles, Statistics};
@@ -54,33 +55,18 @@ pub struct Options {
     pub gap: u64,
 }
 
-/// Why a replay ended.
-#[derive(Debug)]
+/// The reason why a replay ended.
+#[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is no trace, or ends early.
-    Trace(TraceError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The RTL is not built.
-    Missing(Missing),
-    /// RTL and `nic`, or RTL and trace, differ.
-    Difference { unit: &'static str, text: String },
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReplayError::Trace(error) => error.fmt(out),
-            ReplayError::Missing(missing) => missing.fmt(out),
-            ReplayError::Difference { unit, text } => write!(out, "{unit}: {text}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {}
-
-impl From<TraceError> for ReplayError {
-    fn from(error: TraceError) -> ReplayError {
-        ReplayError::Trace(error)
-    }
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// RTL and `nic`, or RTL and trace, differ; or the RTL stands still.
+    #[error("{unit}: {error}")]
+    Lockstep { unit: &'static str, error: LockstepError },
 }
 
 /// The statistics of a replay.
@@ -142,13 +128,13 @@ pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, Re
             Record::Open(open) => {
                 finish(&mut drivers, &mut report)?;
                 let made: Result<Vec<_>, Missing> = makes.iter().map(|(_, make)| make(options.gap)).collect();
-                drivers = made.map_err(ReplayError::Missing)?;
+                drivers = made?;
                 report.nics.push(open);
             }
             Record::Transition(transition) => {
                 for driver in &mut drivers {
                     let unit = driver.statistics().unit;
-                    let differs = |text| ReplayError::Difference { unit, text };
+                    let differs = |error| ReplayError::Lockstep { unit, error };
                     driver.take(number, &transition).map_err(differs)?;
                 }
             }
@@ -161,7 +147,7 @@ pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, Re
 /// Ends a NIC.
 fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(), ReplayError> {
     for (driver, sum) in drivers.iter_mut().zip(&mut report.units) {
-        driver.finish().map_err(|text| ReplayError::Difference { unit: sum.unit, text })?;
+        driver.finish().map_err(|error| ReplayError::Lockstep { unit: sum.unit, error })?;
         sum.merge(driver.statistics());
     }
     drivers.clear();

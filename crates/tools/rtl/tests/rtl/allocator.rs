@@ -7,6 +7,7 @@ use std::process;
 
 use proptest::prelude::*;
 use selvedge_nic::buddy::Buddy;
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::Unit;
 use selvedge_rtl::allocator::{
     AllocatorCommand, AllocatorLockstep, Answer, Completion, Status, TRACE, WORD_BITS, answer, command, node,
@@ -145,7 +146,7 @@ fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(AllocatorCommand, u64
     commands
 }
 
-fn run(parameters: Parameters, steps: &[(Step, u64)]) -> Result<(), String> {
+fn run(parameters: Parameters, steps: &[(Step, u64)]) -> Result<(), LockstepError> {
     let Some(mut both) = parameters.lockstep() else { return Ok(()) };
     let mut batch = Vec::new();
     for (command, idle) in commands_of(parameters.blocks, steps) {
@@ -162,11 +163,11 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 1000, ..histories(200) })]
     #[test]
     fn does_what_buddy_does((parameters, steps) in history()) {
-        run(parameters, &steps).map_err(TestCaseError::fail)?;
+        run(parameters, &steps).map_err(TestCaseError::from)?;
     }
 }
 
-fn right(result: Result<Vec<Completion>, String>) -> Vec<Completion> {
+fn right(result: Result<Vec<Completion>, LockstepError>) -> Vec<Completion> {
     result.unwrap_or_else(|difference| panic!("{difference}"))
 }
 

@@ -101,7 +101,7 @@ fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
     let Some(unit) = unit(name) else { return Ok(()) };
     let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
     let run = |pair: &mut CountersLockstep, commands: &[CounterCommand], ready| {
-        pair.run(commands, ready).map_err(TestCaseError::fail)
+        pair.run(commands, ready).map_err(TestCaseError::from)
     };
     let mut counters: Vec<u32> =
         run(&mut pair, &[CounterCommand::Alloc; 3], Ready::ALL)?.iter().map(|answer| answer.counter).collect();
@@ -178,14 +178,14 @@ proptest! {
     fn a_full_table_fires_in_order(thresholds in proptest::collection::vec(1..40u64, 128)) {
         let Some(unit) = unit("counters") else { return Ok(()) };
         let mut pair = CountersLockstep::new(unit, 512, 128);
-        let counter = pair.run(&[CounterCommand::Alloc], Ready::ALL).map_err(TestCaseError::fail)?[0].counter;
+        let counter = pair.run(&[CounterCommand::Alloc], Ready::ALL).map_err(TestCaseError::from)?[0].counter;
         let mut passed = Vec::new();
         let arms: Vec<CounterCommand> = thresholds.iter().enumerate().map(|(number, &threshold)| {
             let kind = [kind::GET, kind::PUT, kind::ATOMIC][number % 3];
             passed.push(thresholds[..number].iter().filter(|&&other| other > threshold).count());
             CounterCommand::Arm { counter, threshold, action: TriggeredAction::Move(data_command(kind, number as u64)) }
         }).collect();
-        let answers = pair.run(&arms, Ready::ALL).map_err(TestCaseError::fail)?;
+        let answers = pair.run(&arms, Ready::ALL).map_err(TestCaseError::from)?;
         for (number, answer) in answers.iter().enumerate() {
             // The head of the list is passed at no cost, because nothing lies before it.
             let walked = passed[number].min(number.saturating_sub(1));
@@ -193,7 +193,7 @@ proptest! {
         }
         for _ in 0..20 {
             let count = CounterCommand::Increment { counter, success: 1, failure: 1 };
-            pair.run(&[count], Ready::ALL).map_err(TestCaseError::fail)?;
+            pair.run(&[count], Ready::ALL).map_err(TestCaseError::from)?;
         }
         prop_assert!(pair.run(&[CounterCommand::Cancel(counter), CounterCommand::Free(counter)], Ready::ALL).is_ok());
     }

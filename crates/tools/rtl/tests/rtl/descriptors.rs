@@ -62,7 +62,7 @@ proptest! {
                 Step::ReleaseAny(reference) => DescriptorCommand::Release(reference),
                 Step::GetAny(reference) => DescriptorCommand::Get(reference),
             }).collect();
-            let answers = pair.run(&commands).map_err(TestCaseError::fail)?;
+            let answers = pair.run(&commands).map_err(TestCaseError::from)?;
             for (command, answer) in commands.iter().zip(&answers) {
                 if matches!(command, DescriptorCommand::Bind(_)) && answer.status == Status::Ok {
                     bound.push(answer.descriptor);

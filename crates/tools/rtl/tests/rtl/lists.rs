@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::{Request, kind};
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::lists::{
     ListCommand, ListsLockstep, answer, chain, command, entry_a, entry_b, header_a, header_b, key, plan, receive,
 };
@@ -166,7 +167,7 @@ fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(ListCommand, u64
     ops.iter().map(|(op, gap)| (command(op), *gap)).collect()
 }
 
-fn run_all(both: &mut ListsLockstep, commands: &[(ListCommand, u64)]) -> Result<(), String> {
+fn run_all(both: &mut ListsLockstep, commands: &[(ListCommand, u64)]) -> Result<(), LockstepError> {
     let mut left = commands;
     while !left.is_empty() {
         let together = left.iter().position(|&(_, gap)| gap != 0).map_or(left.len(), |last| last + 1);

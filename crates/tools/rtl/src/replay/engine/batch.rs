@@ -8,6 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::{Delivery, fail, list};
 
+use crate::error::LockstepError;
 use crate::pac::model::NOT_ARMED;
 use crate::pac::words::Host;
 use crate::pac::{self, EngineLockstep, Input, Ready};
@@ -74,14 +75,20 @@ impl Batch {
     }
 
     /// Leaves out a command that would have changed the engine.
-    pub fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), String> {
+    pub fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), LockstepError> {
         self.statistics.leave_out(reason);
         self.statistics.differs_from.get_or_insert(number);
         Ok(())
     }
 
     /// Takes a command or a message of record `number`. What goes into another buffer waits until all before it is done.
-    pub fn offer(&mut self, number: u64, kind: &'static str, input: Input, traced: Traced) -> Result<(), String> {
+    pub fn offer(
+        &mut self,
+        number: u64,
+        kind: &'static str,
+        input: Input,
+        traced: Traced,
+    ) -> Result<(), LockstepError> {
         if self.inputs.first().is_some_and(|first| first.buffer != input.buffer) {
             self.run()?;
         }
@@ -91,7 +98,7 @@ impl Batch {
     }
 
     /// Runs the batch until all of it is done, and takes what it has made.
-    pub fn run(&mut self) -> Result<(), String> {
+    pub fn run(&mut self) -> Result<(), LockstepError> {
         let inputs = std::mem::take(&mut self.inputs);
         let kinds = std::mem::take(&mut self.kinds);
         if inputs.is_empty() {
@@ -110,11 +117,11 @@ impl Batch {
         };
         let accepted = self.both.run(&inputs, self.gap)?;
         if accepted < inputs.len() {
-            return Err(format!(
+            return Err(LockstepError::Stall(format!(
                 "the engine takes {accepted} of {} commands and stands still: {:?}",
                 inputs.len(),
                 kinds[accepted].1
-            ));
+            )));
         }
         let of_buffer = |both: &EngineLockstep| {
             both.timings()[before..]
@@ -132,7 +139,11 @@ impl Batch {
             timings = of_buffer(&self.both);
         }
         if timings.len() < inputs.len() {
-            return Err(format!("{} of {} commands are never done", inputs.len() - timings.len(), inputs.len()));
+            return Err(LockstepError::Stall(format!(
+                "{} of {} commands are never done",
+                inputs.len() - timings.len(),
+                inputs.len()
+            )));
         }
         let created = &self.both.model.created;
         let (mut entries, mut descriptors) = (created.entries[known.0..].iter(), created.descriptors[known.1..].iter());
@@ -187,7 +198,7 @@ impl Batch {
     }
 
     /// Compares the result of a message with the trace's.
-    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Traced) -> Result<(), String> {
+    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Traced) -> Result<(), LockstepError> {
         let (portal, traced) = match traced {
             Traced::Delivery(portal, traced) => (portal, traced),
             Traced::Taken(Some(bytes)) => {
@@ -213,7 +224,7 @@ impl Batch {
     }
 
     /// Sets a portal table entry, with the options and the queue that it has.
-    pub fn set_portal(&mut self, number: u64, portal: u32, status: u8, epoch: u32) -> Result<(), String> {
+    pub fn set_portal(&mut self, number: u64, portal: u32, status: u8, epoch: u32) -> Result<(), LockstepError> {
         let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
         let (options, queue) = (entry.options, entry.queue);
         self.offer(number, "portal", Host::Portal { portal, status, options, queue, epoch }.into(), Traced::Nothing)

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::Request;
 use selvedge_nic::atu::{Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Rights, Unit as Peer};
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::atu::words::{AtuCommand, Inputs};
 use selvedge_rtl::atu::{AtuLockstep, Outputs};
 
@@ -121,7 +122,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     ///
     /// # Errors
     /// The first difference.
-    pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Outputs, String> {
+    pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         let own = if inputs.command.is_none() { self.offered.front().copied() } else { None };
         let left = self.both.cycle(&Inputs { command: inputs.command.or(own), ..*inputs })?;
         if left.accepted && own.is_some() {
@@ -166,7 +167,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     ///
     /// # Errors
     /// The first difference, or something never ends.
-    pub fn try_finish(&mut self) -> Result<(), String> {
+    pub fn try_finish(&mut self) -> Result<(), LockstepError> {
         let mut still = 0;
         while still < self.stuck {
             if self.offered.is_empty() && self.both.is_idle() {
@@ -177,7 +178,10 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
             let is_still = left.units.is_none() && left.memory.is_none() && left.done.is_none() && !left.accepted;
             still = if is_still { still + 1 } else { 0 };
         }
-        Err(format!("{} requests are never accepted, or something never ends", self.offered.len()))
+        Err(LockstepError::Stall(format!(
+            "{} requests are never accepted, or something never ends",
+            self.offered.len()
+        )))
     }
 
     pub fn finish(&mut self) {

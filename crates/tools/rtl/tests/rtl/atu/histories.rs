@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use selvedge_nic::atu::{Access, FlushMode, Unit as Peer};
 use selvedge_nic::tables::PAGES;
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::atu::words::{AtuCommand, Inputs};
 
 use super::bench::{Bench, answer_of, ask, fence, flush_pages, flush_vpid};
@@ -117,7 +118,7 @@ fn run<const FIFO: usize, const REORDER: usize, const PENDING: usize>(
     bench: Option<Bench<FIFO, REORDER, PENDING>>,
     start: &[(u32, u64)],
     ticks: &[Tick],
-) -> Result<(), String> {
+) -> Result<(), LockstepError> {
     let Some(mut bench) = bench else { return Ok(()) };
     start.iter().for_each(|&(page, word)| bench.write(page, word));
     for tick in ticks {
@@ -156,12 +157,12 @@ proptest! {
 
     #[test]
     fn tables_that_fill_up((start, ticks) in history()) {
-        run(Bench::tiny(), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::tiny(), &start, &ticks).map_err(TestCaseError::from)?;
     }
 
     #[test]
     fn a_tlb_with_two_ports((start, ticks) in history()) {
-        run(Bench::two_ports(), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::two_ports(), &start, &ticks).map_err(TestCaseError::from)?;
     }
 }
 
@@ -170,6 +171,6 @@ proptest! {
 
     #[test]
     fn the_sizes_of_the_seed((start, ticks) in history()) {
-        run(Bench::whole(1), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::whole(1), &start, &ticks).map_err(TestCaseError::from)?;
     }
 }

@@ -8,6 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::pac::words::{Host, Operation, Triggered};
 use selvedge_rtl::pac::{Input, Ready};
 
@@ -249,7 +250,7 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
     }
 }
 
-fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String> {
+fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), LockstepError> {
     let Some(mut engine) = engine else { return Ok(()) };
     let mut next_token = 1 << 20;
     for (ops, stopped, idle) in ops {
@@ -274,7 +275,7 @@ fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String>
 }
 
 /// Answers all that waits, so that what waits for a record goes on.
-fn answer_all(engine: &mut Engine) -> Result<(), String> {
+fn answer_all(engine: &mut Engine) -> Result<(), LockstepError> {
     engine.both.set_ready(Ready::ALL);
     for _ in 0..8 {
         let tokens = engine.both.model.created.tokens.clone();
