@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a match costs behind a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with our hash key and with
+//! The cost of a match behind a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with our hash key and with
 //! the seed's, and nanoseconds of `nic` on this machine's core.
 //!
 //! `SELVEDGE_RTL_LARGE=1 cargo run --release -p selvedge-rtl --example queue_length`

@@ -5,7 +5,7 @@
 //! order of the children. The unit does so later, while other commands run. So the words that it writes into results are compared when
 //! the trace shows them, operand by operand in the order of the children, each with the word that the model has after that operand.
 //!
-//! What the model cannot know is taken from the unit: whether a reduction has ended yet. `Busy` is right as long as a word that is due is
+//! One thing the model takes from the unit: whether a reduction has ended yet. `Busy` is right as long as a word that is due is
 //! not written, or was written just now; and then the command has no effect on either side.
 //!
 //! | bank | word | compared with |

@@ -43,7 +43,7 @@ pub struct Outputs {
     pub memory: Option<(u16, u32)>,
     /// The tag of a flush or fence that is complete.
     pub done: Option<u16>,
-    /// What was refused: a request without a meaning, a word read, an answer of a unit.
+    /// The refusals: a request without a meaning, a word read, an answer of a unit.
     pub refused: [bool; 3],
     pub hit: bool,
     pub miss: bool,
@@ -65,7 +65,7 @@ pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: u
     pipeline: Pipeline<FIFO, REORDER, PENDING>,
     shadow: Shadow,
     tables: u32,
-    /// What the pipeline has sent, and the RTL not yet: to units, to memory.
+    /// Words that the pipeline has sent, and the RTL not yet: to units, to memory.
     to_units: VecDeque<(u8, u64)>,
     to_memory: VecDeque<(u16, u32)>,
     /// Words of the TLB that the flush under way has cleared.
@@ -147,7 +147,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
     /// Compares all words of the TLB and the registers. Both sides must be idle.
     ///
     /// # Errors
-    /// What differs.
+    /// The first difference.
     pub fn check_idle(&self) -> Result<(), LockstepError> {
         let compare = || {
             same("whether it is idle", self.is_idle(), true)?;

@@ -209,7 +209,7 @@ impl CountersLockstep {
                 let index = self.home.control.free_triggered;
                 let generation =
                     self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));
-                match self.home.nic().arm(counter, threshold, action.of_nic()) {
+                match self.home.nic().arm(counter, threshold, action.nic_action()) {
                     Ok(armed) => {
                         new.1 = (index, generation);
                         self.handles.push((new.1, armed));

@@ -118,9 +118,9 @@ pub struct EngineLockstep {
     changed: Vec<Write>,
     /// Operations that have left their port, and that `nic` has not fired yet.
     left: Vec<u32>,
-    /// What has left the RTL and is not compared yet.
+    /// Outputs of the RTL that are not compared yet.
     seen: model::Outputs,
-    /// What the RTL has counted, as [`COUNTS`] names it.
+    /// Counts of the RTL, in the order of [`COUNTS`].
     counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
     recent: VecDeque<String>,
@@ -176,7 +176,7 @@ impl EngineLockstep {
         self.unit.cycle()
     }
 
-    /// What the RTL has counted for a register.
+    /// The count of the RTL for a register.
     pub fn counted(&self, register: Register) -> Option<u64> {
         let at = COUNTS.iter().position(|&(_, counted)| counted == register)?;
         Some(self.counts[at])

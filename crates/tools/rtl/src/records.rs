@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the units of descriptors and of counters share with each other: status of answers, references, links of free records, and a
+//! Parts that the units of descriptors and of counters share: status of answers, references, links of free records, and a
 //! run whose output is kept.
 
 use crate::Unit;

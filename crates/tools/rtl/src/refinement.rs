@@ -24,7 +24,7 @@ use Mapping::{In, Not};
 pub struct Record {
     /// The type in crates/core/nic/src/tables.rs.
     pub name: &'static str,
-    /// What the words are addressed by.
+    /// The address of the words.
     pub address: &'static str,
     /// Banks, with the fields of their words.
     pub words: &'static [(&'static str, &'static [(&'static str, Field)])],

@@ -64,7 +64,7 @@ impl WriteLayout {
     }
 }
 
-/// So many bits, from this one on, as words of their own.
+/// `width` bits from bit `at` on, as words of their own.
 pub fn copy_bits(words: &[u32], at: usize, width: usize) -> Vec<u32> {
     let part = |number: usize| Field { at: at + 32 * number, width: (width - 32 * number).min(32) }.get(words) as u32;
     (0..width.div_ceil(32)).map(part).collect()
@@ -96,7 +96,7 @@ impl Shadow {
     /// Applies a write.
     ///
     /// # Errors
-    /// What was there before is not what the unit says.
+    /// The word that was there before is not the one that the unit has read.
     pub fn apply(&mut self, write: &Write) -> Result<(), LockstepError> {
         let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank).into()) };
         let Some(word) = bank.words.chunks_exact_mut(bank.width).nth(write.address) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A unit of the RTL, as Verilator runs it.
 //!
-//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). What leaves it in a run is kept with its cycle until the next run.
+//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). The outputs of a run are kept with its cycle until the next run.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::ports::Ports;
 /// Names of the units of `rtl/units.toml`, in its order.
 pub const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
-/// Why a unit cannot be made.
+/// The reason why a unit cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The crate was built where Verilator is not installed.

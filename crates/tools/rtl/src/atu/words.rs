@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into the ATU of the RTL and comes out of it, as `atu_pkg.sv` lays it out, and as `nic` has it.
+//! Inputs and outputs of the ATU of the RTL, as `atu_pkg.sv` lays it out, and as `nic` has it.
 
 use selvedge_nic::atu::ats::{FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::Request;
@@ -33,7 +33,7 @@ crate::layout! {
     pub mod tlb { PAGE: 27, SIZE: 2, TARGET: 40, VPID: 10, RIGHTS: 2 }
 }
 crate::layout! {
-    /// What `atu_pkg::trace_t` has above the part that all units have.
+    /// The part of `atu_pkg::trace_t` above the one that all units have.
     pub mod trace { SUBMITTED: 1, REQUESTED: 1, RESPONDED: 1, REQUESTS: 16, SLOTS: 16, PENDING: 16 }
 }
 
@@ -64,7 +64,7 @@ impl AtuCommand {
         Some(AtuCommand { operation, word })
     }
 
-    /// What it asks for. None: it has no meaning.
+    /// The request of the command. None: it has no meaning.
     pub fn request(self) -> Option<Request> {
         let mode = [FlushMode::Tlb, FlushMode::Units, FlushMode::Both];
         match (self.operation, Transaction::decode(self.word)) {
@@ -120,7 +120,7 @@ pub fn word_of(slot: &TlbEntry) -> [u32; tlb::WORDS] {
     words
 }
 
-/// What goes in in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {
     pub command: Option<AtuCommand>,
@@ -128,7 +128,7 @@ pub struct Inputs {
     pub read: Option<(u16, u64)>,
     /// A unit's answer to a flush.
     pub answer: Option<u64>,
-    /// What stands at the ports leaves.
+    /// The ports take their words.
     pub units_ready: bool,
     pub memory_ready: bool,
 }

@@ -160,7 +160,7 @@ pub enum TriggeredAction {
 
 impl TriggeredAction {
     /// As `nic` takes it.
-    pub fn of_nic(&self) -> Action<'_> {
+    pub fn nic_action(&self) -> Action<'_> {
         match self {
             TriggeredAction::Move(command) => Action::Command(command),
             &TriggeredAction::Set { counter, success, failure } => Action::CounterSet { counter, success, failure },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine's commands on `nic`, and everything that leaves a NIC by them.
 //!
-//! What the home does around `nic`'s transitions is here, as the live homes do it: the check of a descriptor's range
+//! The work of the home around `nic`'s transitions is here, as the live homes do it: the check of a descriptor's range
 //! (`PtlPut`, Portals 4.3, section 3.15), the packet of a request, the response to one, the record of what waits.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
-    /// What was made.
+    /// Reference of the record that was made.
     pub reference: Option<u32>,
     pub armed: Option<(u32, u32)>,
     pub amounts: Option<(u64, u64)>,

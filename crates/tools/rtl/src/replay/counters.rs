@@ -10,7 +10,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{self, Side};
 use selvedge_nic::tap::{Armable, Transition};
 
-use super::driver::{Driver, as_in_trace};
+use super::driver::{Driver, compare_with_trace};
 use super::ids::Ids;
 use super::statistics::{Statistics, span};
 use crate::Unit;
@@ -90,7 +90,7 @@ impl Counters {
                 Traced::Armed(traced) => {
                     self.armed.insert(traced, answer.armed);
                 }
-                Traced::Done(traced) => as_in_trace(&mut self.statistics, number, kind, is_done, traced)?,
+                Traced::Done(traced) => compare_with_trace(&mut self.statistics, number, kind, is_done, traced)?,
                 Traced::Nothing => {}
             }
         }

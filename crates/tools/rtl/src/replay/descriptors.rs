@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tap::Transition;
 
-use super::driver::{Driver, as_in_trace};
+use super::driver::{Driver, compare_with_trace};
 use super::statistics::{Statistics, span};
 use crate::Unit;
 use crate::descriptors::{DescriptorCommand, DescriptorsLockstep};
@@ -56,7 +56,7 @@ impl Descriptors {
                     self.live.insert(traced, answer.descriptor);
                     self.statistics.note_largest("live", self.live.len() as u64);
                 }
-                _ => as_in_trace(&mut self.statistics, number, kind, answer.status == Status::Ok, true)?,
+                _ => compare_with_trace(&mut self.statistics, number, kind, answer.status == Status::Ok, true)?,
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ pub trait Driver {
 }
 
 /// The pattern of a search that deletes: the oldest unexpected message of this source and bits, or all of them.
-pub(super) fn taking(key: Option<(u64, u64)>) -> EntrySpec {
+pub(super) fn search_for(key: Option<(u64, u64)>) -> EntrySpec {
     let (source, match_bits) = key.unwrap_or_default();
     let (once, ignored) = if key.is_some() { (options::USE_ONCE, 0) } else { (0, u64::MAX) };
     EntrySpec {
@@ -41,7 +41,7 @@ pub(super) fn taking(key: Option<(u64, u64)>) -> EntrySpec {
 }
 
 /// Compares a result with the trace's.
-pub(super) fn as_in_trace<T: PartialEq + fmt::Debug>(
+pub(super) fn compare_with_trace<T: PartialEq + fmt::Debug>(
     statistics: &mut Statistics,
     number: u64,
     command: &str,

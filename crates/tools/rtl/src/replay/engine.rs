@@ -26,7 +26,7 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, option
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
 
-use super::driver::{Driver, taking};
+use super::driver::{Driver, search_for};
 use super::ids::Ids;
 use super::statistics::Statistics;
 use crate::error::LockstepError;
@@ -134,14 +134,14 @@ impl Engine {
     }
 
     fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), LockstepError> {
-        let spec = taking(key);
+        let spec = search_for(key);
         match self.spec(&spec)? {
             Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Traced::Nothing),
             None => self.leave_out(number, "process ids too wide"),
         }
     }
 
-    /// Who this NIC is, as its commands say.
+    /// Tells the engine the identity of this NIC, as its commands say.
     fn configure(&mut self, request: &Request) -> Result<bool, LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else { return Ok(false) };
         let identity = (initiator as u32, request.uid);

@@ -18,7 +18,7 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::tap::Transition;
 
-use super::driver::{Driver, as_in_trace, taking};
+use super::driver::{Driver, compare_with_trace, search_for};
 use super::ids::Ids;
 use super::statistics::Statistics;
 use crate::error::LockstepError;
@@ -33,7 +33,7 @@ const BATCH: usize = 64;
 const FRAME_MESSAGE: u32 = 7;
 const FRAME_APPEND: u32 = 3;
 
-/// What the trace says of a command's result.
+/// The result of a command in the trace.
 enum Traced {
     /// An entry: its reference; whether it was linked, where that is known.
     Appended {
@@ -173,7 +173,9 @@ impl Lists {
                     return Ok(());
                 }
                 match is_linked {
-                    Some(linked) => as_in_trace(&mut self.statistics, number, "is linked", outcome.is_linked, linked),
+                    Some(linked) => {
+                        compare_with_trace(&mut self.statistics, number, "is linked", outcome.is_linked, linked)
+                    }
                     None => Ok(()),
                 }
             }
@@ -183,15 +185,15 @@ impl Lists {
                     self.leave_out(number, "unexpected messages beyond 256");
                     return Ok(());
                 }
-                as_in_trace(&mut self.statistics, number, kind, here, delivery)
+                compare_with_trace(&mut self.statistics, number, kind, here, delivery)
             }
             Traced::Taken(bytes) => {
                 let here = outcome.delivery.ok_or("a message without a result")?;
                 let here = (here.fail, here.list, here.mlength);
-                as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
+                compare_with_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
             }
             Traced::Unlinked(is_done) => {
-                as_in_trace(&mut self.statistics, number, kind, outcome.unlinked == Some(Ok(())), is_done)
+                compare_with_trace(&mut self.statistics, number, kind, outcome.unlinked == Some(Ok(())), is_done)
             }
             Traced::Nothing => Ok(()),
         }
@@ -235,7 +237,7 @@ impl Lists {
         if !has_some {
             return Ok(());
         }
-        let spec = taking(key);
+        let spec = search_for(key);
         let Some(spec) = self.spec(&spec) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());

@@ -44,7 +44,7 @@ impl Parameters {
         Some(AllocatorLockstep::new(self.name, self.blocks).expect("rtl/units.toml has it"))
     }
 
-    /// What the bank's rows of four orders and the groups of levels make of an order, for the cycles below.
+    /// An order in the bank's rows of four orders and in the groups of levels, for the cycles below.
     fn groups(self) -> u32 {
         let rows = if self.blocks <= 16 {
             1

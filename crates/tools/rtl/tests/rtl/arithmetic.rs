@@ -220,7 +220,7 @@ fn all_orders_of_arrival_have_one_result() {
     }
 }
 
-/// What goes wrong with a message.
+/// A fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,

@@ -164,7 +164,7 @@ fn cancels_take_three_cycles_for_each_operation_behind_the_first() {
     }
 }
 
-/// What the unit makes nothing of leaves at the third port as it came: here an unlink, which is for the list manager.
+/// An operation that is not for this unit leaves at the third port as it came: here an unlink, which is for the list manager.
 #[test]
 fn other_operations_pass_through() {
     let Some(mut unit) = unit("counters_small") else { return };

@@ -12,7 +12,7 @@ use crate::error::LockstepError;
 use crate::pac::model::NOT_ARMED;
 use crate::pac::words::Host;
 use crate::pac::{self, EngineLockstep, Input, Ready};
-use crate::replay::driver::as_in_trace;
+use crate::replay::driver::compare_with_trace;
 use crate::replay::statistics::Statistics;
 use crate::unit::Missing;
 
@@ -203,7 +203,7 @@ impl Batch {
             Traced::Delivery(portal, traced) => (portal, traced),
             Traced::Taken(Some(bytes)) => {
                 let here = (here.fail, here.list, here.mlength);
-                return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
+                return compare_with_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
             }
             _ => return Ok(()),
         };
@@ -219,7 +219,7 @@ impl Batch {
         } else if traced.fail == fail::DROPPED && is_unexpected(here) {
             self.leave_out(number, "messages that the recorded NIC had no room for")
         } else {
-            as_in_trace(&mut self.statistics, number, kind, *here, traced)
+            compare_with_trace(&mut self.statistics, number, kind, *here, traced)
         }
     }
 

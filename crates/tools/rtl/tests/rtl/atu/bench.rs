@@ -54,7 +54,7 @@ pub struct Bench<const FIFO: usize, const REORDER: usize, const PENDING: usize> 
     pub reads: Vec<(u16, u32)>,
     /// Units that have not answered a flush.
     pub asked: Vec<(Peer, u16)>,
-    /// What left for units, with the unit.
+    /// Words that left for units, with the unit.
     pub units: Vec<(u8, u64)>,
     pub done: Vec<u16>,
     pub misses: usize,

@@ -19,7 +19,7 @@ enum Move {
     Write(u32, u64),
 }
 
-/// What memory or the units say in a cycle.
+/// The reply of memory or of the units in a cycle.
 #[derive(Clone, Copy, Debug)]
 enum Reply<T> {
     Nothing,
