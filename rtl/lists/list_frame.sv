@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What is common, overlapped: messages whose entry is the head of its chain, and appends that find no unexpected header. All
+// The common case, overlapped: messages whose entry is the head of its chain, and appends that find no unexpected header. All
 // else goes to the sequencer, which then has the banks for itself.
 //
 // A command is accepted whenever the register for the next command is free, which a register says. It starts in the cycle of its

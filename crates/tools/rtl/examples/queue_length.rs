@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a match costs behind a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with our hash key and with
+//! The cost of a match behind a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with our hash key and with
 //! the seed's, and nanoseconds of `nic` on this machine's core.
 //!
 //! `SELVEDGE_RTL_LARGE=1 cargo run --release -p selvedge-rtl --example queue_length`
@@ -15,7 +15,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::list;
 use selvedge_nic::tables::{Request, kind};
 use selvedge_rtl::home::{Home, NoMemory};
-use selvedge_rtl::lists::{Command, Lockstep, receive};
+use selvedge_rtl::lists::{ListCommand, ListsLockstep, receive};
 
 const SIZE: (u32, u32, usize) = (16_384, 64, 16_384);
 
@@ -25,11 +25,12 @@ fn put(match_bits: u64) -> Request {
 
 /// Cycles from the acceptance of the message to its answer.
 fn cycles(unit: &str, queue: u64) -> u32 {
-    let mut both = Lockstep::new(unit, SIZE, 1).unwrap_or_else(|missing| panic!("{missing}"));
+    let mut both = ListsLockstep::new(unit, SIZE, 1).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;
-    let append = |tag| Command::Append { portal: 0, which: list::PRIORITY, spec: receive(tag, 1) };
+    let append = |tag| ListCommand::Append { portal: 0, which: list::PRIORITY, spec: receive(tag, 1) };
     both.run(&(0..queue).map(append).collect::<Vec<_>>(), 20).unwrap_or_else(|difference| panic!("{difference}"));
-    both.run(&[Command::Deliver(put(queue - 1))], 2 * queue + 100).unwrap_or_else(|difference| panic!("{difference}"));
+    both.run(&[ListCommand::Deliver(put(queue - 1))], 2 * queue + 100)
+        .unwrap_or_else(|difference| panic!("{difference}"));
     let timing = both.timings().last().expect("the message is answered");
     timing.answered - timing.accepted
 }

@@ -8,22 +8,29 @@ use std::time::Instant;
 use selvedge_nic::portals::list;
 use selvedge_nic::tables::{Request, kind};
 use selvedge_rtl::Unit;
-use selvedge_rtl::lists::{Command, Lockstep, receive};
+use selvedge_rtl::lists::{ListCommand, ListsLockstep, receive};
 
-fn append(tag: u64) -> Command {
-    Command::Append { portal: 3, which: list::PRIORITY, spec: receive(tag, 1) }
+fn append(tag: u64) -> ListCommand {
+    ListCommand::Append { portal: 3, which: list::PRIORITY, spec: receive(tag, 1) }
 }
 
-fn put(match_bits: u64) -> Command {
-    Command::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator: 1, length: 8, ..Request::default() })
+fn put(match_bits: u64) -> ListCommand {
+    ListCommand::Deliver(Request {
+        kind: kind::PUT,
+        portal: 3,
+        match_bits,
+        initiator: 1,
+        length: 8,
+        ..Request::default()
+    })
 }
 
 fn main() {
     let messages: u64 = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("a number of messages"));
-    let mut both = Lockstep::new("lists", (256, 256, 512), 4).unwrap_or_else(|missing| panic!("{missing}"));
+    let mut both = ListsLockstep::new("lists", (256, 256, 512), 4).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;
     both.run(&(0..64).map(append).collect::<Vec<_>>(), 20).expect("both agree");
-    let stream: Vec<Command> = (0..messages).flat_map(|tag| [put(tag), append(tag + 64)]).collect();
+    let stream: Vec<ListCommand> = (0..messages).flat_map(|tag| [put(tag), append(tag + 64)]).collect();
 
     let mut unit = Unit::new("lists").expect("as above");
     let words: Vec<u32> =

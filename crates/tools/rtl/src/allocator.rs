@@ -6,7 +6,7 @@
 //! (`place_of`); in `Buddy` it is a byte. The bank has rows of four orders, so its tree may be higher than that of `Buddy`: the
 //! nodes above have the size of their left child.
 //!
-//! 1. After each command, the nodes that either side wrote are the same. After [`Lockstep::check_all`], all are, and the words
+//! 1. After each command, the nodes that either side wrote are the same. After [`AllocatorLockstep::check_all`], all are, and the words
 //!    that no node is in are 0.
 //! 2. A refused command writes nothing.
 //! 3. A command retires once, not before its answer and its last write.
@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 use selvedge_nic::buddy::Buddy;
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::shadow::{Shadow, Trace, WriteLayout};
 use crate::unit::{Missing, Unit};
 
@@ -50,7 +51,7 @@ const SHOWN: usize = 64;
 
 /// A command of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum AllocatorCommand {
     Alloc(u32),
     Free(u32),
     SizeOf(u32),
@@ -58,13 +59,13 @@ pub enum Command {
     Bad(u32),
 }
 
-impl Command {
+impl AllocatorCommand {
     fn words(self, tag: u32) -> [u32; command::WORDS] {
         let (operation, argument) = match self {
-            Command::Alloc(blocks) => (0, blocks),
-            Command::Free(first) => (1, first),
-            Command::SizeOf(first) => (2, first),
-            Command::Bad(argument) => (3, argument),
+            AllocatorCommand::Alloc(blocks) => (0, blocks),
+            AllocatorCommand::Free(first) => (1, first),
+            AllocatorCommand::SizeOf(first) => (2, first),
+            AllocatorCommand::Bad(argument) => (3, argument),
         };
         let mut words = [0; command::WORDS];
         command::TAG.set(&mut words, tag.into());
@@ -83,12 +84,12 @@ pub enum Status {
     BadCommand,
 }
 
-/// What a command answers: the first block of an allocation, or a number of blocks.
+/// The answer to a command: the first block of an allocation, or a number of blocks.
 pub type Answer = Result<u32, Status>;
 
 /// A command that both sides have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct Completion {
     pub answer: Answer,
     /// Cycles from the command's acceptance to its answer.
     pub latency: u32,
@@ -193,27 +194,28 @@ fn nic_byte(words: &[u64], node: u32) -> u8 {
 }
 
 /// The allocator of the RTL and that of `nic`.
-pub struct Lockstep {
+pub struct AllocatorLockstep {
     unit: Unit,
     tree: Tree,
     nic: Vec<u64>,
     nic_before: Vec<u64>,
     shadow: Shadow,
     next_tag: u32,
-    last: Vec<(u32, Command, Answer)>,
+    last: Vec<(u32, AllocatorCommand, Answer)>,
 }
 
-impl Lockstep {
+impl AllocatorLockstep {
     /// The unit of this name, which has so many blocks, after its reset.
     ///
     /// # Errors
     /// There is no such unit.
-    pub fn new(name: &str, blocks: u32) -> Result<Lockstep, Missing> {
+    pub fn new(name: &str, blocks: u32) -> Result<AllocatorLockstep, Missing> {
         let unit = Unit::new(name)?;
         let nic = vec![0; Buddy::words_needed(blocks)];
         let tree = Tree::new(blocks);
         let shadow = Shadow::new(&[]);
-        let mut both = Lockstep { unit, tree, nic_before: nic.clone(), nic, shadow, next_tag: 0, last: Vec::new() };
+        let mut both =
+            AllocatorLockstep { unit, tree, nic_before: nic.clone(), nic, shadow, next_tag: 0, last: Vec::new() };
         both.reset();
         Ok(both)
     }
@@ -237,19 +239,19 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference, with the command, both sides' nodes and the last commands.
-    pub fn run(&mut self, commands: &[Command], idle: u64) -> Result<Vec<Ran>, String> {
+    pub fn run(&mut self, commands: &[AllocatorCommand], idle: u64) -> Result<Vec<Completion>, LockstepError> {
         let first_tag = self.next_tag;
         let tagged = commands.iter().zip(first_tag..);
         let words: Vec<u32> = tagged.flat_map(|(command, tag)| command.words(tag)).collect();
         let taken = self.unit.run(&words, CYCLES_MAX * commands.len() as u64 + idle);
         self.next_tag += commands.len() as u32;
         if taken < commands.len() {
-            return Err(self.report(format!("{:?} is not accepted", commands[taken])));
+            return Err(LockstepError::Stall(self.report(&format!("{:?} is not accepted", commands[taken]))));
         }
         let accepted = self.unit.accepted().to_vec();
         let answers: Vec<_> = self.unit.answers().map(|seen| (seen.cycle, seen.words.to_vec())).collect();
         if answers.len() != commands.len() {
-            return Err(self.report(format!("{} answers for {} commands", answers.len(), commands.len())));
+            return Err(self.report(&format!("{} answers for {} commands", answers.len(), commands.len())).into());
         }
         let mut traces = self.traces().into_iter().peekable();
         let mut ran = Vec::new();
@@ -262,11 +264,13 @@ impl Lockstep {
             self.last.push((tag, command, answer));
             let expected = self.run_nic(command);
             if answer::TAG.get(words) != u64::from(tag) || answer != expected {
-                return Err(self.report(format!("tag {}: {answer:?}, but nic: {expected:?}", answer::TAG.get(words))));
+                return Err(self
+                    .report(&format!("tag {}: {answer:?}, but nic: {expected:?}", answer::TAG.get(words)))
+                    .into());
             }
             let (retired, writes) = self.follow(tag, answer.is_err(), *answered, &own)?;
             let from = accepted[number];
-            ran.push(Ran { answer, latency: answered - from, retired: retired - from, writes });
+            ran.push(Completion { answer, latency: answered - from, retired: retired - from, writes });
         }
         Ok(ran)
     }
@@ -275,7 +279,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// Some differ.
-    pub fn check_all(&self) -> Result<(), String> {
+    pub fn check_all(&self) -> Result<(), LockstepError> {
         self.check(0..self.tree.words())
     }
 
@@ -283,14 +287,14 @@ impl Lockstep {
         self.unit.traces().map(|seen| (seen.cycle, TRACE.trace(seen.words, 1))).collect()
     }
 
-    fn run_nic(&mut self, command: Command) -> Answer {
+    fn run_nic(&mut self, command: AllocatorCommand) -> Answer {
         self.nic_before.copy_from_slice(&self.nic);
         let mut buddy = Buddy::attach(&mut self.nic).map_err(|_| Status::BadCommand)?;
         match command {
-            Command::Alloc(blocks) => buddy.alloc(blocks).ok_or(Status::NoMemory),
-            Command::Free(first) => buddy.free(first).map_err(|_| Status::NotAllocated),
-            Command::SizeOf(first) => buddy.size_of(first).ok_or(Status::NotAllocated),
-            Command::Bad(_) => Err(Status::BadCommand),
+            AllocatorCommand::Alloc(blocks) => buddy.alloc(blocks).ok_or(Status::NoMemory),
+            AllocatorCommand::Free(first) => buddy.free(first).map_err(|_| Status::NotAllocated),
+            AllocatorCommand::SizeOf(first) => buddy.size_of(first).ok_or(Status::NotAllocated),
+            AllocatorCommand::Bad(_) => Err(Status::BadCommand),
         }
     }
 
@@ -301,24 +305,24 @@ impl Lockstep {
         refused: bool,
         answered: u32,
         traces: &[(u32, Trace)],
-    ) -> Result<(u32, u32), String> {
+    ) -> Result<(u32, u32), LockstepError> {
         let mut touched = Vec::new();
         let mut retired = None;
         for (cycle, trace) in traces {
             for write in &trace.writes {
                 if refused || write.tag != tag || retired.is_some() {
-                    return Err(self.report(format!("a write that the command does not have: {write:x?}")));
+                    return Err(self.report(&format!("a write that the command does not have: {write:x?}")).into());
                 }
                 touched.push(write.address);
-                self.shadow.apply(write).map_err(|text| self.report(text))?;
+                self.shadow.apply(write).map_err(|error| error.with_report(|text| self.report(text)))?;
             }
             if trace.retired.is_some() && retired.replace(*cycle).is_some() || trace.retired.is_some_and(|of| of != tag)
             {
-                return Err(self.report(format!("{:?} retires", trace.retired)));
+                return Err(self.report(&format!("{:?} retires", trace.retired)).into());
             }
         }
         let Some(retired) = retired.filter(|&cycle| cycle >= answered) else {
-            return Err(self.report(format!("retires in {retired:?}, answers in {answered}")));
+            return Err(self.report(&format!("retires in {retired:?}, answers in {answered}")).into());
         };
         let writes = touched.len() as u32;
         let changed = (nic_header()..self.nic.len()).filter(|&at| self.nic[at] != self.nic_before[at]);
@@ -337,7 +341,7 @@ impl Lockstep {
     }
 
     /// Compares the nodes of these words.
-    fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), String> {
+    fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), LockstepError> {
         let mut text = String::new();
         for address in addresses {
             let word = self.shadow.word(0, address);
@@ -358,11 +362,11 @@ impl Lockstep {
                 let _ = write!(text, "\n  word {address}: {word:x?} has bits beside its nodes, {expected:x?}");
             }
         }
-        if text.is_empty() { Ok(()) } else { Err(self.report(format!("the nodes differ:{text}"))) }
+        if text.is_empty() { Ok(()) } else { Err(self.report(&format!("the nodes differ:{text}")).into()) }
     }
 
-    fn report(&self, mut text: String) -> String {
-        text += "\n  the last commands (tag, command, answer of the RTL):";
+    fn report(&self, text: &str) -> String {
+        let mut text = format!("{text}\n  the last commands (tag, command, answer of the RTL):");
         for (tag, command, answer) in self.last.iter().rev().take(SHOWN).rev() {
             let _ = write!(text, "\n  {tag}: {command:?} {answer:?}");
         }

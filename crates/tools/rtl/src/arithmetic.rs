@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The arithmetic of an aggregation node, `rtl/arithmetic/aggregate.sv`, in lockstep with that of [`selvedge_nic`].
 //!
-//! The model runs each command when its answer is seen: it takes operands as `Node::request` does, and reduces them by [`Kernel`] in the
+//! The model (`model.rs`) runs each command when its answer is seen: it takes operands as `Node::request` does, and reduces them in the
 //! order of the children. The unit does so later, while other commands run. So the words that it writes into results are compared when
 //! the trace shows them, operand by operand in the order of the children, each with the word that the model has after that operand.
 //!
-//! What the model cannot know is taken from the unit: whether a reduction has ended yet. `Busy` is right as long as a word that is due is
+//! One thing the model takes from the unit: whether a reduction has ended yet. `Busy` is right as long as a word that is due is
 //! not written, or was written just now; and then the command has no effect on either side.
 //!
 //! | bank | word | compared with |
@@ -13,253 +13,61 @@
 //! | 0 | operand: record, child, word | the word of the command, in the cycle before its answer |
 //! | 1 | result: record, word | the target after the operand whose last word had the write's tag, up to its bytes |
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+mod model;
+mod words;
 
-use selvedge_nic::aggregation::Failure;
-use selvedge_nic::aggregation::message::Reduction;
-use selvedge_nic::aggregation::reduction::Kernel;
-use selvedge_nic::arithmetic::{Datatype, Operation};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
 
 use crate::Unit;
-use crate::layout;
+use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::shadow::{Shadow, Write, WriteLayout};
+use model::{Model, PASS_CYCLES, Record};
+pub use words::{Answer, ArithmeticCommand, Shape, Status, WORD_BITS, answer, command, is_supported};
 
-layout! {
-    /// `arithmetic_pkg::command_t`.
-    pub mod command {
-        TAG: 32, KIND: 2, RECORD: 8, CHILD: 8, CHILDREN: 8, OPERATION: 8, DATATYPE: 8, INDEX: 8, BYTES: 32, WORD: 8, DATA: 128
-    }
-}
-layout! {
-    /// `arithmetic_pkg::answer_t`.
-    pub mod answer { TAG: 32, STATUS: 5, DATA: 128 }
-}
-
-/// Bits of a word in commands, answers and the trace.
-pub const WORD_BITS: usize = 128;
 /// Write ports in `arithmetic_pkg::trace_t`.
 pub const WRITES: usize = 2;
 /// Cycles from the acceptance of a command to its answer.
 pub const LATENCY: u32 = 2;
-/// Cycles from the write of an operand's last word to the first command that finds it done.
-const DONE_CYCLES: u32 = 4;
-/// Cycles of an operand beside its words, at most: the choice, the change of the pipeline, the pipeline.
-const PASS_CYCLES: usize = 24;
 /// Tags that a difference shows.
 const HISTORY: usize = 64;
 
-/// The parameters of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    pub name: &'static str,
-    pub records: usize,
-    pub children: usize,
-    pub bytes_max: usize,
-    pub word_bytes: usize,
-}
-
-impl Shape {
-    /// As in `rtl/units.toml`.
-    pub const NARROW: Shape = Shape { name: "aggregate", records: 4, children: 8, bytes_max: 256, word_bytes: 8 };
-    /// Words of 128 bits; records that are no power of two.
-    pub const WIDE: Shape = Shape { name: "aggregate_128", records: 3, children: 4, bytes_max: 64, word_bytes: 16 };
-
-    fn words(&self) -> usize {
-        self.bytes_max / self.word_bytes
-    }
-}
-
-/// A command of the unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    Open { record: u8, children: u8 },
-    Header { record: u8, child: u8, reduction: Reduction },
-    Word { data: u128 },
-    Result { record: u8, word: u8 },
-}
-
-impl Command {
-    /// The command in words of 32 bits.
-    pub fn pack(&self, tag: u32) -> [u32; command::WORDS] {
-        let mut words = [0; command::WORDS];
-        let mut set = |field: crate::bits::Field, value: u64| field.set(&mut words, value);
-        set(command::TAG, tag.into());
-        match *self {
-            Command::Open { record, children } => {
-                set(command::KIND, 0);
-                set(command::RECORD, record.into());
-                set(command::CHILDREN, children.into());
-            }
-            Command::Header { record, child, reduction } => {
-                set(command::KIND, 1);
-                set(command::RECORD, record.into());
-                set(command::CHILD, child.into());
-                set(command::OPERATION, reduction.operation.into());
-                set(command::DATATYPE, reduction.datatype.into());
-                set(command::INDEX, reduction.index.into());
-                set(command::BYTES, reduction.bytes.into());
-            }
-            Command::Word { data } => {
-                set(command::KIND, 2);
-                let half = crate::bits::Field { at: command::DATA.at, width: 64 };
-                set(half, data as u64);
-                set(half.within(64), (data >> 64) as u64);
-            }
-            Command::Result { record, word } => {
-                set(command::KIND, 3);
-                set(command::RECORD, record.into());
-                set(command::WORD, word.into());
-            }
-        }
-        words
-    }
-}
-
-/// `arithmetic_pkg::status_e`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Ok,
-    /// As the software's node.
-    Failed(Failure),
-    /// The node reduces this, and the unit does not.
-    NotHere,
-    /// A reduction is under way, or has not ended.
-    Busy,
-    /// No message announced the word.
-    NoMessage,
-    /// A number that no status has.
-    Unknown(u8),
-}
-
-impl From<u8> for Status {
-    fn from(number: u8) -> Status {
-        match number {
-            0 => Status::Ok,
-            16 => Status::NotHere,
-            17 => Status::Busy,
-            18 => Status::NoMessage,
-            _ => Failure::from_u8(number).map_or(Status::Unknown(number), Status::Failed),
-        }
-    }
-}
-
-/// Whether the unit has this reduction, which the software has.
-pub fn is_here(reduction: &Reduction) -> bool {
-    use Datatype::{Bfloat16, Double, Float, Half};
-    let is_here = |datatype: Datatype| (datatype as u8) < 10 || matches!(datatype, Float | Double | Half | Bfloat16);
-    reduction.operation != Operation::Prod as u8
-        && Datatype::from_number(reduction.datatype.into()).is_some_and(is_here)
-}
-
-/// An answer of the unit that the model agrees with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub tag: u32,
-    pub cycle: u32,
-    pub status: Status,
-    pub data: u128,
-}
-
 /// A word of a result that the unit has written, rightly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reduced {
+pub struct ReducedWord {
     pub cycle: u32,
     pub record: usize,
     pub child: usize,
     pub word: usize,
 }
 
-/// The first difference between the unit and the model.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    pub cycle: u32,
-    pub what: String,
-    /// The last commands that were answered, the newest last.
-    pub history: Vec<(u32, Command, Status)>,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        for (tag, command, status) in &self.history {
-            writeln!(out, "command {tag}: {command:x?}: {status:?}")?;
-        }
-        write!(out, "cycle {}: {}", self.cycle, self.what)
-    }
-}
-
-impl std::error::Error for Difference {}
-
-/// An operand that has arrived, and what the result is after it.
-#[derive(Clone, Debug)]
-struct Due {
-    child: usize,
-    /// Of its last word.
-    tag: u32,
-    result: Vec<u8>,
-    /// The next word that is written.
-    word: usize,
-}
-
-/// An operation under way in the model.
-#[derive(Clone, Debug, Default)]
-struct Record {
-    is_open: bool,
-    children: usize,
-    arrived: usize,
-    reduction: Reduction,
-    failure: Option<Status>,
-    operands: Vec<Option<(u32, Vec<u8>)>>,
-    reduced: usize,
-    result: Vec<u8>,
-    due: VecDeque<Due>,
-    /// When its last word was written.
-    written_at: Option<u32>,
-    /// Until when a failed operation may be busy: what is started goes on, and the rest of what is due is dropped.
-    busy_until: u32,
-}
-
-/// What the unit's receiver does with words.
-#[derive(Clone, Debug)]
-enum Message {
-    None,
-    Taking { record: usize, child: usize, bytes: Vec<u8> },
-    Dropping(Status),
-}
-
-struct Model {
-    shape: Shape,
-    records: Vec<Record>,
-    message: Message,
-}
-
 /// The unit and the model.
-pub struct Lockstep {
+pub struct ArithmeticLockstep {
     unit: Unit,
     shape: Shape,
     model: Model,
     shadow: Shadow,
     next_tag: u32,
     /// Commands that are not answered, in order.
-    waiting: VecDeque<(u32, Command)>,
+    waiting: VecDeque<(u32, ArithmeticCommand)>,
     accepted: VecDeque<u32>,
     /// Writes into the bank of operands whose command is not answered.
     stored: BTreeMap<u32, Write>,
-    history: VecDeque<(u32, Command, Status)>,
-    /// Words of results since the last call of [`Lockstep::take_reduced`].
-    reduced: Vec<Reduced>,
+    history: VecDeque<(u32, ArithmeticCommand, Status)>,
+    /// Words of results since the last call of [`ArithmeticLockstep::take_reduced`].
+    reduced: Vec<ReducedWord>,
 }
 
-impl Lockstep {
+impl ArithmeticLockstep {
     /// A unit of this shape after reset, and a model of it.
-    pub fn new(unit: Unit, shape: Shape) -> Lockstep {
-        let model = Model { shape, records: vec![Record::default(); shape.records], message: Message::None };
+    pub fn new(unit: Unit, shape: Shape) -> ArithmeticLockstep {
         let results = shape.records * shape.words();
         let operands = results * shape.children;
-        Lockstep {
+        ArithmeticLockstep {
             unit,
             shape,
-            model,
+            model: Model::new(shape),
             shadow: Shadow::new(&[(operands, WORD_BITS), (results, WORD_BITS)]),
             next_tag: 0,
             waiting: VecDeque::new(),
@@ -279,7 +87,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[Command], idle: u64) -> Result<Vec<Answer>, Box<Difference>> {
+    pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
             words.extend(command.pack(self.next_tag));
@@ -296,7 +104,7 @@ impl Lockstep {
             stalled = if taken == 0 { stalled + 1 } else { 0 };
             let cleared = self.shape.records * self.shape.words() * self.shape.children;
             if stalled > cleared + 16 {
-                return Err(self.difference(self.unit.cycle() as u32, "a command waits for ever".into()));
+                return Err(self.stall("a command waits for ever".into()));
             }
             self.see(&mut answers)?;
         }
@@ -309,15 +117,13 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference; also an operand that is never reduced.
-    pub fn drain(&mut self) -> Result<(), Box<Difference>> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.run(&[], 2 * u64::from(LATENCY))?;
         let due = |record: &Record| record.due.len() * (self.shape.words() + PASS_CYCLES);
         let cycles = 64 + self.model.records.iter().map(due).sum::<usize>();
         self.run(&[], cycles as u64)?;
         if let Some((tag, command)) = self.waiting.front() {
-            return Err(
-                self.difference(self.unit.cycle() as u32, format!("command {tag}, {command:x?}, is not answered"))
-            );
+            return Err(self.stall(format!("command {tag}, {command:x?}, is not answered")));
         }
         let records = self.model.records.iter().enumerate().filter(|(_, record)| record.failure.is_none());
         let late = records.filter_map(|(at, record)| Some((at, record.due.front()?))).next();
@@ -327,27 +133,40 @@ impl Lockstep {
                     "record {record}: the operand of child {} is not reduced from word {} on",
                     due.child, due.word
                 );
-                Err(self.difference(self.unit.cycle() as u32, what))
+                Err(self.stall(what))
             }
             None => Ok(()),
         }
     }
 
     /// The words of results that were written since the last call.
-    pub fn take_reduced(&mut self) -> Vec<Reduced> {
+    pub fn take_reduced(&mut self) -> Vec<ReducedWord> {
         std::mem::take(&mut self.reduced)
     }
 
-    fn difference(&self, cycle: u32, what: String) -> Box<Difference> {
-        Box::new(Difference { cycle, what, history: self.history.iter().copied().collect() })
+    fn difference(&self, cycle: u32, text: String) -> LockstepError {
+        LockstepError::Mismatch(self.report(cycle, &text))
+    }
+
+    fn stall(&self, text: String) -> LockstepError {
+        LockstepError::Stall(self.report(self.unit.cycle() as u32, &text))
+    }
+
+    /// A difference, behind the last commands that were answered, the newest last.
+    fn report(&self, cycle: u32, text: &str) -> String {
+        let mut report = String::new();
+        for (tag, command, status) in &self.history {
+            let _ = writeln!(report, "command {tag}: {command:x?}: {status:?}");
+        }
+        report + &format!("cycle {cycle}: {text}")
     }
 
     /// Compares what the last run of the unit has shown, in the order of cycles.
-    fn see(&mut self, answers: &mut Vec<Answer>) -> Result<(), Box<Difference>> {
+    fn see(&mut self, answers: &mut Vec<Answer>) -> Result<(), LockstepError> {
         self.accepted.extend(self.unit.accepted());
         let layout = WriteLayout::new(WORD_BITS);
         let traces: Vec<_> = self.unit.traces().map(|seen| (seen.cycle, layout.trace(seen.words, WRITES))).collect();
-        let half = crate::bits::Field { at: answer::DATA.at, width: 64 };
+        let half = Field { at: answer::DATA.at, width: 64 };
         let seen: Vec<_> = self
             .unit
             .answers()
@@ -364,7 +183,7 @@ impl Lockstep {
                 return Err(self.difference(answer.cycle, format!("{answer:x?} is not shown as retired")));
             }
             for write in trace.writes {
-                self.shadow.apply(&write).map_err(|what| self.difference(cycle, what))?;
+                self.shadow.apply(&write).map_err(|error| error.with_report(|text| self.report(cycle, text)))?;
                 match write.bank {
                     0 => drop(self.stored.insert(write.tag, write)),
                     _ => self.written(cycle, &write)?,
@@ -388,7 +207,7 @@ impl Lockstep {
     }
 
     /// The unit has written a word of a result.
-    fn written(&mut self, cycle: u32, write: &Write) -> Result<(), Box<Difference>> {
+    fn written(&mut self, cycle: u32, write: &Write) -> Result<(), LockstepError> {
         let (number, word) = (write.address / self.shape.words(), write.address % self.shape.words());
         let Some(due) = self.model.records.get(number).and_then(|record| record.due.front()) else {
             return Err(self.difference(cycle, format!("{write:x?}: nothing of record {number} is to be reduced")));
@@ -413,12 +232,12 @@ impl Lockstep {
                 record.due.pop_front();
             }
         }
-        self.reduced.push(Reduced { cycle, record: number, child, word });
+        self.reduced.push(ReducedWord { cycle, record: number, child, word });
         Ok(())
     }
 
     /// The unit has answered a command.
-    fn answered(&mut self, answer: &Answer) -> Result<(), Box<Difference>> {
+    fn answered(&mut self, answer: &Answer) -> Result<(), LockstepError> {
         let Some((tag, command)) = self.waiting.pop_front().filter(|(tag, _)| *tag == answer.tag) else {
             return Err(self.difference(answer.cycle, format!("{answer:x?} is not that of the oldest command")));
         };
@@ -451,157 +270,5 @@ impl Lockstep {
             return Err(self.difference(answer.cycle, what));
         }
         Ok(())
-    }
-}
-
-/// What the model answers.
-struct Expected {
-    status: Status,
-    /// The bytes of a result's word.
-    data: Option<Vec<u8>>,
-    /// What is written into the bank of operands, and where.
-    stored: Option<(usize, Vec<u32>)>,
-}
-
-impl Model {
-    fn run(&mut self, tag: u32, command: &Command, answer: &Answer) -> Expected {
-        let mut expected = Expected { status: Status::Ok, data: None, stored: None };
-        match *command {
-            Command::Open { record, children } => expected.status = self.open(record.into(), children.into(), answer),
-            Command::Header { record, child, reduction } => {
-                let status = self.header(tag, record.into(), child.into(), &reduction, answer.cycle);
-                expected.status = status.err().unwrap_or(Status::Ok);
-                if let Err(status) = status {
-                    self.message = Message::Dropping(status);
-                }
-            }
-            Command::Word { data } => (expected.status, expected.stored) = self.word(tag, data),
-            Command::Result { record, word } => match self.result(record.into(), word.into(), answer) {
-                Ok(bytes) => expected.data = Some(bytes),
-                Err(status) => expected.status = status,
-            },
-        }
-        expected
-    }
-
-    fn open(&mut self, number: usize, children: usize, answer: &Answer) -> Status {
-        let Some(record) = self.records.get_mut(number).filter(|_| (1..=self.shape.children).contains(&children))
-        else {
-            return Status::Failed(Failure::NoRoom);
-        };
-        // An operand that is not started is dropped. The unit alone knows whether one is.
-        if answer.status == Status::Busy && record.may_be_busy(answer.cycle) {
-            return Status::Busy;
-        }
-        if record.due.front().is_some_and(|due| due.word != 0) {
-            return Status::Busy;
-        }
-        *record = Record { is_open: true, children, operands: vec![None; children], ..Record::default() };
-        if matches!(self.message, Message::Taking { record, .. } if record == number) {
-            self.message = Message::Dropping(Status::Failed(Failure::NoGroup));
-        }
-        Status::Ok
-    }
-
-    /// `Node::request`, up to the payload.
-    fn header(
-        &mut self,
-        tag: u32,
-        number: usize,
-        child: usize,
-        reduction: &Reduction,
-        cycle: u32,
-    ) -> Result<(), Status> {
-        let record = self.records.get_mut(number).filter(|record| record.is_open && child < record.children);
-        let record = record.ok_or(Status::Failed(Failure::NoGroup))?;
-        if record.operands[child].is_some() {
-            return Err(Status::Failed(Failure::Credit));
-        }
-        if record.arrived == 0 {
-            record.reduction = *reduction;
-            record.failure = match Kernel::new(reduction) {
-                Err(failure) => Some(Status::Failed(failure)),
-                Ok(_) if reduction.bytes as usize > self.shape.bytes_max => Some(Status::Failed(Failure::TooLong)),
-                Ok(_) if reduction.bytes != 0 && !is_here(reduction) => Some(Status::NotHere),
-                Ok(_) => None,
-            };
-        } else if record.failure.is_none() && record.reduction != *reduction {
-            record.failure = Some(Status::Failed(Failure::OperationMismatch));
-            // A pass may be under way, one of this record may wait for it, and one of another record may be chosen between them.
-            record.busy_until = cycle + 3 * (self.shape.words() + PASS_CYCLES) as u32;
-        }
-        if let Some(failure) = record.failure {
-            record.arrive(child, tag, Vec::new());
-            return Err(failure);
-        }
-        if reduction.bytes == 0 {
-            record.arrive(child, tag, Vec::new());
-            self.message = Message::None;
-        } else {
-            self.message = Message::Taking { record: number, child, bytes: Vec::new() };
-        }
-        Ok(())
-    }
-
-    fn word(&mut self, tag: u32, data: u128) -> (Status, Option<(usize, Vec<u32>)>) {
-        let (number, child, bytes) = match &mut self.message {
-            Message::None => return (Status::NoMessage, None),
-            Message::Dropping(status) => return (*status, None),
-            Message::Taking { record, child, bytes } => (*record, *child, bytes),
-        };
-        let data = data & (u128::MAX >> (128 - 8 * self.shape.word_bytes));
-        let address = (number * self.shape.children + child) * self.shape.words() + bytes.len() / self.shape.word_bytes;
-        let words = (0..4).map(|word| (data >> (32 * word)) as u32).collect();
-        bytes.extend(&data.to_le_bytes()[..self.shape.word_bytes]);
-        let record = &mut self.records[number];
-        let wanted = record.reduction.bytes as usize;
-        if bytes.len() >= wanted {
-            let mut operand = std::mem::take(bytes);
-            operand.truncate(wanted);
-            record.arrive(child, tag, operand);
-            self.message = Message::None;
-        }
-        (Status::Ok, Some((address, words)))
-    }
-
-    fn result(&mut self, number: usize, word: usize, answer: &Answer) -> Result<Vec<u8>, Status> {
-        let record = self.records.get(number).filter(|record| record.is_open);
-        let record = record.ok_or(Status::Failed(Failure::NoGroup))?;
-        if record.arrived < record.children {
-            return Err(Status::Busy);
-        }
-        if let Some(failure) = record.failure {
-            return Err(failure);
-        }
-        if !record.due.is_empty() || (answer.status == Status::Busy && record.may_be_busy(answer.cycle)) {
-            return Err(Status::Busy);
-        }
-        let bytes = record.result.chunks(self.shape.word_bytes).nth(word);
-        bytes.map(<[u8]>::to_vec).ok_or(Status::Failed(Failure::TooLong))
-    }
-}
-
-impl Record {
-    /// Whether the unit may not have ended what it has to reduce.
-    fn may_be_busy(&self, cycle: u32) -> bool {
-        let is_due = !self.due.is_empty() && (self.failure.is_none() || cycle <= self.busy_until);
-        is_due || self.written_at.is_some_and(|written| cycle <= written + DONE_CYCLES)
-    }
-
-    /// A child's operand is complete, or of no use. `Node::reduce_in_order`.
-    fn arrive(&mut self, child: usize, tag: u32, operand: Vec<u8>) {
-        self.operands[child] = Some((tag, operand));
-        self.arrived += 1;
-        let Ok(kernel) = Kernel::new(&self.reduction) else { return };
-        while self.failure.is_none() && self.reduction.bytes != 0 {
-            let Some((tag, operand)) = self.operands.get(self.reduced).and_then(Option::as_ref) else { return };
-            if self.reduced == 0 {
-                self.result = operand.clone();
-            } else {
-                kernel.reduce(&mut self.result, operand);
-            }
-            self.due.push_back(Due { child: self.reduced, tag: *tag, result: self.result.clone(), word: 0 });
-            self.reduced += 1;
-        }
     }
 }

@@ -21,18 +21,19 @@ use selvedge_nic::atu::pipeline::{Output, Progress};
 use selvedge_nic::{Limits, Register};
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::home::{Home, NoMemory};
 use crate::records::same;
 use crate::shadow::{Shadow, Trace};
 use crate::unit::{Missing, Unit};
-use words::{Command, Inputs, TRACE, TRACE_BITS, answer, flush_response, outside_out, tlb, trace, word_of};
+use words::{AtuCommand, Inputs, TRACE, TRACE_BITS, answer, flush_response, outside_out, tlb, trace, word_of};
 
 /// How many of the last cycles a difference shows.
 const SHOWN: usize = 64;
 
-/// What left the RTL in a cycle.
+/// The outputs of the RTL in a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Outputs {
     /// The cycle, from the reset on.
     pub cycle: u32,
     pub accepted: bool,
@@ -42,7 +43,7 @@ pub struct Left {
     pub memory: Option<(u16, u32)>,
     /// The tag of a flush or fence that is complete.
     pub done: Option<u16>,
-    /// What was refused: a request without a meaning, a word read, an answer of a unit.
+    /// The refusals: a request without a meaning, a word read, an answer of a unit.
     pub refused: [bool; 3],
     pub hit: bool,
     pub miss: bool,
@@ -58,13 +59,13 @@ const COUNTED: [(Field, Register); 5] = [
 ];
 
 /// Both sides. `FIFO`, `REORDER`, `PENDING`: the RTL's `Requests`, `Reorder` and `Pending`.
-pub struct Lockstep<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
+pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
     unit: Unit,
     home: Home,
     pipeline: Pipeline<FIFO, REORDER, PENDING>,
     shadow: Shadow,
     tables: u32,
-    /// What the pipeline has sent, and the RTL not yet: to units, to memory.
+    /// Words that the pipeline has sent, and the RTL not yet: to units, to memory.
     to_units: VecDeque<(u8, u64)>,
     to_memory: VecDeque<(u16, u32)>,
     /// Words of the TLB that the flush under way has cleared.
@@ -73,7 +74,7 @@ pub struct Lockstep<const FIFO: usize, const REORDER: usize, const PENDING: usiz
     recent: VecDeque<String>,
 }
 
-impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIFO, REORDER, PENDING> {
+impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<FIFO, REORDER, PENDING> {
     /// The unit of this name, whose TLB has so many words, with so many tables.
     ///
     /// # Errors
@@ -83,7 +84,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         let limits = Limits { tlb_entries, tlb_ways: 1, address_tables: tables, ..Limits::NONE };
         // The banks clear themselves.
         unit.run(&[], u64::from(tlb_entries).max(FIFO as u64).max(REORDER as u64) + 2);
-        Ok(Lockstep {
+        Ok(AtuLockstep {
             unit,
             home: Home::new(&limits),
             pipeline: Pipeline::new(),
@@ -106,7 +107,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
     ///
     /// # Errors
     /// The first difference.
-    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Left, String> {
+    pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         self.unit.set_outside(&inputs.pack(self.tables));
         let offered: Vec<u32> = inputs.command.iter().flat_map(|command| command.pack()).collect();
         let accepted = self.unit.run(&offered, 1) == 1;
@@ -116,7 +117,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         let writes = shown.as_ref().map_or(Trace::default(), |words| TRACE.trace(words, 1));
         let shows = |field: Field| shown.as_ref().map_or(0, |words| field.within(TRACE_BITS).get(words));
         let has = |field: Field| field.get(&answer) == 1;
-        let left = Left {
+        let left = Outputs {
             cycle: (self.unit.cycle() - 1) as u32,
             accepted,
             units: (outside_out::UNITS_VALID.get(&outside) == 1)
@@ -134,8 +135,9 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         for (count, (event, _)) in self.events.iter_mut().zip(COUNTED) {
             *count += event.get(&answer);
         }
-        self.follow(inputs, &left, occupied, moved, &writes).map_err(|text| self.report(text))?;
-        Ok(Left {
+        self.follow(inputs, &left, occupied, moved, &writes)
+            .map_err(|error: LockstepError| error.with_report(|text| self.report(text)))?;
+        Ok(Outputs {
             units: left.units.filter(|_| inputs.units_ready),
             memory: left.memory.filter(|_| inputs.memory_ready),
             ..left
@@ -145,8 +147,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
     /// Compares all words of the TLB and the registers. Both sides must be idle.
     ///
     /// # Errors
-    /// What differs.
-    pub fn check_idle(&self) -> Result<(), String> {
+    /// The first difference.
+    pub fn check_idle(&self) -> Result<(), LockstepError> {
         let compare = || {
             same("whether it is idle", self.is_idle(), true)?;
             (0..self.home.tlb.len()).try_for_each(|at| self.compare_word(at))?;
@@ -156,18 +158,18 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
                 .zip(self.events)
                 .try_for_each(|((_, register), events)| same(register.name(), events, registers.get(*register)))
         };
-        compare().map_err(|text| self.report(text))
+        compare().map_err(|error: LockstepError| error.with_report(|text| self.report(text)))
     }
 
     /// Does on the pipeline what the RTL has done, and compares.
     fn follow(
         &mut self,
         inputs: &Inputs,
-        left: &Left,
+        left: &Outputs,
         occupied: [usize; 3],
         [submitted, requested, responded]: [bool; 3],
         writes: &Trace,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         same("requests, slots, pending flushes", occupied, self.pipeline.occupancy())?;
         same("what stands at the port of units", left.units, self.to_units.front().copied())?;
         same("what stands at the port of memory", left.memory, self.to_memory.front().copied())?;
@@ -213,8 +215,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         Ok(())
     }
 
-    fn submit(&mut self, command: Option<Command>, left: &Left, submitted: bool) -> Result<(), String> {
-        let request = command.and_then(Command::request);
+    fn submit(&mut self, command: Option<AtuCommand>, left: &Outputs, submitted: bool) -> Result<(), LockstepError> {
+        let request = command.and_then(AtuCommand::request);
         same("a request has no meaning", left.refused[0], left.accepted && request.is_none())?;
         same("a request enters", submitted, left.accepted && request.is_some())?;
         let Some(request) = request else { return Ok(()) };
@@ -226,7 +228,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         same("there is room for a request", left.accepted, room)
     }
 
-    fn step_requester(&mut self) -> Result<(), String> {
+    fn step_requester(&mut self) -> Result<(), LockstepError> {
         let before = self.home.registers().get(Register::TlbFlushes);
         let sent = self.pipeline.step_requester(&mut self.home.nic().atu(), &mut NoMemory);
         self.take(sent, "requester")?;
@@ -237,9 +239,9 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
     }
 
     /// Keeps what a block of the pipeline has sent until the RTL sends it.
-    fn take(&mut self, progress: Progress, block: &str) -> Result<(), String> {
+    fn take(&mut self, progress: Progress, block: &str) -> Result<(), LockstepError> {
         match progress {
-            Progress::Idle => return Err(format!("the {block} moves in the RTL, and is idle in nic")),
+            Progress::Idle => return Err(format!("the {block} moves in the RTL, and is idle in nic").into()),
             Progress::Moved => {}
             Progress::Sent(Output::TableRead { tag, page }) => self.to_memory.push_back((tag, page.number())),
             Progress::Sent(Output::Response(response)) => {
@@ -251,18 +253,18 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
                 let word = Transaction::FlushRequest(request).encode();
                 self.to_units.push_back((unit as u8, word.map_err(|error| format!("{request:?}: {error:?}"))?));
             }
-            Progress::Sent(Output::Done { .. }) => return Err(format!("the {block} completes a flush in nic")),
+            Progress::Sent(Output::Done { .. }) => return Err(format!("the {block} completes a flush in nic").into()),
         }
         Ok(())
     }
 
-    fn compare_word(&self, address: usize) -> Result<(), String> {
+    fn compare_word(&self, address: usize) -> Result<(), LockstepError> {
         let (rtl, nic) = (self.shadow.word(0, address), word_of(&self.home.tlb[address]));
         let fields = tlb::FIELDS.iter().filter(|(_, field)| field.get(rtl) != field.get(&nic));
         let differ: Vec<String> = fields
             .map(|(name, field)| format!("{name} {:#x} in the RTL, {:#x} in nic", field.get(rtl), field.get(&nic)))
             .collect();
-        if differ.is_empty() { Ok(()) } else { Err(format!("word {address} of the TLB: {}", differ.join("; "))) }
+        if differ.is_empty() { Ok(()) } else { Err(format!("word {address} of the TLB: {}", differ.join("; ")).into()) }
     }
 
     fn note(&mut self, text: String) {
@@ -272,7 +274,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Lockstep<FIF
         self.recent.push_back(text);
     }
 
-    fn report(&self, mut text: String) -> String {
+    fn report(&self, text: &str) -> String {
+        let mut text = text.to_owned();
         let _ = write!(text, "\n  nic: {:?}\n  the last cycles:", self.pipeline);
         for line in &self.recent {
             let _ = write!(text, "\n  {line}");

@@ -20,13 +20,14 @@ pub use records::{Records, fired, left_port};
 use std::collections::VecDeque;
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{NO_REFERENCE, Output, Status, same};
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
 use selvedge_nic::portals::triggered::Armed;
 use selvedge_nic::tables::{kind, slot};
 use selvedge_nic::{Limits, NoMemory};
-use words::{Body, Command, answer, body_of, command, outside_in, outside_out};
+use words::{Body, CounterCommand, answer, body_of, command, outside_in, outside_out};
 
 /// How the trace shows writes, and how many write ports it has.
 pub const TRACE: (WriteLayout, usize) = (WriteLayout::new(256), 5);
@@ -75,34 +76,34 @@ impl Ready {
 
 /// An operation that left: the first cycle in which it stood at its port, and its kind, object and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Departure {
     pub cycle: u32,
     pub port: Port,
     pub body: Body,
 }
 
 /// Both sides.
-pub struct Pair {
+pub struct CountersLockstep {
     unit: Unit,
     home: Home,
     shadow: Shadow,
     tag: u32,
     /// Handles of all armed operations so far, with those of `nic`.
     handles: Vec<((u32, u32), Armed)>,
-    /// What `nic` has fired and has not left the RTL: port, kind, body.
+    /// Operations that `nic` has fired and that have not left the RTL: port, kind, body.
     due: [VecDeque<(u8, Body)>; 3],
     /// Since when something stands at each port.
     standing: [Option<u32>; 3],
-    /// What left in the last run.
-    pub left: Vec<Left>,
+    /// Operations that left in the last run.
+    pub departures: Vec<Departure>,
 }
 
-impl Pair {
+impl CountersLockstep {
     /// For a unit with so many counters and triggered operations.
-    pub fn new(mut unit: Unit, counters: usize, triggered: usize) -> Pair {
+    pub fn new(mut unit: Unit, counters: usize, triggered: usize) -> CountersLockstep {
         unit.reset();
         let banks = [(counters, 128), (counters, 128), (triggered, 256), (triggered, 256), (triggered, 256)];
-        Pair {
+        CountersLockstep {
             unit,
             home: Home::new(&Limits { counters: counters as u32, triggered: triggered as u32, ..Limits::NONE }),
             shadow: Shadow::new(&banks),
@@ -110,7 +111,7 @@ impl Pair {
             handles: Vec::new(),
             due: Default::default(),
             standing: [None; 3],
-            left: Vec::new(),
+            departures: Vec::new(),
         }
     }
 
@@ -118,7 +119,7 @@ impl Pair {
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[Command], ready: Ready) -> Result<Vec<Answer>, String> {
+    pub fn run(&mut self, commands: &[CounterCommand], ready: Ready) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
         let words: Vec<u32> = commands.iter().zip(first..).flat_map(|(command, tag)| command.pack(tag)).collect();
@@ -169,13 +170,13 @@ impl Pair {
     }
 
     /// Runs the command on `nic`, and compares what both answer.
-    fn answer(&mut self, command: &Command, words: &[u32]) -> Result<Answer, String> {
+    fn answer(&mut self, command: &CounterCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut new = (0, (0, 0));
         let lives = |home: &mut Home, counter| home.nic().signals.counter(counter).is_some();
         let of = |is_done: bool| if is_done { Status::Ok } else { Status::Invalid };
         let expected = match *command {
-            Command::Alloc => match self.home.nic().counters().alloc() {
+            CounterCommand::Alloc => match self.home.nic().counters().alloc() {
                 Ok(counter) => {
                     new.0 = counter;
                     same("the reference", answer::COUNTER.get(words), counter.into())?;
@@ -183,18 +184,18 @@ impl Pair {
                 }
                 Err(_) => Status::Full,
             },
-            Command::Free(counter) => of(self.home.nic().counters().free(counter).is_ok()),
-            Command::Set { counter, success, failure } => {
+            CounterCommand::Free(counter) => of(self.home.nic().counters().free(counter).is_ok()),
+            CounterCommand::Set { counter, success, failure } => {
                 let is_live = lives(&mut self.home, counter);
                 self.home.nic().counters().set(counter, success, failure);
                 of(is_live)
             }
-            Command::Increment { counter, success, failure } => {
+            CounterCommand::Increment { counter, success, failure } => {
                 let is_live = lives(&mut self.home, counter);
                 self.home.nic().counters().increment(counter, success, failure);
                 of(is_live)
             }
-            Command::Get(counter) => {
+            CounterCommand::Get(counter) => {
                 let is_live = lives(&mut self.home, counter);
                 if is_live {
                     let (index, _) = self.home.nic().signals.encodings.counters.decode(counter);
@@ -204,11 +205,11 @@ impl Pair {
                 }
                 of(is_live)
             }
-            Command::Arm { counter, threshold, ref what } => {
+            CounterCommand::Arm { counter, threshold, ref action } => {
                 let index = self.home.control.free_triggered;
                 let generation =
                     self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));
-                match self.home.nic().arm(counter, threshold, what.action()) {
+                match self.home.nic().arm(counter, threshold, action.nic_action()) {
                     Ok(armed) => {
                         new.1 = (index, generation);
                         self.handles.push((new.1, armed));
@@ -219,8 +220,8 @@ impl Pair {
                     Err(_) => Status::Full,
                 }
             }
-            Command::Cancel(counter) => of(self.home.nic().cancel_triggered(counter).is_some()),
-            Command::CancelOne { index, generation } => {
+            CounterCommand::Cancel(counter) => of(self.home.nic().cancel_triggered(counter).is_some()),
+            CounterCommand::CancelOne { index, generation } => {
                 // `nic` hands out handles only by arming, so a handle that was never armed is no operation of its.
                 let handle = self.handles.iter().find(|(handle, _)| *handle == (index, generation));
                 of(handle.is_some_and(|&(_, armed)| self.home.nic().cancel_armed(armed)))
@@ -231,7 +232,7 @@ impl Pair {
     }
 
     /// Runs on `nic` what the command has made due, and compares with what the RTL's writes say.
-    fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
+    fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, 0));
         while let Some(fired) = self.home.nic().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
             let (index, is_free) = rtl.next().ok_or_else(|| format!("nic fires {fired:x?}, the RTL nothing"))?;
@@ -244,7 +245,7 @@ impl Pair {
         match rtl.next() {
             // A cancelled operation gives its record back, too.
             Some((index, _)) if slot::status(self.home.triggered[index as usize].slot) != slot::FREE => {
-                Err(format!("the RTL fires operation {index}, nic nothing"))
+                Err(format!("the RTL fires operation {index}, nic nothing").into())
             }
             _ => Ok(()),
         }
@@ -252,7 +253,7 @@ impl Pair {
 
     /// Keeps what left at the ports.
     fn take_ports(&mut self, output: &Output, ready: Ready, start: u32) {
-        self.left.clear();
+        self.departures.clear();
         let mut last = start.wrapping_sub(1);
         for (cycle, words) in &output.outsides {
             if *cycle != last.wrapping_add(1) {
@@ -270,7 +271,7 @@ impl Pair {
                 let since = *self.standing[number].get_or_insert(*cycle);
                 if ready.0[number] {
                     let body = copy_bits(words, at[number].at, 512).try_into().expect("a body has 512 bits");
-                    self.left.push(Left { cycle: since, port, body });
+                    self.departures.push(Departure { cycle: since, port, body });
                     self.standing[number] = None;
                 }
             }
@@ -278,15 +279,15 @@ impl Pair {
     }
 
     /// Compares what left at the ports with what `nic` has fired.
-    fn compare_ports(&mut self, ready: Ready) -> Result<(), String> {
-        for left in &self.left {
+    fn compare_ports(&mut self, ready: Ready) -> Result<(), LockstepError> {
+        for left in &self.departures {
             let due = self.due[left.port as usize].pop_front();
             let (_, body) = due.ok_or_else(|| format!("{left:x?} left, and nothing was due"))?;
             same(&format!("what left at {:?}", left.port), left.body, body)?;
         }
         for port in Port::ALL {
             if let (true, Some(due)) = (ready.0[port as usize], self.due[port as usize].front()) {
-                return Err(format!("{due:x?} is due at {port:?}, and did not leave"));
+                return Err(format!("{due:x?} is due at {port:?}, and did not leave").into());
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{Output, Status, free_next, link, reference, same};
 use crate::shadow::{Shadow, WriteLayout};
@@ -41,32 +42,32 @@ pub const TRACE: (WriteLayout, usize) = (WriteLayout::new(128), 2);
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum DescriptorCommand {
     /// `iov` is not carried: an option says that there is one.
     Bind(DescriptorView),
     Release(u32),
     Get(u32),
 }
 
-impl Command {
+impl DescriptorCommand {
     /// The command's words.
     pub fn pack(&self, tag: u32) -> Vec<u32> {
         let mut words = vec![0; command::WORDS];
         let mut set = |field: crate::bits::Field, value: u64| field.set(&mut words, value);
         set(command::TAG, tag.into());
         match *self {
-            Command::Bind(view) => {
+            DescriptorCommand::Bind(view) => {
                 set(command::START, view.start);
                 set(command::LENGTH, view.length);
                 set(command::OPTIONS, view.options.into());
                 set(command::EVENTS, reference(view.queue));
                 set(command::COUNTER, reference(view.counter));
             }
-            Command::Release(descriptor) => {
+            DescriptorCommand::Release(descriptor) => {
                 set(command::OPERATION, 1);
                 set(command::DESCRIPTOR, reference(descriptor));
             }
-            Command::Get(descriptor) => {
+            DescriptorCommand::Get(descriptor) => {
                 set(command::OPERATION, 2);
                 set(command::DESCRIPTOR, reference(descriptor));
             }
@@ -76,7 +77,7 @@ impl Command {
 
     /// Whether the RTL has no room for it.
     fn is_too_wide(&self) -> bool {
-        matches!(self, Command::Bind(view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0)
+        matches!(self, DescriptorCommand::Bind(view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0)
     }
 }
 
@@ -91,7 +92,7 @@ pub struct Answer {
 }
 
 /// Both sides.
-pub struct Pair {
+pub struct DescriptorsLockstep {
     unit: Unit,
     home: Home,
     shadow: Shadow,
@@ -99,19 +100,19 @@ pub struct Pair {
     tag: u32,
 }
 
-impl Pair {
+impl DescriptorsLockstep {
     /// For a unit with so many descriptors.
-    pub fn new(mut unit: Unit, records: usize) -> Pair {
+    pub fn new(mut unit: Unit, records: usize) -> DescriptorsLockstep {
         unit.reset();
         let home = Home::new(&Limits { descriptors: records as u32, ..Limits::NONE });
-        Pair { unit, home, shadow: Shadow::new(&[(records, 128), (records, 128)]), records, tag: 0 }
+        DescriptorsLockstep { unit, home, shadow: Shadow::new(&[(records, 128), (records, 128)]), records, tag: 0 }
     }
 
     /// Runs commands one behind the other on both sides.
     ///
     /// # Errors
     /// The first difference.
-    pub fn run(&mut self, commands: &[Command]) -> Result<Vec<Answer>, String> {
+    pub fn run(&mut self, commands: &[DescriptorCommand]) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
         let words: Vec<u32> = commands.iter().zip(first..).flat_map(|(command, tag)| command.pack(tag)).collect();
@@ -143,12 +144,12 @@ impl Pair {
     }
 
     /// Runs the command on `nic`, and compares what both answer.
-    fn answer(&mut self, command: &Command, words: &[u32]) -> Result<Answer, String> {
+    fn answer(&mut self, command: &DescriptorCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut descriptor = 0;
         let expected = match command {
             command if command.is_too_wide() => Status::TooWide,
-            Command::Bind(view) => match self.home.nic().descriptors().bind(view) {
+            DescriptorCommand::Bind(view) => match self.home.nic().descriptors().bind(view) {
                 Ok(reference) => {
                     descriptor = reference;
                     same("the reference", answer::DESCRIPTOR.get(words), reference.into())?;
@@ -156,11 +157,11 @@ impl Pair {
                 }
                 Err(_) => Status::Full,
             },
-            &Command::Release(reference) => match self.home.nic().descriptors().release(reference) {
+            &DescriptorCommand::Release(reference) => match self.home.nic().descriptors().release(reference) {
                 Some(()) => Status::Ok,
                 None => Status::Invalid,
             },
-            &Command::Get(of) => match self.home.nic().signals.descriptor(of) {
+            &DescriptorCommand::Get(of) => match self.home.nic().signals.descriptor(of) {
                 Some(view) => {
                     same("start", answer::START.get(words), view.start)?;
                     same("length", answer::LENGTH.get(words), view.length)?;
@@ -177,7 +178,7 @@ impl Pair {
     }
 
     /// Compares a record.
-    fn compare(&mut self, index: usize) -> Result<(), String> {
+    fn compare(&mut self, index: usize) -> Result<(), LockstepError> {
         let (low, high) = (self.shadow.word(0, index), self.shadow.word(1, index));
         let record = &self.home.descriptors[index];
         let word = record.slot.load(Relaxed);

@@ -11,6 +11,7 @@ pub mod atu;
 pub mod bits;
 pub mod counters;
 pub mod descriptors;
+pub mod error;
 pub mod home;
 pub mod lists;
 pub mod pac;
@@ -21,4 +22,5 @@ pub mod replay;
 pub mod shadow;
 pub mod unit;
 
+pub use error::LockstepError;
 pub use unit::Unit;

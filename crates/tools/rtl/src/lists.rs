@@ -17,6 +17,7 @@ use selvedge_nic::Limits;
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::portals::event_queue::Taken;
 
+use crate::error::LockstepError;
 use crate::home::{Home, NoMemory};
 use crate::shadow::{Shadow, Write, WriteLayout};
 use crate::unit::{Missing, Unit};
@@ -26,7 +27,7 @@ mod records;
 mod words;
 
 pub use outcome::Outcome;
-pub use records::{Records, Shown};
+pub use records::{EntryDisplay, Records};
 pub use words::*;
 
 use outcome::Answer;
@@ -36,7 +37,7 @@ use words::{BANK_B, WRITES};
 const EVENTS: u32 = 512;
 
 struct InFlight {
-    command: Command,
+    command: ListCommand,
     accepted: u32,
     answers: Vec<Answer>,
     plan: Option<Vec<u32>>,
@@ -58,7 +59,7 @@ pub struct Timing {
 }
 
 /// Both list managers.
-pub struct Lockstep {
+pub struct ListsLockstep {
     unit: Unit,
     home: Home,
     shadow: Shadow,
@@ -70,17 +71,21 @@ pub struct Lockstep {
     /// Compare all records at each command, not only those that the RTL wrote.
     pub compare_all: bool,
     /// The last commands, for the report of a difference.
-    recent: VecDeque<(u32, Command)>,
+    recent: VecDeque<(u32, ListCommand)>,
     timings: Vec<Timing>,
     outcomes: Vec<Outcome>,
     /// The longest priority, overflow and unexpected list so far.
     pub longest: [u32; 3],
 }
 
-impl Lockstep {
+impl ListsLockstep {
     /// The unit of this name, which has so many records and buckets, and a NIC of the same size. Portal table entries `portals` are
     /// enabled.
-    pub fn new(unit: &str, (entries, headers, buckets): (u32, u32, usize), portals: u32) -> Result<Lockstep, Missing> {
+    pub fn new(
+        unit: &str,
+        (entries, headers, buckets): (u32, u32, usize),
+        portals: u32,
+    ) -> Result<ListsLockstep, Missing> {
         let mut unit = Unit::new(unit)?;
         let limits = Limits {
             entries,
@@ -102,7 +107,7 @@ impl Lockstep {
         let shadow = Shadow::new(&[(pool, 256), (pool, 256), (pool, 256), (buckets, 32), (buckets, 32), (PORTALS, 32)]);
         // The banks clear themselves.
         unit.run(&[], pool.max(buckets).max(PORTALS) as u64 + 2);
-        Ok(Lockstep {
+        Ok(ListsLockstep {
             unit,
             home,
             shadow,
@@ -123,7 +128,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference between the two sides.
-    pub fn run(&mut self, commands: &[Command], idle: u64) -> Result<(), String> {
+    pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for (place, command) in commands.iter().enumerate() {
             let tag = self.next_tag.wrapping_add(place as u32);
@@ -138,7 +143,7 @@ impl Lockstep {
             left = &left[taken..];
             stuck = if taken == 0 { stuck + 1 } else { 0 };
             if stuck > 4096 {
-                return Err(format!("{:?} is never accepted", left[0]));
+                return Err(LockstepError::Stall(format!("{:?} is never accepted", left[0])));
             }
         }
         self.unit.run(&[], idle);
@@ -146,7 +151,7 @@ impl Lockstep {
     }
 
     /// Runs until all commands have retired, then checks what is derived.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         for _ in 0..4096 {
             if self.in_flight.is_empty() {
                 return self.records().check_idle();
@@ -154,7 +159,8 @@ impl Lockstep {
             self.unit.run(&[], 16);
             self.take_in(&[])?;
         }
-        Err(format!("command {} is never done: {:?}", self.next_retired, self.in_flight[&self.next_retired].command))
+        let tag = self.next_retired;
+        Err(LockstepError::Stall(format!("command {tag} is never done: {:?}", self.in_flight[&tag].command)))
     }
 
     /// The cycles of the commands so far, in their order.
@@ -162,7 +168,7 @@ impl Lockstep {
         &self.timings
     }
 
-    /// What the commands have led to since the last call, in their order.
+    /// The outcomes of the commands since the last call, in their order.
     pub fn take_outcomes(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes)
     }
@@ -177,7 +183,7 @@ impl Lockstep {
         self.unit.cycle()
     }
 
-    fn take_in(&mut self, accepted: &[Command]) -> Result<(), String> {
+    fn take_in(&mut self, accepted: &[ListCommand]) -> Result<(), LockstepError> {
         for (command, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             let command = *command;
             let flight = InFlight { command, accepted: cycle, answers: Vec::new(), plan: None, writes: Vec::new() };
@@ -186,14 +192,18 @@ impl Lockstep {
         }
         for seen in self.unit.answers() {
             let tag = answer::TAG.get(seen.words) as u32;
-            let Some(flight) = self.in_flight.get_mut(&tag) else { return Err(format!("an answer to command {tag}")) };
+            let Some(flight) = self.in_flight.get_mut(&tag) else {
+                return Err(format!("an answer to command {tag}").into());
+            };
             flight.answers.push(Answer { words: seen.words.to_vec(), cycle: seen.cycle });
         }
         for seen in self.unit.outsides() {
             let tag = plan::TAG.get(seen.words) as u32;
-            let Some(flight) = self.in_flight.get_mut(&tag) else { return Err(format!("a plan for command {tag}")) };
+            let Some(flight) = self.in_flight.get_mut(&tag) else {
+                return Err(format!("a plan for command {tag}").into());
+            };
             if flight.plan.replace(seen.words.to_vec()).is_some() {
-                return Err(format!("two plans for command {tag}"));
+                return Err(format!("two plans for command {tag}").into());
             }
         }
         let mut retired = Vec::new();
@@ -201,7 +211,7 @@ impl Lockstep {
             let trace = WriteLayout::new(256).trace(seen.words, WRITES);
             for write in trace.writes {
                 let Some(flight) = self.in_flight.get_mut(&write.tag) else {
-                    return Err(format!("a write of command {}, which is not under way: {write:x?}", write.tag));
+                    return Err(format!("a write of command {}, which is not under way: {write:x?}", write.tag).into());
                 };
                 flight.writes.push(write);
             }
@@ -213,33 +223,33 @@ impl Lockstep {
         Ok(())
     }
 
-    fn retire(&mut self, tag: u32) -> Result<(), String> {
+    fn retire(&mut self, tag: u32) -> Result<(), LockstepError> {
         let expected = self.next_retired;
         let Some(flight) = (tag == expected).then(|| self.in_flight.remove(&tag)).flatten() else {
-            return Err(format!("command {tag} retires instead of {expected}"));
+            return Err(format!("command {tag} retires instead of {expected}").into());
         };
         self.next_retired = tag.wrapping_add(1);
         self.recent.push_back((tag, flight.command));
         if self.recent.len() > 64 {
             self.recent.pop_front();
         }
-        self.compare(tag, &flight).map_err(|difference| self.report(tag, &flight, &difference))
+        self.compare(tag, &flight).map_err(|error| error.with_report(|text| self.report(tag, &flight, text)))
     }
 
-    fn compare(&mut self, tag: u32, flight: &InFlight) -> Result<(), String> {
+    fn compare(&mut self, tag: u32, flight: &InFlight) -> Result<(), LockstepError> {
         for write in &flight.writes {
             self.shadow.apply(write)?;
         }
         let Some(last) = flight.answers.last() else { return Err("no answer".into()) };
         let ends = flight.answers.iter().filter(|answer| answer.get(answer::LAST) == 1).count();
         if ends != 1 || last.get(answer::LAST) != 1 {
-            return Err(format!("{ends} last answers of {}", flight.answers.len()));
+            return Err(format!("{ends} last answers of {}", flight.answers.len()).into());
         }
         self.timings.push(Timing { accepted: flight.accepted, answered: last.cycle });
-        let rtl = self.outcome_of_rtl(flight)?;
+        let rtl = Outcome::of_rtl(&flight.command, &flight.answers, flight.plan.as_deref())?;
         let model = self.run_model(&flight.command);
         if rtl != model {
-            return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}"));
+            return Err(format!("RTL:   {rtl:x?}\nmodel: {model:x?}").into());
         }
         self.outcomes.push(model);
         let written = match self.compare_all {
@@ -250,7 +260,7 @@ impl Lockstep {
         written
             .difference(&ahead)
             .try_for_each(|&record| self.records().compare_record(record))
-            .map_err(|text| format!("after command {tag}: {text}"))
+            .map_err(|error| error.at(format_args!("after command {tag}")))
     }
 
     fn records(&self) -> Records<'_> {
@@ -258,23 +268,23 @@ impl Lockstep {
     }
 
     /// Runs the command on `nic`.
-    fn run_model(&mut self, command: &Command) -> Outcome {
+    fn run_model(&mut self, command: &ListCommand) -> Outcome {
         let bus = &mut NoMemory;
         let queue = self.queue;
         let mut nic = self.home.nic();
         let mut outcome = Outcome::default();
         match command {
-            Command::Deliver(request) => match nic.deliver(bus, request) {
+            ListCommand::Deliver(request) => match nic.deliver(bus, request) {
                 Verdict::Done(delivery) => outcome.delivery = Some(delivery),
                 other => panic!("{other:?}: no other process, no fault"),
             },
-            Command::Append { portal, which, spec } => {
+            ListCommand::Append { portal, which, spec } => {
                 let appended = nic.append(bus, *portal, *which, spec);
                 outcome.is_linked = appended.is_ok_and(|reference| nic.entry_index(reference).is_some());
                 outcome.appended = Some(appended);
             }
-            Command::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
-            Command::Search { portal, spec, delete } => {
+            ListCommand::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
+            ListCommand::Search { portal, spec, delete } => {
                 nic.search(bus, *portal, spec, *delete).expect("the portal table entry is enabled");
             }
         }
@@ -297,7 +307,7 @@ impl Lockstep {
         for record in flight.records() {
             let _ = writeln!(text, "record {record}, RTL: {}", self.records().show(record));
             match self.home.entries.get(record) {
-                Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", Shown(model))),
+                Some(model) => drop(writeln!(text, "record {record}, model: {:x?}", EntryDisplay(model))),
                 None => {
                     let model = &self.home.headers[record - self.entries];
                     let _ = writeln!(

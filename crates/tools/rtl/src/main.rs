@@ -76,7 +76,7 @@ fn replay_all(args: &ReplayArgs) -> ExitCode {
                 eprintln!("selvedge rtl: {}: {error}", path.display());
                 return match error {
                     ReplayError::Trace(_) => ExitCode::from(EXIT_INPUT),
-                    ReplayError::Missing(_) | ReplayError::Difference { .. } => ExitCode::FAILURE,
+                    ReplayError::Missing(_) | ReplayError::Lockstep { .. } => ExitCode::FAILURE,
                 };
             }
         }

@@ -21,6 +21,7 @@ use selvedge_nic::tables::{slot, triggered};
 
 use crate::bits::Field;
 use crate::counters::{self, fired, left_port};
+use crate::error::LockstepError;
 use crate::lists;
 use crate::records::same;
 use crate::shadow::{Shadow, Write, WriteLayout, copy_bits};
@@ -63,7 +64,7 @@ const FRAMES: u32 = 4;
 /// Cycles without anything that leaves after which the engine is taken to be still.
 const STILL: u64 = 4096;
 
-/// What goes into the engine.
+/// A message or a command for the engine.
 #[derive(Clone, Debug)]
 pub struct Input {
     pub buffer: Buffer,
@@ -103,7 +104,7 @@ pub struct Timing {
 }
 
 /// Both engines.
-pub struct Lockstep {
+pub struct EngineLockstep {
     unit: Unit,
     pub model: Model,
     shadow: Shadow,
@@ -117,9 +118,9 @@ pub struct Lockstep {
     changed: Vec<Write>,
     /// Operations that have left their port, and that `nic` has not fired yet.
     left: Vec<u32>,
-    /// What has left the RTL and is not compared yet.
-    seen: model::Left,
-    /// What the RTL has counted, as [`COUNTS`] names it.
+    /// Outputs of the RTL that are not compared yet.
+    seen: model::Outputs,
+    /// Counts of the RTL, in the order of [`COUNTS`].
     counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
     recent: VecDeque<String>,
@@ -127,9 +128,9 @@ pub struct Lockstep {
     compared: u64,
 }
 
-impl Lockstep {
+impl EngineLockstep {
     /// The unit of this name, whose tables have these limits and so many buckets.
-    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<Lockstep, Missing> {
+    pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<EngineLockstep, Missing> {
         let mut unit = Unit::new(unit)?;
         let pool = (limits.entries + limits.headers) as usize;
         let (counters, triggered) = (limits.counters as usize, limits.triggered as usize);
@@ -151,7 +152,7 @@ impl Lockstep {
         // The banks clear themselves.
         let words = [pool, buckets, counters, triggered, limits.descriptors as usize, lists::PORTALS];
         unit.run(&[], words.into_iter().max().unwrap_or(0) as u64 + 2);
-        Ok(Lockstep {
+        Ok(EngineLockstep {
             unit,
             model: Model::new(limits),
             shadow: Shadow::new(&banks),
@@ -162,7 +163,7 @@ impl Lockstep {
             counted: BTreeMap::new(),
             changed: Vec::new(),
             left: Vec::new(),
-            seen: model::Left::default(),
+            seen: model::Outputs::default(),
             counts: [0; COUNTS.len()],
             timings: Vec::new(),
             recent: VecDeque::new(),
@@ -175,7 +176,7 @@ impl Lockstep {
         self.unit.cycle()
     }
 
-    /// What the RTL has counted for a register.
+    /// The count of the RTL for a register.
     pub fn counted(&self, register: Register) -> Option<u64> {
         let at = COUNTS.iter().position(|&(_, counted)| counted == register)?;
         Some(self.counts[at])
@@ -206,7 +207,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference between the two sides.
-    pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, String> {
+    pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, LockstepError> {
         let words: Vec<u32> = inputs.iter().flat_map(|input| pack(input.buffer, &input.message)).collect();
         let (mut taken, mut still) = (0, 0);
         while taken < inputs.len() && still < STILL {
@@ -226,7 +227,7 @@ impl Lockstep {
     ///
     /// # Errors
     /// The first difference between the two sides, or something is never done.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.set_ready(Ready::ALL);
         let mut still = 0;
         while still < STILL {
@@ -236,11 +237,11 @@ impl Lockstep {
         let waiting: usize = self.buffered.iter().map(VecDeque::len).sum();
         if waiting != 0 || !self.retired.is_empty() || self.model.fired_count() != 0 {
             let first = self.buffered.iter().find_map(VecDeque::front);
-            return Err(self.report(&format!(
+            return Err(LockstepError::Stall(self.report(&format!(
                 "{waiting} commands are never done, the first {first:?}; {} retired wait for the counters; {} triggered operations never leave",
                 self.retired.len(),
                 self.model.fired_count()
-            )));
+            ))));
         }
         self.compare_ports(true)?;
         let registers = self.model.home.registers();
@@ -248,9 +249,9 @@ impl Lockstep {
             .iter()
             .zip(self.counts)
             .try_for_each(|((_, register), rtl)| same(register.name(), rtl, registers.get(*register)))
-            .map_err(|text| self.report(&text))?;
+            .map_err(|error| error.with_report(|text| self.report(text)))?;
         let whole = lists::Records { shadow: &self.shadow, home: &self.model.home, is_alone: false }.check_idle();
-        whole.and_then(|()| self.counters().compare_all()).map_err(|text| self.report(&text))
+        whole.and_then(|()| self.counters().compare_all()).map_err(|error| error.with_report(|text| self.report(text)))
     }
 
     fn counters(&self) -> counters::Records<'_> {
@@ -258,7 +259,7 @@ impl Lockstep {
     }
 
     /// Takes in what the last run has shown. Returns whether anything moved.
-    fn take_in(&mut self, accepted: &[Input]) -> Result<bool, String> {
+    fn take_in(&mut self, accepted: &[Input]) -> Result<bool, LockstepError> {
         for (input, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             self.buffered[input.buffer as usize].push_back((input.clone(), cycle + FRAMES));
         }
@@ -284,7 +285,7 @@ impl Lockstep {
         for (cycle, asked, counted, trace) in shown {
             self.asked.extend(asked);
             for write in trace.writes {
-                self.shadow.apply(&write).map_err(|text| self.report(&text))?;
+                self.shadow.apply(&write).map_err(|error| error.with_report(|text| self.report(text)))?;
                 if let Some(index) = left_port(&write, COUNTER_BANKS) {
                     self.left.push(index);
                 }
@@ -316,7 +317,7 @@ impl Lockstep {
     }
 
     /// Carries out on `nic` what has retired.
-    fn carry_out(&mut self) -> Result<(), String> {
+    fn carry_out(&mut self) -> Result<(), LockstepError> {
         while let Some(&(tag, cycle)) = self.retired.front() {
             let asked = self.asked.contains(&tag);
             if asked && !self.counted.contains_key(&tag) {
@@ -339,16 +340,18 @@ impl Lockstep {
                             self.model.take(input.buffer, &input.message, input.host.as_ref()),
                         )
                     }
-                    None => return Err(self.report(&format!("command {tag:x} retires, and its buffer is empty"))),
+                    None => {
+                        return Err(self.report(&format!("command {tag:x} retires, and its buffer is empty")).into());
+                    }
                 },
             };
-            done.map_err(|text| self.report(&text))?;
+            done.map_err(|error| error.with_report(|text| self.report(text)))?;
             let (buffer, accepted) = accepted.map_or((None, cycle), |(buffer, accepted)| (Some(buffer), accepted));
             self.timings.push(Timing { buffer, accepted, retired: cycle });
             if asked {
                 self.asked.remove(&tag);
                 let writes = self.counted.remove(&tag).unwrap_or_default();
-                self.fire(&writes).map_err(|text| self.report(&text))?;
+                self.fire(&writes).map_err(|error| error.with_report(|text| self.report(text)))?;
                 self.finish_left();
             }
         }
@@ -356,7 +359,7 @@ impl Lockstep {
     }
 
     /// Fires on `nic` what a command has made due, and compares with what the RTL's writes say.
-    fn fire(&mut self, writes: &[Write]) -> Result<(), String> {
+    fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, COUNTER_BANKS));
         while let Some(index) = self.model.next_fired() {
             match rtl.next() {
@@ -365,13 +368,13 @@ impl Lockstep {
                         self.model.home.nic().finish_fired(index);
                     }
                 }
-                other => return Err(format!("nic fires operation {index}, the RTL {other:?}")),
+                other => return Err(format!("nic fires operation {index}, the RTL {other:?}").into()),
             }
         }
         // A cancelled operation gives its record back, too.
         match rtl.next() {
             Some((index, _)) if slot::status(self.model.home.triggered[index as usize].slot) != slot::FREE => {
-                Err(format!("the RTL fires operation {index}, nic nothing"))
+                Err(format!("the RTL fires operation {index}, nic nothing").into())
             }
             _ => Ok(()),
         }
@@ -425,8 +428,8 @@ impl Lockstep {
     }
 
     /// Compares the output of each port on both sides. `at_end`: one side must not have more than the other.
-    fn compare_ports(&mut self, at_end: bool) -> Result<(), String> {
-        let (rtl, nic) = (&mut self.seen, &mut self.model.left);
+    fn compare_ports(&mut self, at_end: bool) -> Result<(), LockstepError> {
+        let (rtl, nic) = (&mut self.seen, &mut self.model.outputs);
         let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);
         for (port, name) in ["puts", "get headers", "replies"].into_iter().enumerate() {
             first =
@@ -440,9 +443,9 @@ impl Lockstep {
         first = first.and_then(|()| compare("event lines", &mut rtl.lines, &mut nic.lines, at_end, same));
         if at_end && rtl.discarded != nic.discarded {
             let text = format!("packets that are none: {} in the RTL, {} in nic", rtl.discarded, nic.discarded);
-            first = first.and(Err(text));
+            first = first.and(Err(text.into()));
         }
-        first.map_err(|text| self.report(&text))
+        first.map_err(|error| error.with_report(|text| self.report(text)))
     }
 
     fn note(&mut self, text: String) {
@@ -467,17 +470,17 @@ fn compare<T: std::fmt::Debug>(
     nic: &mut VecDeque<T>,
     at_end: bool,
     agrees: impl Fn(&T, &T) -> bool,
-) -> Result<(), String> {
+) -> Result<(), LockstepError> {
     while let (Some(one), Some(other)) = (rtl.front(), nic.front()) {
         if !agrees(one, other) {
-            return Err(format!("{what}:\nRTL: {one:x?}\nnic: {other:x?}"));
+            return Err(format!("{what}:\nRTL: {one:x?}\nnic: {other:x?}").into());
         }
         rtl.pop_front();
         nic.pop_front();
     }
     match (at_end, rtl.front(), nic.front()) {
-        (true, Some(one), None) => Err(format!("{what}: the RTL has {one:x?}, and nic nothing")),
-        (true, None, Some(other)) => Err(format!("{what}: nic has {other:x?}, and the RTL nothing")),
+        (true, Some(one), None) => Err(format!("{what}: the RTL has {one:x?}, and nic nothing").into()),
+        (true, None, Some(other)) => Err(format!("{what}: nic has {other:x?}, and the RTL nothing").into()),
         _ => Ok(()),
     }
 }
@@ -498,7 +501,7 @@ impl Send {
     }
 }
 
-fn answer_of(words: &[u32]) -> Result<Answer, String> {
+fn answer_of(words: &[u32]) -> Result<Answer, LockstepError> {
     let get = |field: Field| field.get(words);
     let code = get(answer::STATUS);
     Ok(Answer {

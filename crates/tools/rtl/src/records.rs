@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the units of descriptors and of counters share with each other: status of answers, references, links of free records, and a
+//! Parts that the units of descriptors and of counters share: status of answers, references, links of free records, and a
 //! run whose output is kept.
 
 use crate::Unit;
+use crate::error::LockstepError;
 use crate::shadow::{Trace, WriteLayout};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::slot;
 
-/// What became of a command (`status_e` of records_pkg.sv).
+/// The status of an answer (`status_e` of records_pkg.sv).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -46,7 +47,7 @@ pub fn link(to: u64, records: usize) -> Option<usize> {
     usize::try_from(to).ok().filter(|&to| to < records)
 }
 
-/// What left a unit: each with its cycle.
+/// The output of a unit in a run, each part with its cycle.
 #[derive(Default)]
 pub struct Output {
     /// The cycle in which each command was accepted.
@@ -68,7 +69,7 @@ impl Output {
         width: usize,
         layout: (WriteLayout, usize),
         idle: u64,
-    ) -> Result<Output, String> {
+    ) -> Result<Output, LockstepError> {
         const CHUNK: u64 = 64;
         let mut output = Output::default();
         let (mut done, mut retired, count) = (0, 0, commands.len() / width);
@@ -77,7 +78,9 @@ impl Output {
             let (taken, seen) = output.run(unit, &commands[done * width..], CHUNK, layout);
             silent = if taken + seen == 0 { silent + 1 } else { 0 };
             if silent > 100 {
-                return Err(format!("command {done} of {count} is not accepted, or does not retire: {retired} have"));
+                return Err(LockstepError::Stall(format!(
+                    "command {done} of {count} is not accepted, or does not retire: {retired} have"
+                )));
             }
             done += taken;
             retired += seen;
@@ -107,6 +110,6 @@ impl Output {
 ///
 /// # Errors
 /// They differ.
-pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), String> {
-    if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic")) }
+pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), LockstepError> {
+    if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic").into()) }
 }

@@ -12,24 +12,24 @@ use crate::lists::{chain, entry_a, entry_b, header_a, header_b, key};
 
 /// How a field of a record is held against the RTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Mapping {
     /// In these words, equal when a command retires.
     In(&'static [(&'static str, &'static str)]),
     /// Not field by field: the reason.
     Not(&'static str),
 }
-use Held::{In, Not};
+use Mapping::{In, Not};
 
 /// A record of `nic` and where its fields are.
 pub struct Record {
     /// The type in crates/core/nic/src/tables.rs.
     pub name: &'static str,
-    /// What the words are addressed by.
+    /// The address of the words.
     pub address: &'static str,
     /// Banks, with the fields of their words.
     pub words: &'static [(&'static str, &'static [(&'static str, Field)])],
     /// The record's fields, all of them.
-    pub fields: &'static [(&'static str, Held)],
+    pub fields: &'static [(&'static str, Mapping)],
     /// Fields of words that no field of the record stands for: the reason.
     pub own: &'static [(&'static str, &'static str, &'static str)],
 }

@@ -3,6 +3,7 @@
 //! before, that is checked.
 
 use crate::bits::Field;
+use crate::error::LockstepError;
 
 /// The fields of a write in a unit's `trace_t`. A word begins at `old` and `new`, the lowest bit first.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub struct Write {
     pub new: Vec<u32>,
 }
 
-/// What a trace port shows in a cycle.
+/// The retirement and the writes that a trace port shows in a cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// The command that has made its last write.
@@ -63,7 +64,7 @@ impl WriteLayout {
     }
 }
 
-/// So many bits, from this one on, as words of their own.
+/// `width` bits from bit `at` on, as words of their own.
 pub fn copy_bits(words: &[u32], at: usize, width: usize) -> Vec<u32> {
     let part = |number: usize| Field { at: at + 32 * number, width: (width - 32 * number).min(32) }.get(words) as u32;
     (0..width.div_ceil(32)).map(part).collect()
@@ -95,17 +96,18 @@ impl Shadow {
     /// Applies a write.
     ///
     /// # Errors
-    /// What was there before is not what the unit says.
-    pub fn apply(&mut self, write: &Write) -> Result<(), String> {
-        let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank)) };
+    /// The word that was there before is not the one that the unit has read.
+    pub fn apply(&mut self, write: &Write) -> Result<(), LockstepError> {
+        let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank).into()) };
         let Some(word) = bank.words.chunks_exact_mut(bank.width).nth(write.address) else {
-            return Err(format!("bank {} has no word {}", write.bank, write.address));
+            return Err(format!("bank {} has no word {}", write.bank, write.address).into());
         };
         if let Some(old) = write.old.as_ref().filter(|old| old[..word.len()] != *word) {
             return Err(format!(
                 "bank {} word {}: command {} read {old:x?}, but {word:x?} is there",
                 write.bank, write.address, write.tag
-            ));
+            )
+            .into());
         }
         word.copy_from_slice(&write.new[..word.len()]);
         Ok(())

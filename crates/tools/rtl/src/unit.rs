@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A unit of the RTL, as Verilator runs it.
 //!
-//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). What leaves it in a run is kept with its cycle until the next run.
+//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). The outputs of a run are kept with its cycle until the next run.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::ports::Ports;
 /// Names of the units of `rtl/units.toml`, in its order.
 pub const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
-/// Why a unit cannot be made.
+/// The reason why a unit cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The crate was built where Verilator is not installed.
@@ -38,7 +38,7 @@ mod shim {
     use std::ffi::{c_uint, c_void};
 
     #[repr(C)]
-    pub struct Kept {
+    pub struct RecordedWords {
         pub words: *const u32,
         pub count: usize,
         pub record: usize,
@@ -54,13 +54,13 @@ mod shim {
         pub fn selvedge_rtl_outside_words(unit: *const c_void) -> usize;
         pub fn selvedge_rtl_set_outside(unit: *mut c_void, words: *const u32);
         pub fn selvedge_rtl_run(unit: *mut c_void, commands: *const u32, count: usize, cycles: u64) -> usize;
-        pub fn selvedge_rtl_kept(unit: *const c_void, what: c_uint) -> Kept;
+        pub fn selvedge_rtl_kept(unit: *const c_void, what: c_uint) -> RecordedWords;
     }
 }
 
-/// What left a unit in a cycle: words of 32 bits, the lowest bits first.
+/// The words that a port showed in a cycle: 32 bits each, the lowest bits first.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct PortWords<'a> {
     /// The low 32 bits of the cycle, which the reset set to 0.
     pub cycle: u32,
     pub words: &'a [u32],
@@ -159,9 +159,9 @@ impl Unit {
         (unsafe { std::slice::from_raw_parts(kept.words, kept.count) }, kept.record)
     }
 
-    fn seen(&self, what: std::ffi::c_uint) -> impl Iterator<Item = Seen<'_>> {
+    fn port_words(&self, what: std::ffi::c_uint) -> impl Iterator<Item = PortWords<'_>> {
         let (words, record) = self.kept(what);
-        words.chunks_exact(record).map(|words| Seen { cycle: words[0], words: &words[1..] })
+        words.chunks_exact(record).map(|words| PortWords { cycle: words[0], words: &words[1..] })
     }
 }
 
@@ -185,7 +185,7 @@ impl Unit {
     fn kept(&self, _: std::ffi::c_uint) -> (&[u32], usize) {
         match self.never {}
     }
-    fn seen(&self, _: std::ffi::c_uint) -> impl Iterator<Item = Seen<'_>> {
+    fn port_words(&self, _: std::ffi::c_uint) -> impl Iterator<Item = PortWords<'_>> {
         std::iter::empty()
     }
 }
@@ -197,18 +197,18 @@ impl Unit {
     }
 
     /// The answers of the last run.
-    pub fn answers(&self) -> impl Iterator<Item = Seen<'_>> {
-        self.seen(1)
+    pub fn answers(&self) -> impl Iterator<Item = PortWords<'_>> {
+        self.port_words(1)
     }
 
     /// The trace port in the cycles of the last run in which it showed something.
-    pub fn traces(&self) -> impl Iterator<Item = Seen<'_>> {
-        self.seen(2)
+    pub fn traces(&self) -> impl Iterator<Item = PortWords<'_>> {
+        self.port_words(2)
     }
 
     /// The unit's `outside_o` in the cycles of the last run in which it was not 0.
-    pub fn outsides(&self) -> impl Iterator<Item = Seen<'_>> {
-        self.seen(3)
+    pub fn outsides(&self) -> impl Iterator<Item = PortWords<'_>> {
+        self.port_words(3)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into the ATU of the RTL and comes out of it, as `atu_pkg.sv` lays it out, and as `nic` has it.
+//! Inputs and outputs of the ATU of the RTL, as `atu_pkg.sv` lays it out, and as `nic` has it.
 
 use selvedge_nic::atu::ats::{FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::Request;
@@ -33,7 +33,7 @@ crate::layout! {
     pub mod tlb { PAGE: 27, SIZE: 2, TARGET: 40, VPID: 10, RIGHTS: 2 }
 }
 crate::layout! {
-    /// What `atu_pkg::trace_t` has above the part that all units have.
+    /// The part of `atu_pkg::trace_t` above the one that all units have.
     pub mod trace { SUBMITTED: 1, REQUESTED: 1, RESPONDED: 1, REQUESTS: 16, SLOTS: 16, PENDING: 16 }
 }
 
@@ -48,23 +48,23 @@ const TAG_AT: u32 = 44;
 
 /// A request at the port: `atu_pkg::operation_e` (3 bits), and a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct AtuCommand {
     pub operation: u8,
     pub word: u64,
 }
 
-impl Command {
+impl AtuCommand {
     /// The command of this request. None: no word says it.
-    pub fn of(request: Request) -> Option<Command> {
+    pub fn of(request: Request) -> Option<AtuCommand> {
         let (operation, word) = match request {
             Request::Translation(request) => (TRANSLATE, Transaction::TranslationRequest(request).encode().ok()?),
             Request::Flush { request, mode } => (1 + mode as u8, Transaction::FlushRequest(request).encode().ok()?),
             Request::Fence { tag } => (FENCE, u64::from(tag) << TAG_AT),
         };
-        Some(Command { operation, word })
+        Some(AtuCommand { operation, word })
     }
 
-    /// What it asks for. None: it has no meaning.
+    /// The request of the command. None: it has no meaning.
     pub fn request(self) -> Option<Request> {
         let mode = [FlushMode::Tlb, FlushMode::Units, FlushMode::Both];
         match (self.operation, Transaction::decode(self.word)) {
@@ -89,11 +89,11 @@ impl Command {
     }
 }
 
-impl From<TranslationRequest> for Command {
+impl From<TranslationRequest> for AtuCommand {
     /// # Panics
     /// The VPID has more than 10 bits.
-    fn from(request: TranslationRequest) -> Command {
-        Command::of(Request::Translation(request)).expect("a VPID of 10 bits")
+    fn from(request: TranslationRequest) -> AtuCommand {
+        AtuCommand::of(Request::Translation(request)).expect("a VPID of 10 bits")
     }
 }
 
@@ -120,15 +120,15 @@ pub fn word_of(slot: &TlbEntry) -> [u32; tlb::WORDS] {
     words
 }
 
-/// What goes in in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {
-    pub command: Option<Command>,
+    pub command: Option<AtuCommand>,
     /// A word that was read for this slot.
     pub read: Option<(u16, u64)>,
     /// A unit's answer to a flush.
     pub answer: Option<u64>,
-    /// What stands at the ports leaves.
+    /// The ports take their words.
     pub units_ready: bool,
     pub memory_ready: bool,
 }

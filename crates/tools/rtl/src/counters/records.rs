@@ -4,6 +4,7 @@
 use selvedge_nic::tables::{counter, kind, slot, triggered};
 
 use super::words::{body_of_record, c0, c1, t0};
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{free_next, link, reference, same};
 use crate::shadow::{Shadow, Write};
@@ -26,14 +27,16 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// The first field in which the two sides differ.
-    pub fn compare(&self, bank: usize, index: usize) -> Result<(), String> {
+    pub fn compare(&self, bank: usize, index: usize) -> Result<(), LockstepError> {
         let bank = bank - self.first_bank;
-        let of = |error| format!("{} {index}: {error}", if bank < BANK_T0 { "counter" } else { "operation" });
+        let of = |error: LockstepError| {
+            error.at(format_args!("{} {index}", if bank < BANK_T0 { "counter" } else { "operation" }))
+        };
         if bank < BANK_T0 { self.compare_counter(index).map_err(of) } else { self.compare_triggered(index).map_err(of) }
     }
 
     /// Compares a counter with its record.
-    fn compare_counter(&self, index: usize) -> Result<(), String> {
+    fn compare_counter(&self, index: usize) -> Result<(), LockstepError> {
         let (amounts, state) = (self.word(0, index), self.word(1, index));
         let (book, records) = (&self.home.books[index], self.home.triggered.len());
         same("status", c1::STATUS.get(state), slot::status(book.slot).into())?;
@@ -54,7 +57,7 @@ impl<'a> Records<'a> {
     }
 
     /// Compares a triggered operation with its record.
-    fn compare_triggered(&self, index: usize) -> Result<(), String> {
+    fn compare_triggered(&self, index: usize) -> Result<(), LockstepError> {
         let word = self.word(BANK_T0, index);
         let (record, records) = (&self.home.triggered[index], self.home.triggered.len());
         same("status", t0::STATUS.get(word), slot::status(record.slot).into())?;
@@ -89,7 +92,7 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// The first field in which the two sides differ.
-    pub fn compare_all(&self) -> Result<(), String> {
+    pub fn compare_all(&self) -> Result<(), LockstepError> {
         (0..self.home.books.len()).try_for_each(|index| self.compare(self.first_bank, index))?;
         (0..self.home.triggered.len()).try_for_each(|index| self.compare(self.first_bank + BANK_T0, index))
     }

@@ -56,7 +56,7 @@ crate::layout! {
 /// Words of 32 bits of a body.
 pub const BODY_WORDS: usize = body::WORDS;
 
-/// What an operation carries, as the words of T2 and T1.
+/// The words of T2 and T1: what an operation carries.
 pub type Body = [u32; BODY_WORDS];
 
 /// The body of an operation that changes a counter.
@@ -149,33 +149,37 @@ pub fn data_command(kind: u8, number: u64) -> tables::Command {
     tables::Command { request, target: draw(32), user_ptr: number, source, sink }
 }
 
-/// What a triggered operation does.
+/// The action of a triggered operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TriggeredAction {
     Move(tables::Command),
     Set { counter: u32, success: u64, failure: u64 },
     SetSuccess { counter: u32, success: u64 },
     Increment { counter: u32, success: u64, failure: u64 },
 }
 
-impl What {
+impl TriggeredAction {
     /// As `nic` takes it.
-    pub fn action(&self) -> Action<'_> {
+    pub fn nic_action(&self) -> Action<'_> {
         match self {
-            What::Move(command) => Action::Command(command),
-            &What::Set { counter, success, failure } => Action::CounterSet { counter, success, failure },
-            &What::SetSuccess { counter, success } => Action::CounterSuccess { counter, success },
-            &What::Increment { counter, success, failure } => Action::CounterIncrement { counter, success, failure },
+            TriggeredAction::Move(command) => Action::Command(command),
+            &TriggeredAction::Set { counter, success, failure } => Action::CounterSet { counter, success, failure },
+            &TriggeredAction::SetSuccess { counter, success } => Action::CounterSuccess { counter, success },
+            &TriggeredAction::Increment { counter, success, failure } => {
+                Action::CounterIncrement { counter, success, failure }
+            }
         }
     }
 
     /// Kind, variant, object and body, as the RTL takes it.
     fn fields(&self) -> (u8, u64, u32, Body) {
         match self {
-            What::Move(command) => (command.kind, 0, 0, body_of(command)),
-            &What::Set { counter, success, failure } => (kind::COUNTER_SET, 0, counter, amounts(success, failure)),
-            &What::SetSuccess { counter, success } => (kind::COUNTER_SET, 1, counter, amounts(success, 0)),
-            &What::Increment { counter, success, failure } => {
+            TriggeredAction::Move(command) => (command.kind, 0, 0, body_of(command)),
+            &TriggeredAction::Set { counter, success, failure } => {
+                (kind::COUNTER_SET, 0, counter, amounts(success, failure))
+            }
+            &TriggeredAction::SetSuccess { counter, success } => (kind::COUNTER_SET, 1, counter, amounts(success, 0)),
+            &TriggeredAction::Increment { counter, success, failure } => {
                 (kind::COUNTER_INCREMENT, 0, counter, amounts(success, failure))
             }
         }
@@ -192,39 +196,39 @@ pub fn body_of_record(record: &Triggered) -> Body {
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum CounterCommand {
     Alloc,
     Free(u32),
     Set { counter: u32, success: u64, failure: u64 },
     Increment { counter: u32, success: u64, failure: u64 },
     Get(u32),
-    Arm { counter: u32, threshold: u64, what: What },
+    Arm { counter: u32, threshold: u64, action: TriggeredAction },
     Cancel(u32),
     CancelOne { index: u32, generation: u32 },
 }
 
-impl Command {
+impl CounterCommand {
     /// The command's words.
     pub fn pack(&self, tag: u32) -> Vec<u32> {
         let mut words = vec![0; command::WORDS];
         let mut set = |field: Field, value: u64| field.set(&mut words, value);
         set(command::TAG, tag.into());
         let (operation, counter, body) = match *self {
-            Command::Alloc => (0, 0, None),
-            Command::Free(counter) => (1, counter, None),
-            Command::Set { counter, success, failure } => (2, counter, Some(amounts(success, failure))),
-            Command::Increment { counter, success, failure } => (3, counter, Some(amounts(success, failure))),
-            Command::Get(counter) => (4, counter, None),
-            Command::Arm { counter, threshold, what } => {
-                let (kind, variant, object, body) = what.fields();
+            CounterCommand::Alloc => (0, 0, None),
+            CounterCommand::Free(counter) => (1, counter, None),
+            CounterCommand::Set { counter, success, failure } => (2, counter, Some(amounts(success, failure))),
+            CounterCommand::Increment { counter, success, failure } => (3, counter, Some(amounts(success, failure))),
+            CounterCommand::Get(counter) => (4, counter, None),
+            CounterCommand::Arm { counter, threshold, action } => {
+                let (kind, variant, object, body) = action.fields();
                 set(command::THRESHOLD, threshold);
                 set(command::KIND, kind.into());
                 set(command::VARIANT, variant);
                 set(command::OBJECT, reference(object));
                 (5, counter, Some(body))
             }
-            Command::Cancel(counter) => (6, counter, None),
-            Command::CancelOne { index, generation } => {
+            CounterCommand::Cancel(counter) => (6, counter, None),
+            CounterCommand::CancelOne { index, generation } => {
                 set(command::ARMED, index.into());
                 set(command::ARMED_GENERATION, generation.into());
                 (7, 0, None)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command has led to: the result and the events that `nic` gives, and those that a processor makes of the RTL's answers.
+//! The result and the events of a command: those that `nic` gives, and those that a processor makes of the RTL's answers.
 
 use selvedge_nic::portals::errors::{AppendError, UnlinkError};
 use selvedge_nic::portals::{Delivery, EntrySpec, Event, event_kind, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 
-use super::words::{Command, answer, entry_a, entry_b, header_a, header_b, key, plan, status};
-use super::{InFlight, Lockstep};
+use super::words::{ListCommand, answer, entry_a, entry_b, header_a, header_b, key, plan, status};
 use crate::bits::Field;
+use crate::error::LockstepError;
 
-/// What a command has led to, on one of the two sides.
+/// The result and the events of a command, on one of the two sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The result of a message.
@@ -44,15 +44,19 @@ impl Answer {
     }
 }
 
-impl Lockstep {
-    /// What the RTL's answers mean: the result and the events that a processor makes of them.
-    pub(super) fn outcome_of_rtl(&self, flight: &InFlight) -> Result<Outcome, String> {
+impl Outcome {
+    /// The result and the events that a processor makes of the RTL's answers to a command, and of a message's plan.
+    pub(super) fn of_rtl(
+        command: &ListCommand,
+        answers: &[Answer],
+        plan: Option<&[u32]>,
+    ) -> Result<Outcome, LockstepError> {
         let mut outcome = Outcome::default();
-        for answer in &flight.answers {
+        for answer in answers {
             let status = answer.get(answer::STATUS);
-            match &flight.command {
-                Command::Deliver(request) => self.delivered(&mut outcome, request, answer, flight.plan.as_deref())?,
-                Command::Append { portal, which, spec } => {
+            match command {
+                ListCommand::Deliver(request) => outcome.deliver(request, answer, plan)?,
+                ListCommand::Append { portal, which, spec } => {
                     let reference = answer.get(answer::ENTRY_REFERENCE) as u32;
                     match status {
                         status::MATCHED => taken_header(&mut outcome, answer, spec, None),
@@ -83,18 +87,18 @@ impl Lockstep {
                             }
                         }
                         status::ENTRIES_FULL => outcome.appended = Some(Err(AppendError::Full)),
-                        other => return Err(format!("status {other} of an append")),
+                        other => return Err(format!("status {other} of an append").into()),
                     }
                 }
-                Command::Unlink(_) => {
+                ListCommand::Unlink(_) => {
                     outcome.unlinked = Some(match status {
                         status::UNLINKED => Ok(()),
                         status::IN_USE => Err(UnlinkError::InUse),
                         status::INVALID => Err(UnlinkError::Invalid),
-                        other => return Err(format!("status {other} of an unlink")),
+                        other => return Err(format!("status {other} of an unlink").into()),
                     });
                 }
-                Command::Search { portal, spec, delete } => match status {
+                ListCommand::Search { portal, spec, delete } => match status {
                     status::MATCHED => {
                         taken_header(&mut outcome, answer, spec, (!delete).then_some(event_kind::SEARCH))
                     }
@@ -107,49 +111,40 @@ impl Lockstep {
                             outcome.events.push(Event { fail: fail::NO_MATCH, ..about });
                         }
                     }
-                    other => return Err(format!("status {other} of a search")),
+                    other => return Err(format!("status {other} of a search").into()),
                 },
             }
         }
         Ok(outcome)
     }
 
-    fn delivered(
-        &self,
-        outcome: &mut Outcome,
-        request: &Request,
-        answer: &Answer,
-        effect: Option<&[u32]>,
-    ) -> Result<(), String> {
+    /// Takes the answer to a message.
+    fn deliver(&mut self, request: &Request, answer: &Answer, effect: Option<&[u32]>) -> Result<(), LockstepError> {
         let failed = match answer.get(answer::STATUS) {
             status::MATCHED => {
                 let Some(effect) = effect else { return Err("no plan".into()) };
-                return self.matched(outcome, request, answer, |field| field.get(effect));
+                self.deliver_to_entry(request, answer, |field| field.get(effect));
+                return Ok(());
             }
             status::NO_MATCH | status::HEADERS_FULL => fail::DROPPED,
             status::PERMISSION => fail::PERM_VIOLATION,
             status::OPERATION => fail::OP_VIOLATION,
-            other => return Err(format!("status {other} of a message")),
+            other => return Err(format!("status {other} of a message").into()),
         };
-        outcome.delivery = Some(Delivery::failed(failed));
+        self.delivery = Some(Delivery::failed(failed));
         effect.map_or(Ok(()), |_| Err("a plan of a message that is refused".into()))
     }
 
-    fn matched(
-        &self,
-        outcome: &mut Outcome,
-        request: &Request,
-        answer: &Answer,
-        effect: impl Fn(Field) -> u64,
-    ) -> Result<(), String> {
+    /// Takes the answer to a message that has found its entry.
+    fn deliver_to_entry(&mut self, request: &Request, answer: &Answer, effect: impl Fn(Field) -> u64) {
         let flags = answer.key(key::OPTIONS) as u32;
         let which = answer.get(answer::OVERFLOW) as u8;
         let (start, user_ptr) = (answer.a(entry_a::START), answer.b(entry_b::USER_PTR));
         let (offset, mlength) = (effect(plan::OFFSET), effect(plan::MLENGTH));
         let ack_disabled = flags & options::ACK_DISABLE != 0;
-        outcome.delivery = Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, ack_disabled, list: which });
+        self.delivery = Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, ack_disabled, list: which });
         if flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0 {
-            outcome.events.push(Event {
+            self.events.push(Event {
                 start: start.wrapping_add(offset),
                 user_ptr,
                 header_data: request.header_data,
@@ -167,7 +162,7 @@ impl Lockstep {
         }
         let mut about = |kind| {
             if flags & options::EVENT_UNLINK_DISABLE == 0 {
-                outcome.events.push(about_entry(request.portal, start, user_ptr, kind, which));
+                self.events.push(about_entry(request.portal, start, user_ptr, kind, which));
             }
         };
         if effect(plan::UNLINKS) == 1 {
@@ -176,7 +171,6 @@ impl Lockstep {
                 about(event_kind::AUTO_FREE);
             }
         }
-        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use super::words::{
     BANK_A, BANK_B, BANK_ENTRY_CHAINS, BANK_HEADER_CHAINS, BANK_K, chain, entry_a, entry_b, header_a, header_b, key,
 };
 use crate::bits::Field;
+use crate::error::LockstepError;
 use crate::home::Home;
 use crate::records::{free_next, reference};
 use crate::shadow::Shadow;
@@ -34,7 +35,7 @@ impl<'a> Records<'a> {
         [BANK_K, BANK_A, BANK_B].map(|bank| self.shadow.word(bank, record))
     }
 
-    pub fn compare_record(&self, record: usize) -> Result<(), String> {
+    pub fn compare_record(&self, record: usize) -> Result<(), LockstepError> {
         let [k, a, b] = self.words(record);
         let different = if let Some(model) = self.home.entries.get(record) {
             entry_difference(k, a, b, model)
@@ -44,7 +45,9 @@ impl<'a> Records<'a> {
         let different = different.or_else(|| self.sequence_difference(record));
         match different {
             None => Ok(()),
-            Some((field, rtl, model)) => Err(format!("record {record}, {field}: RTL {rtl:#x}, model {model:#x}")),
+            Some((field, rtl, model)) => {
+                Err(format!("record {record}, {field}: RTL {rtl:#x}, model {model:#x}").into())
+            }
         }
     }
 
@@ -66,17 +69,17 @@ impl<'a> Records<'a> {
         (slot::status(slot) != slot::FREE).then_some((rtl, model))
     }
 
-    fn check_order(&self) -> Result<(), String> {
+    fn check_order(&self) -> Result<(), LockstepError> {
         let mut numbers: Vec<(u64, u64)> = (0..self.count()).filter_map(|record| self.sequences(record)).collect();
         numbers.sort_unstable();
         match numbers.windows(2).find(|pair| pair[0].0 >= pair[1].0 || pair[0].1 >= pair[1].1) {
-            Some(pair) => Err(format!("sequence numbers of two records, RTL and model: {pair:?}")),
+            Some(pair) => Err(format!("sequence numbers of two records, RTL and model: {pair:?}").into()),
             None => Ok(()),
         }
     }
 
     /// Checks what is derived, while nothing is under way: free lists, and that each record is on one chain, in order.
-    pub fn check_idle(&self) -> Result<(), String> {
+    pub fn check_idle(&self) -> Result<(), LockstepError> {
         for record in 0..self.count() {
             self.compare_record(record)?;
         }
@@ -103,12 +106,12 @@ impl<'a> Records<'a> {
     }
 
     /// The free records link to each other as those of `nic`, from its first on.
-    fn check_free(&self, what: &str, free: &[usize], base: usize, records: usize) -> Result<(), String> {
+    fn check_free(&self, what: &str, free: &[usize], base: usize, records: usize) -> Result<(), LockstepError> {
         for (place, &record) in free.iter().enumerate() {
             let link = key::NEXT.get(self.shadow.word(BANK_K, base + record));
             let (next, expected) = (free_next(record, link, records), free.get(place + 1).copied());
             if next != expected {
-                return Err(format!("free {what}: {record} links to {next:?}, in the model to {expected:?}"));
+                return Err(format!("free {what}: {record} links to {next:?}, in the model to {expected:?}").into());
             }
         }
         Ok(())
@@ -121,7 +124,7 @@ impl<'a> Records<'a> {
         range: std::ops::Range<usize>,
         linked: impl Fn(usize) -> bool,
         next: impl Fn(usize) -> usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let mut seen = vec![false; range.end];
         for bucket in 0..self.shadow.count(bank) {
             let word = self.shadow.word(bank, bucket);
@@ -130,20 +133,20 @@ impl<'a> Records<'a> {
             while range.contains(&at) {
                 let sequence = key::SEQUENCE_NUMBER.get(self.shadow.word(BANK_K, at));
                 if std::mem::replace(&mut seen[at], true) || !linked(at) {
-                    return Err(format!("{what} chain {bucket}: record {at} does not belong there"));
+                    return Err(format!("{what} chain {bucket}: record {at} does not belong there").into());
                 }
                 if last.is_some_and(|(_, before)| before >= sequence) {
-                    return Err(format!("{what} chain {bucket}: record {at} is out of order"));
+                    return Err(format!("{what} chain {bucket}: record {at} is out of order").into());
                 }
                 last = Some((at, sequence));
                 at = next(at);
             }
             if last.is_some_and(|(record, _)| record != tail) {
-                return Err(format!("{what} chain {bucket}: ends with {last:?}, but its tail is {tail}"));
+                return Err(format!("{what} chain {bucket}: ends with {last:?}, but its tail is {tail}").into());
             }
         }
         match range.clone().find(|&record| linked(record) && !seen[record]) {
-            Some(record) => Err(format!("record {record} is on no {what} chain")),
+            Some(record) => Err(format!("record {record} is on no {what} chain").into()),
             None => Ok(()),
         }
     }
@@ -164,9 +167,9 @@ impl<'a> Records<'a> {
 }
 
 /// An entry of `nic`, as a report shows it.
-pub struct Shown<'a>(pub &'a Entry);
+pub struct EntryDisplay<'a>(pub &'a Entry);
 
-impl std::fmt::Debug for Shown<'_> {
+impl std::fmt::Debug for EntryDisplay<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
         let Entry { slot, options, match_bits, ignore_bits, source, source_ignore, sequence, headers, .. } = *self.0;
         let Entry { start, length, local_offset, min_free, user_ptr, .. } = *self.0;

@@ -63,7 +63,7 @@ pub(super) mod status {
 
 /// A command of the list manager.
 #[derive(Clone, Copy, Debug)]
-pub enum Command {
+pub enum ListCommand {
     Deliver(Request),
     Append { portal: u32, which: u8, spec: EntrySpec },
     Unlink(u32),
@@ -74,13 +74,13 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooWide(pub &'static str);
 
-impl Command {
+impl ListCommand {
     /// The portal table entry that it names.
     pub fn portal(&self) -> Option<u32> {
         match self {
-            Command::Deliver(request) => Some(request.portal),
-            Command::Append { portal, .. } | Command::Search { portal, .. } => Some(*portal),
-            Command::Unlink(_) => None,
+            ListCommand::Deliver(request) => Some(request.portal),
+            ListCommand::Append { portal, .. } | ListCommand::Search { portal, .. } => Some(*portal),
+            ListCommand::Unlink(_) => None,
         }
     }
 
@@ -99,7 +99,7 @@ impl Command {
         };
         set(command::TAG, tag.into(), "tag")?;
         match self {
-            Command::Deliver(request) => {
+            ListCommand::Deliver(request) => {
                 if request.kind != kind::PUT && request.kind != kind::GET {
                     return Err(TooWide("operation"));
                 }
@@ -114,16 +114,16 @@ impl Command {
                 set(command::TOKEN, request.token().into(), "token")?;
                 set(command::OPERATION, request.kind.into(), "operation")?;
             }
-            Command::Append { portal, which, spec } => {
+            ListCommand::Append { portal, which, spec } => {
                 set(command::KIND, 1, "kind")?;
                 set(command::OVERFLOW, u64::from(*which == list::OVERFLOW), "which")?;
                 set_spec(&mut set, *portal, spec)?;
             }
-            Command::Unlink(reference) => {
+            ListCommand::Unlink(reference) => {
                 set(command::KIND, 2, "kind")?;
                 set(command::ENTRY_REFERENCE, (*reference).into(), "reference")?;
             }
-            Command::Search { portal, spec, delete } => {
+            ListCommand::Search { portal, spec, delete } => {
                 set(command::KIND, 3, "kind")?;
                 set(command::DELETE_FOUND, u64::from(*delete), "delete")?;
                 set_spec(&mut set, *portal, spec)?;

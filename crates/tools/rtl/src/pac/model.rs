@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine's commands on `nic`, and everything that leaves a NIC by them.
 //!
-//! What the home does around `nic`'s transitions is here, as the live homes do it: the check of a descriptor's range
+//! The work of the home around `nic`'s transitions is here, as the live homes do it: the check of a descriptor's range
 //! (`PtlPut`, Portals 4.3, section 3.15), the packet of a request, the response to one, the record of what waits.
 
 use std::collections::VecDeque;
@@ -18,13 +18,14 @@ use selvedge_nic::tables::{Command, PortalEntry, Request, Side, kind, slot};
 use selvedge_nic::{Bus, Fault, Limits, NoMemory};
 
 use super::words::{Buffer, Host, Message, Operation, Status, Triggered};
+use crate::error::LockstepError;
 use crate::home::Home;
 
 /// An answer to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
-    /// What was made.
+    /// Reference of the record that was made.
     pub reference: Option<u32>,
     pub armed: Option<(u32, u32)>,
     pub amounts: Option<(u64, u64)>,
@@ -63,9 +64,9 @@ pub struct Line {
     pub words: Vec<u64>,
 }
 
-/// What has left the NIC, in order at each port.
+/// The outputs of the NIC, in order at each port.
 #[derive(Clone, Debug, Default)]
-pub struct Left {
+pub struct Outputs {
     pub answers: VecDeque<Answer>,
     /// Puts, get headers, replies and acknowledgements.
     pub sends: [VecDeque<Send>; 3],
@@ -78,7 +79,7 @@ pub struct Left {
 /// A NIC and its home.
 pub struct Model {
     pub home: Home,
-    pub left: Left,
+    pub outputs: Outputs,
     initiator: u32,
     uid: u32,
     origin: u64,
@@ -88,7 +89,7 @@ pub struct Model {
     fired: [VecDeque<Due>; 3],
     handles: Vec<((u32, u32), Armed)>,
     /// References of what was made, and tokens of what waits or waited, in order.
-    pub made: Made,
+    pub created: Created,
 }
 
 /// A triggered operation that waits for its turn among the engine's commands.
@@ -101,9 +102,9 @@ enum Due {
 /// No operation: what an arm that was refused has made.
 pub const NOT_ARMED: (u32, u32) = (0xffff, 0);
 
-/// What the commands so far have made: NONE, or [`NOT_ARMED`], where one was refused.
+/// References and results that the commands so far have given: NONE, or [`NOT_ARMED`], where one was refused.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct Created {
     pub entries: Vec<u32>,
     pub descriptors: Vec<u32>,
     pub counters: Vec<u32>,
@@ -119,19 +120,19 @@ impl Model {
     pub fn new(limits: &Limits) -> Model {
         Model {
             home: Home::new(limits),
-            left: Left::default(),
+            outputs: Outputs::default(),
             initiator: 0,
             uid: 0,
             origin: 0,
             numbers: [0; 4],
             fired: Default::default(),
             handles: Vec::new(),
-            made: Made::default(),
+            created: Created::default(),
         }
     }
 
     /// Takes a message from a buffer.
-    pub fn take(&mut self, buffer: Buffer, message: &Message, host: Option<&Host>) -> Result<(), String> {
+    pub fn take(&mut self, buffer: Buffer, message: &Message, host: Option<&Host>) -> Result<(), LockstepError> {
         let number = self.numbers[buffer as usize];
         self.numbers[buffer as usize] = number.wrapping_add(1);
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
@@ -139,19 +140,19 @@ impl Model {
             (Buffer::Command, Some(host)) => {
                 let answer = self.run(host)?;
                 match host {
-                    Host::Append { .. } => self.made.entries.push(answer.reference.unwrap_or(NONE)),
-                    Host::Bind(_) => self.made.descriptors.push(answer.reference.unwrap_or(NONE)),
-                    Host::CounterAlloc => self.made.counters.push(answer.reference.unwrap_or(NONE)),
-                    Host::Arm { .. } => self.made.armed.push(answer.armed.unwrap_or(NOT_ARMED)),
+                    Host::Append { .. } => self.created.entries.push(answer.reference.unwrap_or(NONE)),
+                    Host::Bind(_) => self.created.descriptors.push(answer.reference.unwrap_or(NONE)),
+                    Host::CounterAlloc => self.created.counters.push(answer.reference.unwrap_or(NONE)),
+                    Host::Arm { .. } => self.created.armed.push(answer.armed.unwrap_or(NOT_ARMED)),
                     _ => {}
                 }
-                self.left.answers.push_back(answer);
+                self.outputs.answers.push_back(answer);
             }
-            (Buffer::Command, None) => self.left.answers.push_back(Answer::of(Status::TooWide)),
+            (Buffer::Command, None) => self.outputs.answers.push_back(Answer::of(Status::TooWide)),
             _ => match carried(buffer, message) {
                 Some(packet) if buffer == Buffer::Response => self.respond(&packet, number),
                 Some(packet) => self.deliver(&packet, number)?,
-                None => self.left.discarded += 1,
+                None => self.outputs.discarded += 1,
             },
         }
         self.keep_lines(&tails);
@@ -159,7 +160,7 @@ impl Model {
     }
 
     /// Takes a triggered operation that has fired: a put (0), a get (1) or an unlink (2).
-    pub fn take_fired(&mut self, port: usize) -> Result<(), String> {
+    pub fn take_fired(&mut self, port: usize) -> Result<(), LockstepError> {
         let due = self.fired[port].pop_front().ok_or("an operation fires in the RTL, and none is due in nic")?;
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
         match due {
@@ -197,7 +198,7 @@ impl Model {
         self.fired.iter().map(VecDeque::len).sum()
     }
 
-    fn run(&mut self, host: &Host) -> Result<Answer, String> {
+    fn run(&mut self, host: &Host) -> Result<Answer, LockstepError> {
         let wide = Ok(Answer::of(Status::TooWide));
         let portal_lives =
             |home: &Home, portal: u32| home.portals.get(portal as usize).is_some_and(|entry| entry.status != 0);
@@ -237,14 +238,14 @@ impl Model {
                     Ok(reference) if posted(&self.home) != before => Answer::with(reference),
                     Ok(reference) => Answer { status: Status::Taken, ..Answer::with(reference) },
                     Err(AppendError::Full) => Answer::of(Status::Full),
-                    Err(other) => return Err(format!("{other:?} of an append")),
+                    Err(other) => return Err(format!("{other:?} of an append").into()),
                 })
             }
             Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().unlink(reference) {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
-                Err(other) => return Err(format!("{other:?} of an unlink")),
+                Err(other) => return Err(format!("{other:?} of an unlink").into()),
             })),
             Host::Search { portal, ref spec, delete } => {
                 self.home.nic().search(&mut NoMemory, portal, spec, delete).map_err(|error| format!("{error:?}"))?;
@@ -275,7 +276,7 @@ impl Model {
                 let book = self.home.books.get(index as usize).filter(|_| lives);
                 Ok(Answer { amounts: book.map(|book| (book.success, book.failure)), ..Answer::of(done(lives)) })
             }
-            Host::Arm { counter, threshold, ref what } => self.arm(counter, threshold, what),
+            Host::Arm { counter, threshold, ref action } => self.arm(counter, threshold, action),
             Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().cancel_triggered(counter).is_some()))),
             Host::CancelOne { index, generation } => {
                 let handle =
@@ -319,13 +320,13 @@ impl Model {
         self.home.nic().signals.counter(counter).is_some()
     }
 
-    fn arm(&mut self, counter: u32, threshold: u64, what: &Triggered) -> Result<Answer, String> {
-        let command = match *what {
+    fn arm(&mut self, counter: u32, threshold: u64, armed: &Triggered) -> Result<Answer, LockstepError> {
+        let command = match *armed {
             Triggered::Put(ref operation) | Triggered::Get(ref operation) => {
                 if operation.length >> 32 != 0 {
                     return Ok(Answer::of(Status::TooWide));
                 }
-                let kind = if matches!(what, Triggered::Put(_)) { kind::PUT } else { kind::GET };
+                let kind = if matches!(armed, Triggered::Put(_)) { kind::PUT } else { kind::GET };
                 match self.command(kind, operation) {
                     Some(command) => command,
                     None => return Ok(Answer::of(Status::Invalid)),
@@ -333,7 +334,7 @@ impl Model {
             }
             _ => Command::default(),
         };
-        let action = match *what {
+        let action = match *armed {
             Triggered::Put(_) | Triggered::Get(_) => Action::Command(&command),
             Triggered::Set { counter, success, failure } => Action::CounterSet { counter, success, failure },
             Triggered::SetSuccess { counter, success } => Action::CounterSuccess { counter, success },
@@ -389,13 +390,13 @@ impl Model {
         Some(Command { request, target: operation.target.into(), user_ptr: operation.user_ptr, source, sink })
     }
 
-    fn start(&mut self, kind: u8, operation: &Operation) -> Result<Answer, String> {
+    fn start(&mut self, kind: u8, operation: &Operation) -> Result<Answer, LockstepError> {
         let Some(command) = self.command(kind, operation) else { return Ok(Answer::of(Status::Invalid)) };
         self.issue(&command)?;
         Ok(Answer::of(Status::Done))
     }
 
-    fn issue(&mut self, command: &Command) -> Result<(), String> {
+    fn issue(&mut self, command: &Command) -> Result<(), LockstepError> {
         let token = match command.wants_response() {
             true => self
                 .home
@@ -406,14 +407,14 @@ impl Model {
             false => 0,
         };
         if token != 0 {
-            self.made.tokens.push(token);
-            self.made.waiting.push((*command, token));
+            self.created.tokens.push(token);
+            self.created.waiting.push((*command, token));
         }
         let is_put = command.kind == kind::PUT;
         let payload_bytes = if is_put { command.length } else { 0 };
         let packet = Packet { token, origin: self.origin, payload_bytes, ..Packet::from(&command.request) };
         let start = (is_put && command.length != 0).then_some(command.source.start);
-        self.left.sends[usize::from(!is_put)].push_back(Send {
+        self.outputs.sends[usize::from(!is_put)].push_back(Send {
             header: packet.encode(false),
             length: payload_bytes as u32,
             start,
@@ -424,28 +425,28 @@ impl Model {
 
     fn respond(&mut self, packet: &Packet, number: u32) {
         let Some(command) = self.home.nic().pending_mut().take(packet.token) else { return };
-        self.made.waiting.retain(|&(_, token)| token != packet.token);
+        self.created.waiting.retain(|&(_, token)| token != packet.token);
         let delivery = packet.delivery(command.length);
         if command.has_reply() && delivery.fail == fail::OK && delivery.mlength != 0 {
             let receive = Receive { number, start: command.sink.start, length: delivery.mlength as u32 };
-            self.left.receives[1].push_back(receive);
+            self.outputs.receives[1].push_back(receive);
         }
         self.home.nic().complete_response(&command, &delivery);
     }
 
-    fn deliver(&mut self, packet: &Packet, number: u32) -> Result<(), String> {
+    fn deliver(&mut self, packet: &Packet, number: u32) -> Result<(), LockstepError> {
         let mut bus = Recorder { number, ..Recorder::default() };
         let Verdict::Done(delivery) = self.home.nic().deliver(&mut bus, &Request::from(packet)) else {
             return Err("a message is neither done nor refused".into());
         };
-        self.made.deliveries.push(delivery);
-        self.left.receives[0].extend(bus.put);
+        self.created.deliveries.push(delivery);
+        self.outputs.receives[0].extend(bus.put);
         if packet.token != 0 {
             let is_get = packet.kind == kind::GET;
             let bytes = if is_get { delivery.mlength } else { 0 };
             let response = Packet { payload_bytes: bytes, sender: 0, ..packet.response(&delivery) };
             let send = Send { header: response.encode(false), length: bytes as u32, start: bus.get };
-            self.left.sends[2].push_back(send);
+            self.outputs.sends[2].push_back(send);
         }
         Ok(())
     }
@@ -458,9 +459,9 @@ impl Model {
                 let block = u64::from(book.ring) + number % u64::from(book.capacity);
                 let word = |at: usize| self.home.heap[block as usize * WORDS + at].load(Relaxed);
                 if word(7) >> 19 & 3 == 2 {
-                    self.left.lines.push_back(Line { line: 2 * block + 1, words: (8..13).map(word).collect() });
+                    self.outputs.lines.push_back(Line { line: 2 * block + 1, words: (8..13).map(word).collect() });
                 }
-                self.left.lines.push_back(Line { line: 2 * block, words: (0..8).map(word).collect() });
+                self.outputs.lines.push_back(Line { line: 2 * block, words: (0..8).map(word).collect() });
             }
         }
     }

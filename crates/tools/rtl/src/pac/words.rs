@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into the engine and what leaves it, as words (`rtl/pac/engine_pkg.sv`, `pac_unit_pkg.sv`).
+//! Inputs and outputs of the engine, as words (`rtl/pac/engine_pkg.sv`, `pac_unit_pkg.sv`).
 
 use selvedge_nic::packet::HEADER_BYTES;
 use selvedge_nic::portals::EntrySpec;
@@ -57,7 +57,7 @@ crate::layout! {
     pub mod event_line { LINE: 33, DATA: 512 }
 }
 crate::layout! {
-    /// What `trace_t` has above the writes.
+    /// The part of `trace_t` above the writes.
     pub mod trace {
         ASKED_VALID: 1, ASKED_TAG: 32, COUNTED_VALID: 1, COUNTED_TAG: 32, RETIRE_VALID: 1, RETIRE_TAG: 32,
     }
@@ -74,7 +74,7 @@ pub enum Buffer {
     Response,
 }
 
-/// What goes into a buffer: 128 bytes.
+/// A packet or a command for a buffer: 128 bytes.
 pub type Message = [u8; HEADER_BYTES];
 
 /// A message for a buffer, as the unit takes it.
@@ -87,7 +87,7 @@ pub fn pack(buffer: Buffer, message: &Message) -> [u32; command::WORDS] {
     words
 }
 
-/// What the engine counts, and the registers that `nic` counts it in.
+/// The counts of the engine, and the registers of `nic` for them.
 pub const COUNTS: [(Field, Register); 14] = {
     use outside_out as out;
     [
@@ -144,7 +144,7 @@ pub struct Operation {
     pub header_data: u64,
 }
 
-/// What a triggered operation does.
+/// The action of a triggered operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Triggered {
     Put(Operation),
@@ -158,7 +158,7 @@ pub enum Triggered {
 /// A command of the host.
 #[derive(Clone, Copy, Debug)]
 pub enum Host {
-    /// Who this NIC is: source and user of its requests, and its address in packets.
+    /// The identity of this NIC: source and user of its requests, and its address in packets.
     Configure {
         initiator: u32,
         uid: u32,
@@ -212,7 +212,7 @@ pub enum Host {
     Arm {
         counter: u32,
         threshold: u64,
-        what: Triggered,
+        action: Triggered,
     },
     Cancel(u32),
     CancelOne {
@@ -294,9 +294,9 @@ impl Host {
                 set(host::COUNTER, reference(counter));
                 12
             }
-            Host::Arm { counter, threshold, ref what } => {
+            Host::Arm { counter, threshold, ref action } => {
                 set(host::THRESHOLD, threshold);
-                let (kind, variant) = what.set(&mut set);
+                let (kind, variant) = action.set(&mut set);
                 set(host::KIND, kind.into());
                 set(host::VARIANT, variant);
                 set(host::COUNTER, reference(counter));

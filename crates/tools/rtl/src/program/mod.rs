@@ -3,3 +3,19 @@
 
 mod plots;
 pub mod report;
+
+use std::io;
+use std::path::PathBuf;
+
+/// The reason why figures cannot be shown or drawn.
+#[derive(Debug, thiserror::Error)]
+enum FiguresError {
+    #[error("{}: {error}", path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("{}: {error}", path.display())]
+    Malformed { path: PathBuf, error: serde_json::Error },
+    #[error("{}: no figures", folder.display())]
+    Empty { folder: PathBuf },
+    #[error("{}: {error}", path.display())]
+    Write { path: PathBuf, error: io::Error },
+}

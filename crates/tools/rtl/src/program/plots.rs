@@ -16,18 +16,20 @@ use selvedge_sim::report::Plot;
 use selvedge_sim::report::plot::{Axis, Line, Shape};
 use serde_json::Value;
 
+use super::FiguresError;
+
 /// The engine, whose modules are shown.
 const ENGINE: &str = "pac";
 /// Of its modules, the largest.
 const MODULES: usize = 20;
 
 /// Writes all pictures that have figures.
-pub fn write(designs: &[Value], figures: &Path, to: &Path) -> Result<(), String> {
+pub fn write(designs: &[Value], figures: &Path, to: &Path) -> Result<(), FiguresError> {
     let mut plots = cells(designs).map(|library| of_cells(designs, &library)).unwrap_or_default();
     plots.extend(queue(figures)?);
     for plot in plots.iter().filter(|plot| !plot.is_empty()) {
         let path = to.join(format!("{}.svg", plot.name));
-        std::fs::write(&path, plot.svg()).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(&path, plot.svg()).map_err(|error| FiguresError::Write { path, error })?;
     }
     Ok(())
 }
@@ -131,10 +133,10 @@ fn frequencies(timing: &Value, kind: &str) -> String {
 }
 
 /// Cycles by length of the queue, as `examples/queue_length` has written them.
-fn queue(figures: &Path) -> Result<Option<Plot>, String> {
+fn queue(figures: &Path) -> Result<Option<Plot>, FiguresError> {
     let path = figures.join("queue_length.json");
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
-    let whole: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let whole: Value = serde_json::from_str(&text).map_err(|error| FiguresError::Malformed { path, error })?;
     let line = |(key, name): (&str, &str)| {
         let rows = whole["rows"].as_array().into_iter().flatten();
         let points = rows.filter_map(|row| Some((row["receives"].as_f64()?, row[key].as_f64()?))).collect();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::plots;
+use super::{FiguresError, plots};
 
 /// Print area, frequency and power of the units, beside those of small RISC cores
 ///
@@ -64,21 +64,24 @@ fn find() -> Option<PathBuf> {
 }
 
 /// All designs that have figures, by name.
-fn designs(folder: &Path) -> Result<Vec<Value>, String> {
-    let files = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn designs(folder: &Path) -> Result<Vec<Value>, FiguresError> {
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |error| FiguresError::Read { path, error }
+    };
+    let files = std::fs::read_dir(folder).map_err(read(folder))?;
     let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let mut designs = Vec::new();
     for path in paths {
-        let wrong = |why: String| format!("{}: {why}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-        let one: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::read_to_string(&path).map_err(read(&path))?;
+        let one: Value = serde_json::from_str(&text).map_err(|error| FiguresError::Malformed { path, error })?;
         if one["name"].is_string() && (one["area"].is_object() || one["fpga"].is_object()) {
             designs.push(one);
         }
     }
-    if designs.is_empty() { Err(format!("{}: no figures", folder.display())) } else { Ok(designs) }
+    if designs.is_empty() { Err(FiguresError::Empty { folder: folder.to_owned() }) } else { Ok(designs) }
 }
 
 /// A table for each library of cells, and one of the FPGA.

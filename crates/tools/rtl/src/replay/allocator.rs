@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use selvedge_nic::portals::{fail, list};
 use selvedge_nic::tap::Transition;
 
-use super::Driver;
+use super::driver::Driver;
 use super::ids::Ids;
 use super::statistics::Statistics;
-use crate::allocator::{Command, Lockstep, Status};
+use crate::allocator::{AllocatorCommand, AllocatorLockstep, Status};
+use crate::error::LockstepError;
 use crate::unit::Missing;
 
 /// `allocator` of rtl/units.toml: 1 MB.
@@ -20,7 +21,7 @@ const BLOCK_BYTES: u64 = 256;
 /// Commands that run one behind the other.
 const BATCH: usize = 64;
 
-/// What a message is known by: its portal table entry, source and bits.
+/// The key of a message: its portal table entry, source and bits.
 type Key = (u32, u64, u64);
 
 enum Step {
@@ -29,7 +30,7 @@ enum Step {
 }
 
 pub struct Allocator {
-    both: Lockstep,
+    both: AllocatorLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
@@ -42,7 +43,7 @@ pub struct Allocator {
 impl Allocator {
     pub fn new(gap: u64) -> Result<Allocator, Missing> {
         Ok(Allocator {
-            both: Lockstep::new("allocator", BLOCKS)?,
+            both: AllocatorLockstep::new("allocator", BLOCKS)?,
             gap,
             statistics: Statistics::of("allocator"),
             ids: Ids::default(),
@@ -53,14 +54,14 @@ impl Allocator {
     }
 
     /// Runs what waits. Messages that leave within it must have arrived before it.
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         let mut commands = Vec::new();
         let mut arriving = Vec::new();
         for step in queue {
             match step {
                 Step::Arrives(key, blocks) => {
-                    commands.push(Command::Alloc(blocks));
+                    commands.push(AllocatorCommand::Alloc(blocks));
                     arriving.push(Some(key));
                 }
                 Step::Leaves(key) => {
@@ -68,7 +69,7 @@ impl Allocator {
                         self.statistics.leave_out("messages without blocks");
                         continue;
                     };
-                    commands.push(Command::Free(first));
+                    commands.push(AllocatorCommand::Free(first));
                     arriving.push(None);
                 }
             }
@@ -88,13 +89,13 @@ impl Allocator {
                 }
                 (Some(_), Err(Status::NoMemory)) => self.statistics.leave_out("messages beyond 1 MB"),
                 (None, Ok(_)) => self.live -= 1,
-                (_, Err(status)) => return Err(format!("{kind}: {status:?}")),
+                (_, Err(status)) => return Err(format!("{kind}: {status:?}").into()),
             }
         }
         Ok(())
     }
 
-    fn offer(&mut self, step: Step) -> Result<(), String> {
+    fn offer(&mut self, step: Step) -> Result<(), LockstepError> {
         let is_waiting = match &step {
             Step::Leaves(key) => !self.blocks.contains_key(key) || self.blocks[key].is_empty(),
             Step::Arrives(..) => false,
@@ -108,7 +109,7 @@ impl Allocator {
 }
 
 impl Driver for Allocator {
-    fn take(&mut self, _: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, _: u64, transition: &Transition) -> Result<(), LockstepError> {
         let (portal, source, match_bits, arrives) = match *transition {
             Transition::Deliver { request, delivery }
                 if delivery.fail == fail::OK && delivery.list == list::OVERFLOW && delivery.mlength > 0 =>
@@ -129,7 +130,7 @@ impl Driver for Allocator {
         })
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()?;
         self.both.check_all()
     }

@@ -10,19 +10,20 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{self, Side};
 use selvedge_nic::tap::{Armable, Transition};
 
+use super::driver::{Driver, compare_with_trace};
 use super::ids::Ids;
 use super::statistics::{Statistics, span};
-use super::{Driver, as_in_trace};
 use crate::Unit;
-use crate::counters::words::{Command, What, fits};
-use crate::counters::{Pair, Ready};
+use crate::counters::words::{CounterCommand, TriggeredAction, fits};
+use crate::counters::{CountersLockstep, Ready};
+use crate::error::LockstepError;
 use crate::records::Status;
 use crate::unit::Missing;
 
 /// `counters` of rtl/units.toml: counters, triggered operations.
 const SIZE: (usize, usize) = (512, 128);
 
-/// What the trace says of a command's result.
+/// The result of a command in the trace.
 enum Traced {
     Counter(u32),
     Armed((u32, u32)),
@@ -31,11 +32,11 @@ enum Traced {
 }
 
 pub struct Counters {
-    both: Pair,
+    both: CountersLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
-    queue: Vec<(u64, Command, Traced)>,
+    queue: Vec<(u64, CounterCommand, Traced)>,
     counters: BTreeMap<u32, u32>,
     armed: BTreeMap<(u32, u32), (u32, u32)>,
 }
@@ -43,7 +44,7 @@ pub struct Counters {
 impl Counters {
     pub fn new(gap: u64) -> Result<Counters, Missing> {
         Ok(Counters {
-            both: Pair::new(Unit::new("counters")?, SIZE.0, SIZE.1),
+            both: CountersLockstep::new(Unit::new("counters")?, SIZE.0, SIZE.1),
             gap,
             statistics: Statistics::of("counters"),
             ids: Ids::default(),
@@ -58,20 +59,20 @@ impl Counters {
         self.statistics.differs_from.get_or_insert(number);
     }
 
-    fn offer(&mut self, number: u64, command: Command, traced: Traced) -> Result<(), String> {
+    fn offer(&mut self, number: u64, command: CounterCommand, traced: Traced) -> Result<(), LockstepError> {
         self.queue.push((number, command, traced));
         if self.gap > 0 || self.queue.len() >= 64 { self.run() } else { Ok(()) }
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         if queue.is_empty() {
             return Ok(());
         }
-        let commands: Vec<Command> = queue.iter().map(|(_, command, _)| *command).collect();
+        let commands: Vec<CounterCommand> = queue.iter().map(|(_, command, _)| *command).collect();
         let answers = self.both.run(&commands, Ready::ALL)?;
         self.statistics.cycles += span(answers.iter().map(|answer| (answer.accepted, answer.latency)));
-        let left = self.both.left.len() as u64;
+        let left = self.both.departures.len() as u64;
         if left > 0 {
             *self.statistics.largest.entry("operations that moved data").or_default() += left;
         }
@@ -89,7 +90,7 @@ impl Counters {
                 Traced::Armed(traced) => {
                     self.armed.insert(traced, answer.armed);
                 }
-                Traced::Done(traced) => as_in_trace(&mut self.statistics, number, kind, is_done, traced)?,
+                Traced::Done(traced) => compare_with_trace(&mut self.statistics, number, kind, is_done, traced)?,
                 Traced::Nothing => {}
             }
         }
@@ -97,26 +98,28 @@ impl Counters {
     }
 
     /// The counter here. Runs what may still make it.
-    fn counter(&mut self, traced: u32) -> Result<Option<u32>, String> {
+    fn counter(&mut self, traced: u32) -> Result<Option<u32>, LockstepError> {
         if !self.counters.contains_key(&traced) {
             self.run()?;
         }
         Ok(self.counters.get(&traced).copied())
     }
 
-    /// What is armed, with the ids and counters of this NIC; or why it is not carried out.
-    fn what(&mut self, action: &Armable) -> Result<Result<What, &'static str>, String> {
+    /// The action that is armed, with the ids and counters of this NIC; or why it is not carried out.
+    fn action(&mut self, action: &Armable) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         const NO_COUNTER: &str = "operations on counters that were left out";
         Ok(match *action {
             Armable::Command { command } => self.command(&command)?,
-            Armable::CounterSet { counter, success, failure } => {
-                self.counter(counter)?.map(|counter| What::Set { counter, success, failure }).ok_or(NO_COUNTER)
-            }
-            Armable::CounterIncrement { counter, success, failure } => {
-                self.counter(counter)?.map(|counter| What::Increment { counter, success, failure }).ok_or(NO_COUNTER)
-            }
+            Armable::CounterSet { counter, success, failure } => self
+                .counter(counter)?
+                .map(|counter| TriggeredAction::Set { counter, success, failure })
+                .ok_or(NO_COUNTER),
+            Armable::CounterIncrement { counter, success, failure } => self
+                .counter(counter)?
+                .map(|counter| TriggeredAction::Increment { counter, success, failure })
+                .ok_or(NO_COUNTER),
             Armable::CounterSuccess { counter, success } => {
-                self.counter(counter)?.map(|counter| What::SetSuccess { counter, success }).ok_or(NO_COUNTER)
+                self.counter(counter)?.map(|counter| TriggeredAction::SetSuccess { counter, success }).ok_or(NO_COUNTER)
             }
             Armable::Append { .. } | Armable::Receive { .. } | Armable::Unlink { .. } => {
                 Err("triggered operations on entries")
@@ -124,7 +127,7 @@ impl Counters {
         })
     }
 
-    fn command(&mut self, command: &tables::Command) -> Result<Result<What, &'static str>, String> {
+    fn command(&mut self, command: &tables::Command) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         let mut here = *command;
         let (Some(target), Some(initiator)) = (self.ids.id(command.target), self.ids.id(command.initiator)) else {
             return Ok(Err("process ids too wide"));
@@ -136,38 +139,40 @@ impl Counters {
                 *side = Side { counter, ..*side };
             }
         }
-        Ok(if fits(&here) { Ok(What::Move(here)) } else { Err("triggered commands with values too wide") })
+        Ok(if fits(&here) { Ok(TriggeredAction::Move(here)) } else { Err("triggered commands with values too wide") })
     }
 }
 
-fn kind_of(command: &Command) -> &'static str {
+fn kind_of(command: &CounterCommand) -> &'static str {
     match command {
-        Command::Alloc => "alloc",
-        Command::Free(_) => "free",
-        Command::Set { .. } => "set",
-        Command::Increment { .. } => "increment",
-        Command::Get(_) => "get",
-        Command::Arm { .. } => "arm",
-        Command::Cancel(_) => "cancel",
-        Command::CancelOne { .. } => "cancel one",
+        CounterCommand::Alloc => "alloc",
+        CounterCommand::Free(_) => "free",
+        CounterCommand::Set { .. } => "set",
+        CounterCommand::Increment { .. } => "increment",
+        CounterCommand::Get(_) => "get",
+        CounterCommand::Arm { .. } => "arm",
+        CounterCommand::Cancel(_) => "cancel",
+        CounterCommand::CancelOne { .. } => "cancel one",
     }
 }
 
 impl Driver for Counters {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         const LEFT_OUT: &str = "commands of counters that were left out";
         const REFUSED: &str = "commands that the recorded NIC refused";
         let command = match *transition {
             Transition::CounterAlloc { counter: Some(counter) } => {
-                return self.offer(number, Command::Alloc, Traced::Counter(counter));
+                return self.offer(number, CounterCommand::Alloc, Traced::Counter(counter));
             }
             Transition::Arm { counter, threshold, ref action, armed: Some(armed) } => {
                 let Some(counter) = self.counter(counter)? else {
                     self.statistics.leave_out(LEFT_OUT);
                     return Ok(());
                 };
-                return match self.what(action)? {
-                    Ok(what) => self.offer(number, Command::Arm { counter, threshold, what }, Traced::Armed(armed)),
+                return match self.action(action)? {
+                    Ok(action) => {
+                        self.offer(number, CounterCommand::Arm { counter, threshold, action }, Traced::Armed(armed))
+                    }
                     Err(reason) => {
                         self.leave_out(number, reason);
                         Ok(())
@@ -182,7 +187,7 @@ impl Driver for Counters {
                 self.run()?;
                 match self.armed.get(&armed) {
                     Some(&(index, generation)) => {
-                        let command = Command::CancelOne { index, generation };
+                        let command = CounterCommand::CancelOne { index, generation };
                         return self.offer(number, command, Traced::Done(is_done));
                     }
                     None => self.statistics.leave_out(LEFT_OUT),
@@ -194,17 +199,17 @@ impl Driver for Counters {
                 if is_done {
                     self.counters.remove(&counter);
                 }
-                here.map(|here| (Command::Free(here), Traced::Done(is_done)))
+                here.map(|here| (CounterCommand::Free(here), Traced::Done(is_done)))
             }
             Transition::CancelTriggered { counter, is_done } => {
-                self.counter(counter)?.map(|here| (Command::Cancel(here), Traced::Done(is_done)))
+                self.counter(counter)?.map(|here| (CounterCommand::Cancel(here), Traced::Done(is_done)))
             }
-            Transition::CountSet { counter, success, failure } => {
-                self.counter(counter)?.map(|counter| (Command::Set { counter, success, failure }, Traced::Nothing))
-            }
+            Transition::CountSet { counter, success, failure } => self
+                .counter(counter)?
+                .map(|counter| (CounterCommand::Set { counter, success, failure }, Traced::Nothing)),
             Transition::Count { counter, success, failure, .. } => self
                 .counter(counter)?
-                .map(|counter| (Command::Increment { counter, success, failure }, Traced::Done(true))),
+                .map(|counter| (CounterCommand::Increment { counter, success, failure }, Traced::Done(true))),
             _ => return Ok(()),
         };
         match command {
@@ -216,7 +221,7 @@ impl Driver for Counters {
         }
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()
     }
 

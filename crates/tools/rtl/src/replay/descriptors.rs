@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tap::Transition;
 
+use super::driver::{Driver, compare_with_trace};
 use super::statistics::{Statistics, span};
-use super::{Driver, as_in_trace};
 use crate::Unit;
-use crate::descriptors::{Command, Pair};
+use crate::descriptors::{DescriptorCommand, DescriptorsLockstep};
+use crate::error::LockstepError;
 use crate::records::Status;
 use crate::unit::Missing;
 
@@ -17,17 +18,17 @@ use crate::unit::Missing;
 const RECORDS: usize = 256;
 
 pub struct Descriptors {
-    both: Pair,
+    both: DescriptorsLockstep,
     gap: u64,
     statistics: Statistics,
     /// Binds that are still to be run: record, command, reference in the trace.
-    queue: Vec<(u64, Command, u32)>,
+    queue: Vec<(u64, DescriptorCommand, u32)>,
     live: BTreeMap<u32, u32>,
 }
 
 impl Descriptors {
     pub fn new(gap: u64) -> Result<Descriptors, Missing> {
-        let both = Pair::new(Unit::new("descriptors")?, RECORDS);
+        let both = DescriptorsLockstep::new(Unit::new("descriptors")?, RECORDS);
         let statistics = Statistics::of("descriptors");
         Ok(Descriptors { both, gap, statistics, queue: Vec::new(), live: BTreeMap::new() })
     }
@@ -37,47 +38,47 @@ impl Descriptors {
         self.statistics.differs_from.get_or_insert(number);
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         if queue.is_empty() {
             return Ok(());
         }
-        let commands: Vec<Command> = queue.iter().map(|&(_, command, _)| command).collect();
+        let commands: Vec<DescriptorCommand> = queue.iter().map(|&(_, command, _)| command).collect();
         let answers = self.both.run(&commands)?;
         self.statistics.cycles += span(answers.iter().map(|answer| (answer.accepted, answer.latency)));
         for ((number, command, traced), answer) in queue.into_iter().zip(answers) {
-            let kind = if matches!(command, Command::Bind(_)) { "bind" } else { "release" };
+            let kind = if matches!(command, DescriptorCommand::Bind(_)) { "bind" } else { "release" };
             self.statistics.commands.entry(kind).or_default().add(answer.latency);
             match (command, answer.status) {
                 (_, Status::TooWide) => self.leave_out(number, "descriptors of 4 GiB or more"),
-                (Command::Bind(_), Status::Full) => self.leave_out(number, "descriptors beyond 256"),
-                (Command::Bind(_), _) => {
+                (DescriptorCommand::Bind(_), Status::Full) => self.leave_out(number, "descriptors beyond 256"),
+                (DescriptorCommand::Bind(_), _) => {
                     self.live.insert(traced, answer.descriptor);
                     self.statistics.note_largest("live", self.live.len() as u64);
                 }
-                _ => as_in_trace(&mut self.statistics, number, kind, answer.status == Status::Ok, true)?,
+                _ => compare_with_trace(&mut self.statistics, number, kind, answer.status == Status::Ok, true)?,
             }
         }
         Ok(())
     }
 
-    fn offer(&mut self, number: u64, command: Command, traced: u32) -> Result<(), String> {
+    fn offer(&mut self, number: u64, command: DescriptorCommand, traced: u32) -> Result<(), LockstepError> {
         self.queue.push((number, command, traced));
         if self.gap > 0 || self.queue.len() >= 64 { self.run() } else { Ok(()) }
     }
 }
 
 impl Driver for Descriptors {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         match *transition {
             Transition::Bind { view, .. } if view.iov != NONE => self.leave_out(number, "I/O vectors"),
             Transition::Bind { view, descriptor: Some(descriptor) } => {
-                return self.offer(number, Command::Bind(view), descriptor);
+                return self.offer(number, DescriptorCommand::Bind(view), descriptor);
             }
             Transition::Release { descriptor, is_done: true } => {
                 self.run()?;
                 match self.live.remove(&descriptor) {
-                    Some(here) => return self.offer(number, Command::Release(here), descriptor),
+                    Some(here) => return self.offer(number, DescriptorCommand::Release(here), descriptor),
                     None => self.statistics.leave_out("releases of what was left out"),
                 }
             }
@@ -89,7 +90,7 @@ impl Driver for Descriptors {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()
     }
 

@@ -15,9 +15,10 @@
 //! 3. Where flow control looked at a queue, the engine's queue gets the same room. If the two decide apart, because the engine has left
 //!    out what wrote events, its portal table entry is set as the trace says.
 
+mod batch;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::descriptor::DescriptorView;
@@ -25,231 +26,71 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, option
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::tap::{Armable, Transition};
 
+use super::driver::{Driver, search_for};
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace, taking};
+use crate::error::LockstepError;
+use crate::pac::Input;
 use crate::pac::words::{Buffer, Host, Operation, Triggered};
-use crate::pac::{self, model::NOT_ARMED};
-use crate::pac::{Input, Lockstep, Ready};
 use crate::unit::Missing;
-
-/// Event queues lie in host memory, which is as large as programs want it.
-const LIMITS: Limits = Limits { heap_blocks: 1 << 17, heap_blocks_max: 1 << 17, ..pac::LIMITS };
-/// Commands that go into one buffer before their results are looked at.
-const BATCH: usize = 64;
-/// Cycles of a run without anything that waits.
-const STEP: u64 = 64;
-
-/// What a command makes, or a message gives, with what the trace says of it.
-#[derive(Clone, Copy)]
-enum Made {
-    /// A reference. None: the trace has none, as no later command names it.
-    Entry(Option<u32>),
-    Descriptor(Option<u32>),
-    Counter(u32),
-    Armed((u32, u32)),
-    /// To this portal table entry.
-    Delivery(u32, Delivery),
-    /// A receive that was taken, with its bytes, where they are known.
-    Taken(Option<u64>),
-    Nothing,
-}
+use batch::{Batch, LIMITS, Traced};
 
 pub struct Engine {
-    both: Lockstep,
-    gap: u64,
-    statistics: Statistics,
+    batch: Batch,
     ids: Ids,
-    batch: Vec<Input>,
-    kinds: Vec<(u64, &'static str, Made)>,
+    /// The identity of this NIC that the engine has been told: initiator and user.
     configured: Option<(u32, u32)>,
-    entries: BTreeMap<u32, u32>,
-    counters: BTreeMap<u32, u32>,
-    descriptors: BTreeMap<u32, (u32, DescriptorView)>,
-    armed: BTreeMap<(u32, u32), (u32, u32)>,
     queues: BTreeMap<u32, u32>,
     /// Headers of the trace that a receive has taken here already.
     taken: BTreeSet<u32>,
     next_token: u64,
-    until: u32,
     /// The record that is taken.
     number: u64,
 }
 
 impl Engine {
     pub fn new(gap: u64) -> Result<Engine, Missing> {
-        let mut both = Lockstep::new("pac", &LIMITS, pac::BUCKETS)?;
-        both.set_ready(Ready::ALL);
         Ok(Engine {
-            both,
-            gap,
-            statistics: Statistics::of("engine"),
+            batch: Batch::new(gap)?,
             ids: Ids::default(),
-            batch: Vec::new(),
-            kinds: Vec::new(),
             configured: None,
-            entries: BTreeMap::new(),
-            counters: BTreeMap::new(),
-            descriptors: BTreeMap::new(),
-            armed: BTreeMap::new(),
             queues: BTreeMap::new(),
             taken: BTreeSet::new(),
             next_token: 0,
-            until: 0,
             number: 0,
         })
     }
 
-    fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), String> {
-        self.statistics.leave_out(reason);
-        self.statistics.differs_from.get_or_insert(number);
-        Ok(())
+    fn leave_out(&mut self, number: u64, reason: &'static str) -> Result<(), LockstepError> {
+        self.batch.leave_out(number, reason)
     }
 
-    fn offer(&mut self, number: u64, kind: &'static str, input: Input, made: Made) -> Result<(), String> {
-        if self.batch.first().is_some_and(|first| first.buffer != input.buffer) {
-            self.run()?;
-        }
-        self.batch.push(input);
-        self.kinds.push((number, kind, made));
-        if self.gap > 0 || self.batch.len() >= BATCH { self.run() } else { Ok(()) }
+    fn offer(&mut self, number: u64, kind: &'static str, input: Input, traced: Traced) -> Result<(), LockstepError> {
+        self.batch.offer(number, kind, input, traced)
     }
 
-    fn command(&mut self, kind: &'static str, host: Host, made: Made) -> Result<(), String> {
-        self.offer(self.number, kind, host.into(), made)
+    fn run(&mut self) -> Result<(), LockstepError> {
+        self.batch.run()
     }
 
-    /// Runs the batch until all of it is done, and takes what it has made.
-    fn run(&mut self) -> Result<(), String> {
-        let inputs = std::mem::take(&mut self.batch);
-        let kinds = std::mem::take(&mut self.kinds);
-        if inputs.is_empty() {
-            return Ok(());
-        }
-        let before = self.both.timings().len();
-        let made = {
-            let made = &self.both.model.made;
-            (made.entries.len(), made.descriptors.len(), made.counters.len(), made.armed.len(), made.deliveries.len())
-        };
-        let accepted = self.both.run(&inputs, self.gap)?;
-        if accepted < inputs.len() {
-            return Err(format!(
-                "the engine takes {accepted} of {} commands and stands still: {:?}",
-                inputs.len(),
-                kinds[accepted].1
-            ));
-        }
-        let of_buffer = |both: &Lockstep| {
-            both.timings()[before..]
-                .iter()
-                .filter(|timing| timing.buffer == Some(inputs[0].buffer))
-                .copied()
-                .collect::<Vec<_>>()
-        };
-        let mut timings = of_buffer(&self.both);
-        for _ in 0..1000 {
-            if timings.len() == inputs.len() {
-                break;
-            }
-            self.both.run(&[], STEP)?;
-            timings = of_buffer(&self.both);
-        }
-        if timings.len() < inputs.len() {
-            return Err(format!("{} of {} commands are never done", inputs.len() - timings.len(), inputs.len()));
-        }
-        let references = &self.both.model.made;
-        let (mut entries, mut descriptors) =
-            (references.entries[made.0..].iter(), references.descriptors[made.1..].iter());
-        let (mut counters, mut armed) = (references.counters[made.2..].iter(), references.armed[made.3..].iter());
-        let mut deliveries = references.deliveries[made.4..].iter();
-        let mut results = Vec::new();
-        for ((number, kind, made), timing) in kinds.into_iter().zip(timings) {
-            self.statistics.commands.entry(kind).or_default().add(timing.retired - timing.accepted);
-            let began = timing.accepted.max(self.until);
-            self.statistics.cycles += u64::from(timing.retired.saturating_sub(began));
-            self.until = self.until.max(timing.retired);
-            let refused = match made {
-                Made::Entry(traced) => {
-                    let here = entries.next().copied().filter(|&here| here != NONE);
-                    self.entries.extend(traced.zip(here));
-                    here.is_none().then_some("entries beyond 256")
-                }
-                Made::Descriptor(traced) => {
-                    let here = descriptors.next().copied().filter(|&here| here != NONE);
-                    if let (Some(here), Some(known)) =
-                        (here, traced.and_then(|traced| self.descriptors.get_mut(&traced)))
-                    {
-                        known.0 = here;
-                    }
-                    here.is_none().then_some("descriptors beyond 256")
-                }
-                Made::Counter(traced) => {
-                    let here = counters.next().copied().filter(|&here| here != NONE);
-                    self.counters.extend(here.map(|here| (traced, here)));
-                    here.is_none().then_some("counters beyond 512")
-                }
-                Made::Armed(traced) => {
-                    let here = armed.next().copied().filter(|&here| here != NOT_ARMED);
-                    self.armed.extend(here.map(|here| (traced, here)));
-                    here.is_none().then_some("triggered operations beyond 128")
-                }
-                Made::Delivery(..) | Made::Taken(_) => {
-                    results.extend(deliveries.next().map(|&here| (number, kind, here, made)));
-                    None
-                }
-                Made::Nothing => None,
-            };
-            if let Some(reason) = refused {
-                self.statistics.leave_out(reason);
-                self.statistics.differs_from.get_or_insert(number);
-            }
-        }
-        for (number, kind, here, traced) in results {
-            self.compare(number, kind, &here, traced)?;
-        }
-        Ok(())
-    }
-
-    /// Compares the result of a message with the trace's.
-    fn compare(&mut self, number: u64, kind: &str, here: &Delivery, traced: Made) -> Result<(), String> {
-        let (portal, traced) = match traced {
-            Made::Delivery(portal, traced) => (portal, traced),
-            Made::Taken(Some(bytes)) => {
-                let here = (here.fail, here.list, here.mlength);
-                return as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes));
-            }
-            _ => return Ok(()),
-        };
-        let is_unexpected = |one: &Delivery| one.fail == fail::OK && one.list == list::OVERFLOW;
-        let is_refused = |one: &Delivery| one.fail == fail::PT_DISABLED;
-        if is_refused(here) != is_refused(&traced) {
-            self.leave_out(number, "messages of which flow control refuses one here and not there")?;
-            let disabled = self.both.model.home.portals[portal as usize].disabled;
-            let (status, epoch) = if is_refused(here) { (1, disabled) } else { (2, disabled.wrapping_add(2)) };
-            self.portal(portal, status, epoch)
-        } else if here.fail == fail::DROPPED && is_unexpected(&traced) {
-            self.leave_out(number, "unexpected messages beyond 256")
-        } else if traced.fail == fail::DROPPED && is_unexpected(here) {
-            self.leave_out(number, "messages that the recorded NIC had no room for")
-        } else {
-            as_in_trace(&mut self.statistics, number, kind, *here, traced)
-        }
+    fn command(&mut self, kind: &'static str, host: Host, traced: Traced) -> Result<(), LockstepError> {
+        self.offer(self.number, kind, host.into(), traced)
     }
 
     /// The counter here; NONE stays NONE.
-    fn counter(&mut self, traced: u32) -> Result<u32, String> {
-        if traced != NONE && !self.counters.contains_key(&traced) {
+    fn counter(&mut self, traced: u32) -> Result<u32, LockstepError> {
+        if traced != NONE && !self.batch.references.counters.contains_key(&traced) {
             self.run()?;
         }
-        Ok(self.counters.get(&traced).copied().unwrap_or(NONE))
+        Ok(self.batch.references.counters.get(&traced).copied().unwrap_or(NONE))
     }
 
     fn queue(&self, traced: u32) -> u32 {
         self.queues.get(&traced).copied().unwrap_or(NONE)
     }
 
-    fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, String> {
-        let Some(here) = self.ids.spec(spec, &mut self.statistics) else { return Ok(None) };
+    fn spec(&mut self, spec: &EntrySpec) -> Result<Option<EntrySpec>, LockstepError> {
+        let Some(here) = self.ids.spec(spec, &mut self.batch.statistics) else { return Ok(None) };
         Ok(Some(EntrySpec { counter: self.counter(spec.counter)?, ..here }))
     }
 
@@ -259,15 +100,15 @@ impl Engine {
         (portal, which): (u32, u8),
         spec: &EntrySpec,
         entry: Option<u32>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let Some(spec) = self.spec(spec)? else { return self.leave_out(number, "process ids too wide") };
         if spec.options & options::IOVEC != 0 || spec.min_free >> 32 != 0 || spec.options & !options::ME_MASK != 0 {
             return self.leave_out(number, "entries with I/O vectors, or values too wide");
         }
-        self.command("append", Host::Append { portal, which, spec }, Made::Entry(entry))
+        self.command("append", Host::Append { portal, which, spec }, Traced::Entry(entry))
     }
 
-    fn message(&mut self, number: u64, request: &Request, result: Made) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, result: Traced) -> Result<(), LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             return self.leave_out(number, "process ids too wide");
         };
@@ -292,28 +133,33 @@ impl Engine {
         self.offer(number, kind, Input::packet(buffer, packet.encode(false)), result)
     }
 
-    fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), String> {
-        let spec = taking(key);
+    fn take_unexpected(&mut self, number: u64, portal: u32, key: Option<(u64, u64)>) -> Result<(), LockstepError> {
+        let spec = search_for(key);
         match self.spec(&spec)? {
-            Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Made::Nothing),
+            Some(spec) => self.command("take", Host::Search { portal, spec, delete: true }, Traced::Nothing),
             None => self.leave_out(number, "process ids too wide"),
         }
     }
 
-    /// Who this NIC is, as its commands say.
-    fn configure(&mut self, request: &Request) -> Result<bool, String> {
+    /// Tells the engine the identity of this NIC, as its commands say.
+    fn configure(&mut self, request: &Request) -> Result<bool, LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else { return Ok(false) };
         let identity = (initiator as u32, request.uid);
         if self.configured != Some(identity) {
             self.configured = Some(identity);
             let (initiator, uid) = identity;
-            self.command("configure", Host::Configure { initiator, uid, origin: initiator.into() }, Made::Nothing)?;
+            self.command("configure", Host::Configure { initiator, uid, origin: initiator.into() }, Traced::Nothing)?;
         }
         Ok(true)
     }
 
     /// Starts or arms a command of the program: from a descriptor that has its memory, or from one that is bound for it alone.
-    fn start(&mut self, number: u64, command: &Command, armed: Option<(u32, u64, (u32, u32))>) -> Result<(), String> {
+    fn start(
+        &mut self,
+        number: u64,
+        command: &Command,
+        armed: Option<(u32, u64, (u32, u32))>,
+    ) -> Result<(), LockstepError> {
         let request = &command.request;
         let side = if request.kind == kind::PUT { &command.source } else { &command.sink };
         if !matches!(request.kind, kind::PUT | kind::GET) {
@@ -328,7 +174,7 @@ impl Engine {
         let waits = request.kind == kind::GET || request.ack != ack::NONE;
         if waits && armed.is_none() {
             self.run()?;
-            if self.both.model.made.waiting.len() >= LIMITS.pending as usize {
+            if self.batch.both.model.created.waiting.len() >= LIMITS.pending as usize {
                 return self.leave_out(number, "commands beyond 64 that wait for a response");
             }
         }
@@ -351,31 +197,35 @@ impl Engine {
         };
         let is_put = request.kind == kind::PUT;
         match armed {
-            None if is_put => self.command("start put", Host::Put(operation), Made::Nothing)?,
-            None => self.command("start get", Host::Get(operation), Made::Nothing)?,
+            None if is_put => self.command("start put", Host::Put(operation), Traced::Nothing)?,
+            None => self.command("start get", Host::Get(operation), Traced::Nothing)?,
             Some((counter, threshold, handle)) => {
-                let what = if is_put { Triggered::Put(operation) } else { Triggered::Get(operation) };
-                self.command("arm", Host::Arm { counter, threshold, what }, Made::Armed(handle))?;
+                let action = if is_put { Triggered::Put(operation) } else { Triggered::Get(operation) };
+                self.command("arm", Host::Arm { counter, threshold, action }, Traced::Armed(handle))?;
             }
         }
-        if is_own { self.command("unbind", Host::Unbind(descriptor), Made::Nothing) } else { Ok(()) }
+        if is_own { self.command("unbind", Host::Unbind(descriptor), Traced::Nothing) } else { Ok(()) }
     }
 
     /// A live descriptor with the memory and the reports of a side, and the offset in it.
-    fn descriptor_of(&mut self, side: &Side, length: u64) -> Result<Option<(Option<u32>, u64)>, String> {
+    fn descriptor_of(&mut self, side: &Side, length: u64) -> Result<Option<(Option<u32>, u64)>, LockstepError> {
         let fits = |view: &DescriptorView| {
             let same = view.options == side.options && view.queue == side.queue && view.counter == side.counter;
             let offset = side.start.checked_sub(view.start)?;
             (same && offset.checked_add(length)? <= view.length).then_some(offset)
         };
-        let found = self.descriptors.iter().find_map(|(&traced, (_, view))| Some((traced, fits(view)?)));
+        let found =
+            self.batch.references.descriptors.iter().find_map(|(&traced, (_, view))| Some((traced, fits(view)?)));
         let Some((traced, offset)) = found else { return Ok(None) };
         self.run()?;
-        Ok(Some((self.descriptors.get(&traced).map(|known| known.0).filter(|&here| here != NONE), offset)))
+        Ok(Some((
+            self.batch.references.descriptors.get(&traced).map(|known| known.0).filter(|&here| here != NONE),
+            offset,
+        )))
     }
 
     /// Binds a descriptor for one command.
-    fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, String> {
+    fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, LockstepError> {
         let counter = self.counter(side.counter)?;
         let queue = self.queue(side.queue);
         let view = DescriptorView {
@@ -387,13 +237,13 @@ impl Engine {
             iov: NONE,
             iov_count: 0,
         };
-        self.command("bind", Host::Bind(view), Made::Descriptor(None))?;
+        self.command("bind", Host::Bind(view), Traced::Descriptor(None))?;
         self.run()?;
-        Ok(self.both.model.made.descriptors.last().copied().filter(|&here| here != NONE))
+        Ok(self.batch.both.model.created.descriptors.last().copied().filter(|&here| here != NONE))
     }
 
     /// The response to a command that waits.
-    fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), String> {
+    fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), LockstepError> {
         self.run()?;
         let key = |one: &Command| {
             (
@@ -405,16 +255,16 @@ impl Engine {
                 one.user_ptr,
             )
         };
-        let waiting = &self.both.model.made.waiting;
+        let waiting = &self.batch.both.model.created.waiting;
         let Some(&(_, token)) = waiting.iter().find(|(other, _)| key(other) == key(command)) else {
-            self.statistics.leave_out("responses to commands that were left out");
+            self.batch.statistics.leave_out("responses to commands that were left out");
             return Ok(());
         };
         if delivery.remote_offset >> 32 != 0 || delivery.fail > 7 || delivery.list > 1 {
             return self.leave_out(number, "lengths and offsets of 4 GiB");
         }
         let packet = Packet { token, ..Packet::from(&command.request).response(delivery) };
-        self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Made::Nothing)
+        self.offer(number, "response", Input::packet(Buffer::Response, packet.encode(false)), Traced::Nothing)
     }
 
     fn arm(
@@ -423,13 +273,13 @@ impl Engine {
         (counter, threshold): (u32, u64),
         action: &Armable,
         handle: (u32, u32),
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let here = self.counter(counter)?;
         if here == NONE {
-            self.statistics.leave_out("commands of counters that were left out");
+            self.batch.statistics.leave_out("commands of counters that were left out");
             return Ok(());
         }
-        let what = match *action {
+        let action = match *action {
             Armable::Command { ref command } => return self.start(number, command, Some((here, threshold, handle))),
             Armable::CounterSet { counter, success, failure } => {
                 Triggered::Set { counter: self.counter(counter)?, success, failure }
@@ -442,60 +292,54 @@ impl Engine {
             }
             Armable::Unlink { entry } => {
                 self.run()?;
-                match self.entries.get(&entry) {
+                match self.batch.references.entries.get(&entry) {
                     Some(&here) => Triggered::Unlink(here),
                     None => return self.leave_out(number, "triggered unlinks of entries that were left out"),
                 }
             }
             Armable::Append { .. } | Armable::Receive { .. } => return self.leave_out(number, "triggered appends"),
         };
-        self.command("arm", Host::Arm { counter: here, threshold, what }, Made::Armed(handle))
-    }
-
-    fn portal(&mut self, portal: u32, status: u8, epoch: u32) -> Result<(), String> {
-        let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
-        let (options, queue) = (entry.options, entry.queue);
-        self.command("portal", Host::Portal { portal, status, options, queue, epoch }, Made::Nothing)
+        self.command("arm", Host::Arm { counter: here, threshold, action }, Traced::Armed(handle))
     }
 
     /// The epoch of a portal table entry, so many ends of epochs from now.
     fn epoch(&self, portal: u32, ends: u32) -> u32 {
-        let entry = self.both.model.home.portals.get(portal as usize);
+        let entry = self.batch.both.model.home.portals.get(portal as usize);
         entry.map_or(1, |entry| entry.disabled.wrapping_add(1 + ends))
     }
 }
 
 impl Driver for Engine {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         const REFUSED: &str = "commands that the recorded NIC refused";
         self.number = number;
         match *transition {
             Transition::QueueAlloc { capacity, queue: Some(queue) } => {
                 self.run()?;
-                let Ok(here) = self.both.model.home.nic().queues().alloc(capacity) else {
+                let Ok(here) = self.batch.both.model.home.nic().queues().alloc(capacity) else {
                     return self.leave_out(number, "event queues beyond the engine's");
                 };
                 self.queues.insert(queue, here);
-                let home = &mut self.both.model.home;
+                let home = &mut self.batch.both.model.home;
                 let index = home.queue_index(here);
                 let ring = home.queue_books[index].ring;
-                self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Made::Nothing)
+                self.command("queue", Host::Queue { reference: here, ring, length: capacity }, Traced::Nothing)
             }
             Transition::QueueFree { queue, is_done: true } => {
                 let Some(here) = self.queues.remove(&queue) else { return Ok(()) };
-                self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Made::Nothing)?;
+                self.command("queue", Host::Queue { reference: here, ring: 0, length: 0 }, Traced::Nothing)?;
                 self.run()?;
-                self.both.model.home.nic().queues().free(here);
+                self.batch.both.model.home.nic().queues().free(here);
                 Ok(())
             }
             Transition::QueueTaken { queue, taken, posted } => {
                 let Some(&reference) = self.queues.get(&queue) else { return Ok(()) };
                 self.run()?;
-                let home = &mut self.both.model.home;
+                let home = &mut self.batch.both.model.home;
                 let index = home.queue_index(reference);
                 let tail = home.queue_books[index].tail;
                 let taken = tail.saturating_sub(posted.wrapping_sub(taken));
-                self.command("take", Host::QueueHead { reference, taken }, Made::Nothing)
+                self.command("take", Host::QueueHead { reference, taken }, Traced::Nothing)
             }
             Transition::PortalAlloc { options: flags, queue, portal: Some(portal), .. } => {
                 if portal >= 64 {
@@ -504,20 +348,20 @@ impl Driver for Engine {
                 self.run()?;
                 let (queue, epoch) = (self.queue(queue), self.epoch(portal, 0));
                 let status = if flags & options::PT_ALLOC_DISABLED != 0 { 2 } else { 1 };
-                self.command("portal", Host::Portal { portal, status, options: flags, queue, epoch }, Made::Nothing)
+                self.command("portal", Host::Portal { portal, status, options: flags, queue, epoch }, Traced::Nothing)
             }
             Transition::PortalSet { portal, is_enabled, is_done: true } => {
                 self.run()?;
                 let (status, ends) = if is_enabled { (1, 0) } else { (2, 1) };
-                self.portal(portal, status, self.epoch(portal, ends))
+                self.batch.set_portal(number, portal, status, self.epoch(portal, ends))
             }
             Transition::PortalFree { portal, is_done: true } => {
                 self.run()?;
-                if self.both.model.home.portals.get(portal as usize).is_some_and(|entry| entry.headers != 0) {
+                if self.batch.both.model.home.portals.get(portal as usize).is_some_and(|entry| entry.headers != 0) {
                     self.take_unexpected(number, portal, None)?;
                     self.run()?;
                 }
-                self.portal(portal, 0, self.epoch(portal, 1))
+                self.batch.set_portal(number, portal, 0, self.epoch(portal, 1))
             }
             Transition::Append { portal, list, spec, entry: Some(entry) } => {
                 self.append(number, (portal, list), &spec, Some(entry))
@@ -534,25 +378,25 @@ impl Driver for Engine {
             }
             Transition::Unlink { entry, .. } => {
                 self.run()?;
-                match self.entries.get(&entry) {
-                    Some(&here) => self.command("unlink", Host::Unlink(here), Made::Nothing),
+                match self.batch.references.entries.get(&entry) {
+                    Some(&here) => self.command("unlink", Host::Unlink(here), Traced::Nothing),
                     None => {
-                        self.statistics.leave_out("unlinks of entries that were left out");
+                        self.batch.statistics.leave_out("unlinks of entries that were left out");
                         Ok(())
                     }
                 }
             }
             Transition::Search { portal, spec, deletes, is_done: true } => match self.spec(&spec)? {
-                Some(spec) => self.command("search", Host::Search { portal, spec, delete: deletes }, Made::Nothing),
+                Some(spec) => self.command("search", Host::Search { portal, spec, delete: deletes }, Traced::Nothing),
                 None => self.leave_out(number, "process ids too wide"),
             },
             Transition::Deliver { request, delivery } => match delivery.fail {
                 fail::SEGV => self.leave_out(number, "messages to unmapped memory"),
-                _ => self.message(number, &request, Made::Delivery(request.portal, delivery)),
+                _ => self.message(number, &request, Traced::Delivery(request.portal, delivery)),
             },
             Transition::TakeReceive { put, receive } => {
                 let bytes = (put.remote_offset == 0).then_some(put.length.min(receive.length));
-                self.message(number, &Request::from(&put), Made::Taken(bytes))
+                self.message(number, &Request::from(&put), Traced::Taken(bytes))
             }
             Transition::ClaimUnexpected { header, portal, source, match_bits } => match self.taken.insert(header) {
                 true => self.take_unexpected(number, portal, Some((source, match_bits))),
@@ -566,46 +410,46 @@ impl Driver for Engine {
             Transition::Bind { view, descriptor: Some(descriptor) } => {
                 let (queue, counter) = (self.queue(view.queue), self.counter(view.counter)?);
                 let length = view.length.min(u32::MAX.into());
-                self.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
+                self.batch.references.descriptors.insert(descriptor, (NONE, DescriptorView { length, ..view }));
                 let here = DescriptorView { queue, counter, length, ..view };
-                self.command("bind", Host::Bind(here), Made::Descriptor(Some(descriptor)))
+                self.command("bind", Host::Bind(here), Traced::Descriptor(Some(descriptor)))
             }
             Transition::Release { descriptor, is_done: true } => {
                 self.run()?;
-                match self.descriptors.remove(&descriptor) {
-                    Some((here, _)) if here != NONE => self.command("unbind", Host::Unbind(here), Made::Nothing),
+                match self.batch.references.descriptors.remove(&descriptor) {
+                    Some((here, _)) if here != NONE => self.command("unbind", Host::Unbind(here), Traced::Nothing),
                     _ => Ok(()),
                 }
             }
             Transition::CounterAlloc { counter: Some(counter) } => {
-                self.command("counter", Host::CounterAlloc, Made::Counter(counter))
+                self.command("counter", Host::CounterAlloc, Traced::Counter(counter))
             }
             Transition::CounterFree { counter, is_done: true } => {
                 let here = self.counter(counter)?;
-                self.counters.remove(&counter);
-                self.command("counter", Host::CounterFree(here), Made::Nothing)
+                self.batch.references.counters.remove(&counter);
+                self.command("counter", Host::CounterFree(here), Traced::Nothing)
             }
             Transition::CountSet { counter, success, failure } => {
                 let counter = self.counter(counter)?;
-                self.command("count", Host::CounterSet { counter, success, failure }, Made::Nothing)
+                self.command("count", Host::CounterSet { counter, success, failure }, Traced::Nothing)
             }
             Transition::Count { is_caused: true, .. } => Ok(()),
             Transition::Count { counter, success, failure, .. } => {
                 let counter = self.counter(counter)?;
-                self.command("count", Host::CounterIncrement { counter, success, failure }, Made::Nothing)
+                self.command("count", Host::CounterIncrement { counter, success, failure }, Traced::Nothing)
             }
             Transition::Arm { counter, threshold, ref action, armed: Some(armed) } => {
                 self.arm(number, (counter, threshold), action, armed)
             }
             Transition::CancelTriggered { counter, is_done: true } => {
                 let counter = self.counter(counter)?;
-                self.command("cancel", Host::Cancel(counter), Made::Nothing)
+                self.command("cancel", Host::Cancel(counter), Traced::Nothing)
             }
             Transition::CancelArmed { armed, .. } => {
                 self.run()?;
-                match self.armed.get(&armed) {
+                match self.batch.references.armed.get(&armed) {
                     Some(&(index, generation)) => {
-                        self.command("cancel", Host::CancelOne { index, generation }, Made::Nothing)
+                        self.command("cancel", Host::CancelOne { index, generation }, Traced::Nothing)
                     }
                     None => Ok(()),
                 }
@@ -618,18 +462,18 @@ impl Driver for Engine {
             Transition::Reserve { .. } => self.leave_out(number, "triggered appends"),
             Transition::Send { .. } | Transition::Fire { .. } | Transition::Finish { .. } => Ok(()),
             _ => {
-                self.statistics.leave_out(REFUSED);
+                self.batch.statistics.leave_out(REFUSED);
                 Ok(())
             }
         }
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.run()?;
-        self.both.drain()
+        self.batch.both.drain()
     }
 
     fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.batch.statistics
     }
 }

@@ -18,10 +18,11 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::tap::Transition;
 
+use super::driver::{Driver, compare_with_trace, search_for};
 use super::ids::Ids;
 use super::statistics::Statistics;
-use super::{Driver, as_in_trace, taking};
-use crate::lists::{Command, Lockstep, Outcome, PORTALS};
+use crate::error::LockstepError;
+use crate::lists::{ListCommand, ListsLockstep, Outcome, PORTALS};
 use crate::unit::Missing;
 
 /// `lists` and `lists_one_port` of rtl/units.toml: entries, headers, buckets.
@@ -32,7 +33,7 @@ const BATCH: usize = 64;
 const FRAME_MESSAGE: u32 = 7;
 const FRAME_APPEND: u32 = 3;
 
-/// What the trace says of a command's result.
+/// The result of a command in the trace.
 enum Traced {
     /// An entry: its reference; whether it was linked, where that is known.
     Appended {
@@ -47,11 +48,11 @@ enum Traced {
 }
 
 pub struct Lists {
-    both: Lockstep,
+    both: ListsLockstep,
     gap: u64,
     statistics: Statistics,
     ids: Ids,
-    queue: Vec<Command>,
+    queue: Vec<ListCommand>,
     /// Of the commands that were not answered when last looked at: record, kind, result in the trace.
     under_way: VecDeque<(u64, &'static str, Traced)>,
     /// References of the trace, and here. None: not known yet.
@@ -66,7 +67,7 @@ pub struct Lists {
 
 impl Lists {
     pub fn new(unit: &'static str, gap: u64) -> Result<Lists, Missing> {
-        let mut both = Lockstep::new(unit, SIZE, PORTALS as u32)?;
+        let mut both = ListsLockstep::new(unit, SIZE, PORTALS as u32)?;
         both.compare_all = false;
         let statistics = Statistics { decided: Some((0, 0)), ..Statistics::of(unit) };
         Ok(Lists {
@@ -95,7 +96,13 @@ impl Lists {
     }
 
     /// Takes a command into the queue. Err: the RTL has no room for a value.
-    fn offer(&mut self, number: u64, kind: &'static str, command: Command, traced: Traced) -> Result<(), String> {
+    fn offer(
+        &mut self,
+        number: u64,
+        kind: &'static str,
+        command: ListCommand,
+        traced: Traced,
+    ) -> Result<(), LockstepError> {
         if let Err(wide) = command.words(0) {
             let reason = match wide.0 {
                 "I/O vector" => "entries with I/O vectors",
@@ -115,20 +122,20 @@ impl Lists {
         if self.gap > 0 || self.queue.len() >= BATCH { self.run() } else { Ok(()) }
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LockstepError> {
         let commands = std::mem::take(&mut self.queue);
         self.both.run(&commands, self.gap)?;
         self.look()
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), LockstepError> {
         self.run()?;
         self.both.drain()?;
         self.look()
     }
 
     /// Looks at the results of the commands that were answered.
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Result<(), LockstepError> {
         for outcome in self.both.take_outcomes() {
             let (number, kind, traced) = self.under_way.pop_front().ok_or("more answers than commands")?;
             let timing = self.both.timings()[self.answered];
@@ -154,7 +161,7 @@ impl Lists {
         Ok(())
     }
 
-    fn compare(&mut self, number: u64, kind: &str, traced: &Traced, outcome: &Outcome) -> Result<(), String> {
+    fn compare(&mut self, number: u64, kind: &str, traced: &Traced, outcome: &Outcome) -> Result<(), LockstepError> {
         match *traced {
             Traced::Appended { entry, is_linked } => {
                 let here = outcome.appended.and_then(Result::ok);
@@ -166,7 +173,9 @@ impl Lists {
                     return Ok(());
                 }
                 match is_linked {
-                    Some(linked) => as_in_trace(&mut self.statistics, number, "is linked", outcome.is_linked, linked),
+                    Some(linked) => {
+                        compare_with_trace(&mut self.statistics, number, "is linked", outcome.is_linked, linked)
+                    }
                     None => Ok(()),
                 }
             }
@@ -176,15 +185,15 @@ impl Lists {
                     self.leave_out(number, "unexpected messages beyond 256");
                     return Ok(());
                 }
-                as_in_trace(&mut self.statistics, number, kind, here, delivery)
+                compare_with_trace(&mut self.statistics, number, kind, here, delivery)
             }
             Traced::Taken(bytes) => {
                 let here = outcome.delivery.ok_or("a message without a result")?;
                 let here = (here.fail, here.list, here.mlength);
-                as_in_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
+                compare_with_trace(&mut self.statistics, number, kind, here, (fail::OK, list::PRIORITY, bytes))
             }
             Traced::Unlinked(is_done) => {
-                as_in_trace(&mut self.statistics, number, kind, outcome.unlinked == Some(Ok(())), is_done)
+                compare_with_trace(&mut self.statistics, number, kind, outcome.unlinked == Some(Ok(())), is_done)
             }
             Traced::Nothing => Ok(()),
         }
@@ -197,7 +206,7 @@ impl Lists {
         spec: &EntrySpec,
         entry: Option<u32>,
         is_linked: Option<bool>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         let Some(spec) = self.spec(spec) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
@@ -206,15 +215,15 @@ impl Lists {
             self.changing.insert(portal);
         }
         let traced = Traced::Appended { entry, is_linked };
-        self.offer(number, "append", Command::Append { portal, which, spec }, traced)
+        self.offer(number, "append", ListCommand::Append { portal, which, spec }, traced)
     }
 
-    fn message(&mut self, number: u64, request: &Request, traced: Traced) -> Result<(), String> {
+    fn message(&mut self, number: u64, request: &Request, traced: Traced) -> Result<(), LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
         };
-        self.offer(number, "message", Command::Deliver(Request { initiator, ..*request }), traced)
+        self.offer(number, "message", ListCommand::Deliver(Request { initiator, ..*request }), traced)
     }
 
     /// Takes the oldest unexpected message of this source and bits off its list, or all of the list, if it has any.
@@ -224,21 +233,21 @@ impl Lists {
         portal: u32,
         key: Option<(u64, u64)>,
         has_some: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), LockstepError> {
         if !has_some {
             return Ok(());
         }
-        let spec = taking(key);
+        let spec = search_for(key);
         let Some(spec) = self.spec(&spec) else {
             self.leave_out(number, "process ids too wide");
             return Ok(());
         };
-        self.offer(number, "take", Command::Search { portal, spec, delete: true }, Traced::Nothing)
+        self.offer(number, "take", ListCommand::Search { portal, spec, delete: true }, Traced::Nothing)
     }
 }
 
 impl Driver for Lists {
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String> {
+    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError> {
         match *transition {
             Transition::Append { entry: None, .. }
             | Transition::PostReceive { posted: None, .. }
@@ -290,14 +299,14 @@ impl Driver for Lists {
                 }
                 match self.entries.get(&entry) {
                     Some(&Some(here)) => {
-                        return self.offer(number, "unlink", Command::Unlink(here), Traced::Unlinked(is_done));
+                        return self.offer(number, "unlink", ListCommand::Unlink(here), Traced::Unlinked(is_done));
                     }
                     _ => self.statistics.leave_out("unlinks of entries that were left out"),
                 }
             }
             Transition::Search { portal, spec, deletes, .. } => match self.spec(&spec) {
                 Some(spec) => {
-                    let command = Command::Search { portal, spec, delete: deletes };
+                    let command = ListCommand::Search { portal, spec, delete: deletes };
                     return self.offer(number, "search", command, Traced::Nothing);
                 }
                 None => self.leave_out(number, "process ids too wide"),
@@ -314,7 +323,7 @@ impl Driver for Lists {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), LockstepError> {
         self.drain()
     }
 

@@ -13,6 +13,7 @@
 mod allocator;
 mod counters;
 mod descriptors;
+mod driver;
 mod engine;
 mod ids;
 mod lists;
@@ -23,28 +24,10 @@ use std::io::Read;
 
 use selvedge_trace::{Open, Reader, Record, TraceError};
 
-use crate::lists::receive;
+use crate::error::LockstepError;
 use crate::unit::Missing;
-use selvedge_nic::portals::{EntrySpec, options};
-use selvedge_nic::tap::Transition;
+pub use driver::Driver;
 pub use statistics::{Cycles, Statistics};
-
-/// A unit of the RTL in a replay.
-pub trait Driver {
-    /// Takes a transition of the trace: its number, and what happened.
-    ///
-    /// # Errors
-    /// The first difference.
-    fn take(&mut self, number: u64, transition: &Transition) -> Result<(), String>;
-
-    /// Runs what is still to be run.
-    ///
-    /// # Errors
-    /// As [`Driver::take`].
-    fn finish(&mut self) -> Result<(), String>;
-
-    fn statistics(&self) -> &Statistics;
-}
 
 /// The units that are replayed, and how each is made: with so many cycles between two commands.
 type Make = fn(u64) -> Result<Box<dyn Driver>, Missing>;
@@ -72,36 +55,21 @@ pub struct Options {
     pub gap: u64,
 }
 
-/// Why a replay ended.
-#[derive(Debug)]
+/// The reason why a replay ended.
+#[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is no trace, or ends early.
-    Trace(TraceError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The RTL is not built.
-    Missing(Missing),
-    /// RTL and `nic`, or RTL and trace, differ.
-    Difference { unit: &'static str, text: String },
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// RTL and `nic`, or RTL and trace, differ; or the RTL stands still.
+    #[error("{unit}: {error}")]
+    Lockstep { unit: &'static str, error: LockstepError },
 }
 
-impl fmt::Display for ReplayError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReplayError::Trace(error) => error.fmt(out),
-            ReplayError::Missing(missing) => missing.fmt(out),
-            ReplayError::Difference { unit, text } => write!(out, "{unit}: {text}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {}
-
-impl From<TraceError> for ReplayError {
-    fn from(error: TraceError) -> ReplayError {
-        ReplayError::Trace(error)
-    }
-}
-
-/// What a replay has done.
+/// The statistics of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The NICs of the trace, one behind the other.
@@ -160,13 +128,13 @@ pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, Re
             Record::Open(open) => {
                 finish(&mut drivers, &mut report)?;
                 let made: Result<Vec<_>, Missing> = makes.iter().map(|(_, make)| make(options.gap)).collect();
-                drivers = made.map_err(ReplayError::Missing)?;
+                drivers = made?;
                 report.nics.push(open);
             }
             Record::Transition(transition) => {
                 for driver in &mut drivers {
                     let unit = driver.statistics().unit;
-                    let differs = |text| ReplayError::Difference { unit, text };
+                    let differs = |error| ReplayError::Lockstep { unit, error };
                     driver.take(number, &transition).map_err(differs)?;
                 }
             }
@@ -179,40 +147,9 @@ pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, Re
 /// Ends a NIC.
 fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(), ReplayError> {
     for (driver, sum) in drivers.iter_mut().zip(&mut report.units) {
-        driver.finish().map_err(|text| ReplayError::Difference { unit: sum.unit, text })?;
+        driver.finish().map_err(|error| ReplayError::Lockstep { unit: sum.unit, error })?;
         sum.merge(driver.statistics());
     }
     drivers.clear();
     Ok(())
-}
-
-/// What a search that deletes looks for: the oldest unexpected message of this source and bits, or all of them.
-fn taking(key: Option<(u64, u64)>) -> EntrySpec {
-    let (source, match_bits) = key.unwrap_or_default();
-    let (once, ignored) = if key.is_some() { (options::USE_ONCE, 0) } else { (0, u64::MAX) };
-    EntrySpec {
-        options: once | options::OP_PUT | options::EVENT_COMM_DISABLE | options::EVENT_OVER_DISABLE,
-        length: u32::MAX.into(),
-        ignore_bits: ignored,
-        source_ignore: ignored,
-        ..receive(match_bits, source)
-    }
-}
-
-/// Compares a result with the trace's.
-fn as_in_trace<T: PartialEq + fmt::Debug>(
-    statistics: &mut Statistics,
-    number: u64,
-    what: &str,
-    here: T,
-    trace: T,
-) -> Result<(), String> {
-    if here == trace {
-        statistics.same_as_trace += 1;
-        return Ok(());
-    }
-    match statistics.differs_from {
-        None => Err(format!("record {number}, {what}: {here:x?} here, {trace:x?} in the trace")),
-        Some(_) => Ok(()),
-    }
 }

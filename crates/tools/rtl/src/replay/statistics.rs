@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a unit did in a replay: commands, cycles, what decided them, and what of the trace it did not carry out.
+//! Statistics of a unit in a replay: commands, cycles, who decided them, and the commands that it did not carry out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ pub fn span(mut answers: impl Iterator<Item = (u32, u32)>) -> u64 {
     u64::from(last - first + latency)
 }
 
-/// What a unit did.
+/// Commands and cycles of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub unit: &'static str,
@@ -64,7 +64,7 @@ pub struct Statistics {
     pub decided: Option<(u64, u64)>,
     /// The largest table or list, by name.
     pub largest: BTreeMap<&'static str, u64>,
-    /// What was not carried out, by reason.
+    /// Commands that were not carried out, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
     /// Results that were the same in the trace.
     pub same_as_trace: u64,

@@ -7,8 +7,11 @@ use std::process;
 
 use proptest::prelude::*;
 use selvedge_nic::buddy::Buddy;
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::Unit;
-use selvedge_rtl::allocator::{Answer, Command, Lockstep, Ran, Status, TRACE, WORD_BITS, answer, command, node};
+use selvedge_rtl::allocator::{
+    AllocatorCommand, AllocatorLockstep, Answer, Completion, Status, TRACE, WORD_BITS, answer, command, node,
+};
 
 use crate::common::{histories, unit};
 use crate::layout;
@@ -36,12 +39,12 @@ const ALL: &[Parameters] = &[
 
 impl Parameters {
     /// None without Verilator.
-    fn lockstep(self) -> Option<Lockstep> {
+    fn lockstep(self) -> Option<AllocatorLockstep> {
         unit(self.name)?;
-        Some(Lockstep::new(self.name, self.blocks).expect("rtl/units.toml has it"))
+        Some(AllocatorLockstep::new(self.name, self.blocks).expect("rtl/units.toml has it"))
     }
 
-    /// What the bank's rows of four orders and the groups of levels make of an order, for the cycles below.
+    /// An order in the bank's rows of four orders and in the groups of levels, for the cycles below.
     fn groups(self) -> u32 {
         let rows = if self.blocks <= 16 {
             1
@@ -96,7 +99,7 @@ enum Step {
     /// Of the allocations that live, the one at this place.
     Free(usize),
     Size(usize),
-    Any(Command),
+    Any(AllocatorCommand),
 }
 
 fn steps(blocks: u32) -> impl Strategy<Value = Vec<(Step, u64)>> {
@@ -107,9 +110,9 @@ fn steps(blocks: u32) -> impl Strategy<Value = Vec<(Step, u64)>> {
         2 => number().prop_map(Step::Alloc),
         8 => any::<usize>().prop_map(Step::Free),
         1 => any::<usize>().prop_map(Step::Size),
-        1 => number().prop_map(|first| Step::Any(Command::Free(first))),
-        1 => number().prop_map(|first| Step::Any(Command::SizeOf(first))),
-        1 => number().prop_map(|argument| Step::Any(Command::Bad(argument))),
+        1 => number().prop_map(|first| Step::Any(AllocatorCommand::Free(first))),
+        1 => number().prop_map(|first| Step::Any(AllocatorCommand::SizeOf(first))),
+        1 => number().prop_map(|argument| Step::Any(AllocatorCommand::Bad(argument))),
     ];
     let idle = prop_oneof![3 => Just(0u64), 1 => 0..4u64];
     proptest::collection::vec((step, idle), 1..120)
@@ -120,7 +123,7 @@ fn history() -> impl Strategy<Value = (Parameters, Vec<(Step, u64)>)> {
 }
 
 /// The commands of a history: what lives is known from a `Buddy` of its own.
-fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(Command, u64)> {
+fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(AllocatorCommand, u64)> {
     let mut words = vec![0; Buddy::words_needed(blocks)];
     let mut buddy = Buddy::init(&mut words, blocks, blocks);
     let mut live: Vec<u32> = Vec::new();
@@ -128,14 +131,14 @@ fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(Command, u64)> {
     for &(step, idle) in steps {
         let at = |place: usize| place % live.len().max(1);
         let command = match step {
-            Step::Alloc(blocks) => Command::Alloc(blocks),
-            Step::Free(place) => Command::Free(live.get(at(place)).copied().unwrap_or(0)),
-            Step::Size(place) => Command::SizeOf(live.get(at(place)).copied().unwrap_or(0)),
+            Step::Alloc(blocks) => AllocatorCommand::Alloc(blocks),
+            Step::Free(place) => AllocatorCommand::Free(live.get(at(place)).copied().unwrap_or(0)),
+            Step::Size(place) => AllocatorCommand::SizeOf(live.get(at(place)).copied().unwrap_or(0)),
             Step::Any(command) => command,
         };
         match command {
-            Command::Alloc(blocks) => live.extend(buddy.alloc(blocks)),
-            Command::Free(first) if buddy.free(first).is_ok() => live.retain(|&other| other != first),
+            AllocatorCommand::Alloc(blocks) => live.extend(buddy.alloc(blocks)),
+            AllocatorCommand::Free(first) if buddy.free(first).is_ok() => live.retain(|&other| other != first),
             _ => {}
         }
         commands.push((command, idle));
@@ -143,7 +146,7 @@ fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(Command, u64)> {
     commands
 }
 
-fn run(parameters: Parameters, steps: &[(Step, u64)]) -> Result<(), String> {
+fn run(parameters: Parameters, steps: &[(Step, u64)]) -> Result<(), LockstepError> {
     let Some(mut both) = parameters.lockstep() else { return Ok(()) };
     let mut batch = Vec::new();
     for (command, idle) in commands_of(parameters.blocks, steps) {
@@ -160,15 +163,15 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 1000, ..histories(200) })]
     #[test]
     fn does_what_buddy_does((parameters, steps) in history()) {
-        run(parameters, &steps).map_err(TestCaseError::fail)?;
+        run(parameters, &steps).map_err(TestCaseError::from)?;
     }
 }
 
-fn right(result: Result<Vec<Ran>, String>) -> Vec<Ran> {
+fn right(result: Result<Vec<Completion>, LockstepError>) -> Vec<Completion> {
     result.unwrap_or_else(|difference| panic!("{difference}"))
 }
 
-fn checked(both: &Lockstep) {
+fn checked(both: &AllocatorLockstep) {
     both.check_all().unwrap_or_else(|difference| panic!("{difference}"));
 }
 
@@ -183,16 +186,16 @@ fn every_state_of_seven_blocks() {
     let mut seen = BTreeMap::from([(start.clone(), ())]);
     let mut queue = VecDeque::from([(start, Vec::new())]);
     while let Some((words, way)) = queue.pop_front() {
-        let frees = (0..=8).map(Command::Free);
-        for command in frees.chain((0..=8).map(Command::Alloc)).chain((0..=8).map(Command::SizeOf)) {
+        let frees = (0..=8).map(AllocatorCommand::Free);
+        for command in frees.chain((0..=8).map(AllocatorCommand::Alloc)).chain((0..=8).map(AllocatorCommand::SizeOf)) {
             let mut after = words.clone();
             let mut buddy = Buddy::attach(&mut after).expect("sound");
             match command {
-                Command::Alloc(blocks) => drop(buddy.alloc(blocks)),
-                Command::Free(first) => drop(buddy.free(first)),
+                AllocatorCommand::Alloc(blocks) => drop(buddy.alloc(blocks)),
+                AllocatorCommand::Free(first) => drop(buddy.free(first)),
                 _ => {}
             }
-            let way: Vec<Command> = way.iter().copied().chain([command]).collect();
+            let way: Vec<AllocatorCommand> = way.iter().copied().chain([command]).collect();
             both.reset();
             right(both.run(&way, 0));
             checked(&both);
@@ -210,21 +213,25 @@ fn cycles_of_every_order() {
     for &parameters in ALL {
         let Some(mut both) = parameters.lockstep() else { return };
         let height = parameters.blocks.ilog2();
-        let alloc = |both: &mut Lockstep, order: u32| {
-            let ran = right(both.run(&[Command::Alloc(1 << order)], 0))[0];
+        let alloc = |both: &mut AllocatorLockstep, order: u32| {
+            let ran = right(both.run(&[AllocatorCommand::Alloc(1 << order)], 0))[0];
             let latency = if ran.answer.is_ok() { parameters.alloc_latency(order) } else { 2 };
             let writes = if ran.answer.is_ok() { parameters.writes(order) } else { 0 };
-            let expected = Ran { latency, retired: latency + writes, writes, ..ran };
+            let expected = Completion { latency, retired: latency + writes, writes, ..ran };
             assert_eq!(ran, expected, "{parameters:?} alloc of order {order}");
             ran.answer
         };
-        let free = |both: &mut Lockstep, first: u32, order: Option<u32>| {
-            let ran = right(both.run(&[Command::SizeOf(first), Command::Free(first)], 0));
+        let free = |both: &mut AllocatorLockstep, first: u32, order: Option<u32>| {
+            let ran = right(both.run(&[AllocatorCommand::SizeOf(first), AllocatorCommand::Free(first)], 0));
             for (command, ran) in ran.into_iter().enumerate() {
                 let writes = order.filter(|_| command == 1).map_or(0, |order| parameters.writes(order));
                 let latency = parameters.free_latency();
                 let answer = order.map(|order| 1 << order).ok_or(Status::NotAllocated);
-                assert_eq!(ran, Ran { answer, latency, retired: latency + writes, writes }, "{parameters:?} {first}");
+                assert_eq!(
+                    ran,
+                    Completion { answer, latency, retired: latency + writes, writes },
+                    "{parameters:?} {first}"
+                );
             }
         };
         for order in 0..=height {
@@ -255,7 +262,7 @@ fn cycles_of_the_design() {
         let mut both = with(name, 4096, 1 << unroll).lockstep()?;
         let allocs: Vec<u32> = (0..13)
             .map(|order| {
-                let ran = right(both.run(&[Command::Alloc(1 << order), Command::Free(0)], 0));
+                let ran = right(both.run(&[AllocatorCommand::Alloc(1 << order), AllocatorCommand::Free(0)], 0));
                 assert_eq!(ran[1].latency, [13, 7, 4][unroll]);
                 ran[0].latency
             })
@@ -273,7 +280,13 @@ fn cycles_of_the_design() {
 fn commands_follow_without_a_gap() {
     for &parameters in ALL {
         let Some(mut both) = parameters.lockstep() else { return };
-        let commands = [Command::Alloc(1), Command::SizeOf(0), Command::Free(0), Command::Free(0), Command::Alloc(0)];
+        let commands = [
+            AllocatorCommand::Alloc(1),
+            AllocatorCommand::SizeOf(0),
+            AllocatorCommand::Free(0),
+            AllocatorCommand::Free(0),
+            AllocatorCommand::Alloc(0),
+        ];
         let ran = right(both.run(&commands, 0));
         let together: u32 = ran.iter().map(|ran| ran.retired + 1).sum();
         let alone: u32 = commands.iter().map(|&command| right(both.run(&[command], 7))[0].retired + 1).sum();
@@ -281,27 +294,30 @@ fn commands_follow_without_a_gap() {
     }
 }
 
-/// What is refused is refused as `Buddy` refuses it, and writes nothing: `Lockstep` checks that.
+/// A command that is refused is refused as `Buddy` refuses it, and writes nothing: `AllocatorLockstep` checks that.
 #[test]
 fn bad_input() {
     for &parameters in ALL {
         let Some(mut both) = parameters.lockstep() else { return };
         let blocks = parameters.blocks;
-        let mut answers = |commands: &[Command]| -> Vec<Answer> {
+        let mut answers = |commands: &[AllocatorCommand]| -> Vec<Answer> {
             right(both.run(commands, 0)).into_iter().map(|ran| ran.answer).collect()
         };
         for blocks in [0, blocks + 1, 2 * blocks + 1, 1 << 16, (1 << 16) + 1, 1 << 31, u32::MAX] {
-            assert_eq!(answers(&[Command::Alloc(blocks)]), [Err(Status::NoMemory)], "{blocks} blocks");
+            assert_eq!(answers(&[AllocatorCommand::Alloc(blocks)]), [Err(Status::NoMemory)], "{blocks} blocks");
         }
         for first in [0, 1, blocks - 1, blocks, blocks + 1, 1 << 16, 1 << 31, u32::MAX] {
-            let commands = [Command::Free(first), Command::SizeOf(first)];
+            let commands = [AllocatorCommand::Free(first), AllocatorCommand::SizeOf(first)];
             assert_eq!(answers(&commands), [Err(Status::NotAllocated); 2], "block {first}");
         }
-        assert_eq!(answers(&[Command::Alloc(4)]), [Ok(0)]);
-        let inside = [1, 2, 3, 4, blocks, 1 << 16].map(Command::Free);
+        assert_eq!(answers(&[AllocatorCommand::Alloc(4)]), [Ok(0)]);
+        let inside = [1, 2, 3, 4, blocks, 1 << 16].map(AllocatorCommand::Free);
         assert_eq!(answers(&inside), [Err(Status::NotAllocated); 6]);
-        assert_eq!(answers(&[0, 1, u32::MAX].map(Command::Bad)), [Err(Status::BadCommand); 3]);
-        assert_eq!(answers(&[Command::Free(0), Command::Free(0)]), [Ok(4), Err(Status::NotAllocated)]);
+        assert_eq!(answers(&[0, 1, u32::MAX].map(AllocatorCommand::Bad)), [Err(Status::BadCommand); 3]);
+        assert_eq!(
+            answers(&[AllocatorCommand::Free(0), AllocatorCommand::Free(0)]),
+            [Ok(4), Err(Status::NotAllocated)]
+        );
         checked(&both);
     }
 }
@@ -311,13 +327,14 @@ fn bad_input() {
 fn full_and_empty_again() {
     for &parameters in ALL {
         let Some(mut both) = parameters.lockstep() else { return };
-        let allocs = vec![Command::Alloc(1); parameters.blocks as usize + 1];
+        let allocs = vec![AllocatorCommand::Alloc(1); parameters.blocks as usize + 1];
         let ran = right(both.run(&allocs, 0));
         assert_eq!(ran[0].answer, Ok(0));
         assert_eq!(ran.last().map(|ran| ran.answer), Some(Err(Status::NoMemory)));
         checked(&both);
         let (even, odd) = (0..parameters.blocks).partition::<Vec<u32>, _>(|first| first % 2 == 0);
-        let frees: Vec<Command> = even.into_iter().chain(odd.into_iter().rev()).map(Command::Free).collect();
+        let frees: Vec<AllocatorCommand> =
+            even.into_iter().chain(odd.into_iter().rev()).map(AllocatorCommand::Free).collect();
         right(both.run(&frees, 0));
         checked(&both);
     }
@@ -328,10 +345,10 @@ fn full_and_empty_again() {
 fn reset_frees_all() {
     let Some(mut both) = ALL[0].lockstep() else { return };
     for _ in 0..3 {
-        right(both.run(&[Command::Alloc(100), Command::Alloc(1)], 0));
+        right(both.run(&[AllocatorCommand::Alloc(100), AllocatorCommand::Alloc(1)], 0));
         both.reset();
         checked(&both);
-        assert_eq!(right(both.run(&[Command::Alloc(4096)], 0))[0].answer, Ok(0));
+        assert_eq!(right(both.run(&[AllocatorCommand::Alloc(4096)], 0))[0].answer, Ok(0));
         both.reset();
     }
 }

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::aggregation::reduction::Kernel;
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_rtl::arithmetic::{Answer, Command, Lockstep, Shape, Status, answer, command, is_here};
+use selvedge_rtl::arithmetic::{
+    Answer, ArithmeticCommand, ArithmeticLockstep, Shape, Status, answer, command, is_supported,
+};
 
 use crate::common::{histories, unit};
 use crate::layout;
@@ -17,8 +19,8 @@ mod values;
 use values::{corners, element};
 
 /// The unit and the model, or None where Verilator is missing.
-fn lockstep(shape: Shape) -> Option<Lockstep> {
-    Some(Lockstep::new(unit(shape.name)?, shape))
+fn lockstep(shape: Shape) -> Option<ArithmeticLockstep> {
+    Some(ArithmeticLockstep::new(unit(shape.name)?, shape))
 }
 
 fn reduction(operation: u8, datatype: u8, index: u8, bytes: u32) -> Reduction {
@@ -32,7 +34,7 @@ fn reductions() -> Vec<(Reduction, usize)> {
         for datatype in 0..16 {
             for index in 0..17 {
                 let of_32_bytes = reduction(operation, datatype, index, 32);
-                if Kernel::new(&of_32_bytes).is_ok() && is_here(&of_32_bytes) {
+                if Kernel::new(&of_32_bytes).is_ok() && is_supported(&of_32_bytes) {
                     let size = (0..5).map(|log| 1 << log);
                     let size = size.filter(|&bytes| Kernel::new(&Reduction { bytes, ..of_32_bytes }).is_ok()).min();
                     all.push((of_32_bytes, size.expect("an element has at most 16 bytes") as usize));
@@ -45,26 +47,26 @@ fn reductions() -> Vec<(Reduction, usize)> {
 }
 
 /// The message of a child.
-fn message(shape: Shape, record: u8, child: u8, reduction: Reduction, operand: &[u8]) -> Vec<Command> {
+fn message(shape: Shape, record: u8, child: u8, reduction: Reduction, operand: &[u8]) -> Vec<ArithmeticCommand> {
     let reduction = Reduction { bytes: operand.len() as u32, ..reduction };
     let word = |bytes: &[u8]| {
         let mut word = [0; 16];
         word[..bytes.len()].copy_from_slice(bytes);
-        Command::Word { data: u128::from_le_bytes(word) }
+        ArithmeticCommand::Word { data: u128::from_le_bytes(word) }
     };
-    let header = Command::Header { record, child, reduction };
+    let header = ArithmeticCommand::Header { record, child, reduction };
     std::iter::once(header).chain(operand.chunks(shape.word_bytes).map(word)).collect()
 }
 
-fn results(shape: Shape, record: u8, bytes: usize) -> impl Iterator<Item = Command> {
-    (0..bytes.div_ceil(shape.word_bytes)).map(move |word| Command::Result { record, word: word as u8 })
+fn results(shape: Shape, record: u8, bytes: usize) -> impl Iterator<Item = ArithmeticCommand> {
+    (0..bytes.div_ceil(shape.word_bytes)).map(move |word| ArithmeticCommand::Result { record, word: word as u8 })
 }
 
-fn run(lockstep: &mut Lockstep, commands: &[Command], idle: u64) -> Vec<Answer> {
+fn run(lockstep: &mut ArithmeticLockstep, commands: &[ArithmeticCommand], idle: u64) -> Vec<Answer> {
     lockstep.run(commands, idle).unwrap_or_else(|difference| panic!("{difference}"))
 }
 
-fn drain(lockstep: &mut Lockstep) {
+fn drain(lockstep: &mut ArithmeticLockstep) {
     lockstep.drain().unwrap_or_else(|difference| panic!("{difference}"));
 }
 
@@ -101,7 +103,7 @@ fn corners_of_every_reduction(shape: Shape) {
             })
             .collect();
         for elements in elements.chunks(shape.bytes_max / size) {
-            let mut commands = vec![Command::Open { record, children: 2 }];
+            let mut commands = vec![ArithmeticCommand::Open { record, children: 2 }];
             for child in [1, 0] {
                 let operand: Vec<u8> = elements.iter().flat_map(|both| both[usize::from(child)].clone()).collect();
                 commands.extend(message(shape, record, child, reduction, &operand));
@@ -137,7 +139,7 @@ fn sums_of_16_bits(datatype: Datatype, grid: &[u16]) {
         let others: Vec<u8> = std::iter::repeat_n(other.to_le_bytes(), 128).flatten().collect();
         for values in all.chunks(128) {
             let values: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            let mut commands = vec![Command::Open { record, children: 2 }];
+            let mut commands = vec![ArithmeticCommand::Open { record, children: 2 }];
             commands.extend(message(shape, record, 0, reduction, &values));
             commands.extend(message(shape, record, 1, reduction, &others));
             run(&mut lockstep, &commands, 0);
@@ -172,8 +174,8 @@ fn refuses_what_the_node_refuses() {
         for datatype in (0..18).chain([128 + 9, 255]) {
             for index in (0..18).chain([128 + 5, 255]) {
                 for bytes in [0, 24, 32, 31, 256, 264, 288, 1 << 20, u32::MAX] {
-                    let open = Command::Open { record: 0, children: 1 };
-                    let header = Command::Header {
+                    let open = ArithmeticCommand::Open { record: 0, children: 1 };
+                    let header = ArithmeticCommand::Header {
                         record: 0,
                         child: 0,
                         reduction: reduction(operation, datatype, index, bytes),
@@ -204,7 +206,7 @@ fn all_orders_of_arrival_have_one_result() {
         if (0..4).any(|child| !places.contains(&child)) {
             continue;
         }
-        let mut commands = vec![Command::Open { record: 0, children: 4 }];
+        let mut commands = vec![ArithmeticCommand::Open { record: 0, children: 4 }];
         for child in places {
             commands.extend(message(shape, 0, child as u8, reduction, &values[child].to_le_bytes().repeat(2)));
         }
@@ -218,7 +220,7 @@ fn all_orders_of_arrival_have_one_result() {
     }
 }
 
-/// What goes wrong with a message.
+/// A fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -305,7 +307,7 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
             let (reduction, size) = reductions[reduce.kind];
             let bytes = reduce.elements.min(shape.bytes_max / size) * size;
             let children = reduce.messages.len() as u8;
-            let mut queue = std::collections::VecDeque::from([(vec![Command::Open { record, children }], 0)]);
+            let mut queue = std::collections::VecDeque::from([(vec![ArithmeticCommand::Open { record, children }], 0)]);
             for its in &reduce.messages {
                 let operand = values::operand(&reduction, size, bytes, its.seed);
                 let mut reduction = reduction;
@@ -325,8 +327,8 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
                 }
                 queue.push_back((commands, its.idle));
                 match its.fault {
-                    Fault::Longer => queue.push_back((vec![Command::Word { data: its.seed.into() }], 0)),
-                    Fault::Opened => queue.push_back((vec![Command::Open { record, children }], 0)),
+                    Fault::Longer => queue.push_back((vec![ArithmeticCommand::Word { data: its.seed.into() }], 0)),
+                    Fault::Opened => queue.push_back((vec![ArithmeticCommand::Open { record, children }], 0)),
                     _ => {}
                 }
             }
@@ -355,7 +357,7 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
 }
 
 /// A command with fields that are often right.
-fn any_command(shape: Shape) -> impl Strategy<Value = Command> {
+fn any_command(shape: Shape) -> impl Strategy<Value = ArithmeticCommand> {
     let mostly = |below: usize| prop_oneof![20 => 0..below as u8, 1 => any::<u8>()];
     let kinds = reductions();
     let reduction = prop_oneof![
@@ -366,10 +368,10 @@ fn any_command(shape: Shape) -> impl Strategy<Value = Command> {
     ];
     let header = (mostly(2), mostly(3), reduction);
     prop_oneof![
-        1 => (mostly(2), mostly(4)).prop_map(|(record, children)| Command::Open { record, children }),
-        6 => header.prop_map(|(record, child, reduction)| Command::Header { record, child, reduction }),
-        12 => any::<u128>().prop_map(|data| Command::Word { data }),
-        4 => (mostly(shape.records), mostly(4)).prop_map(|(record, word)| Command::Result { record, word }),
+        1 => (mostly(2), mostly(4)).prop_map(|(record, children)| ArithmeticCommand::Open { record, children }),
+        6 => header.prop_map(|(record, child, reduction)| ArithmeticCommand::Header { record, child, reduction }),
+        12 => any::<u128>().prop_map(|data| ArithmeticCommand::Word { data }),
+        4 => (mostly(shape.records), mostly(4)).prop_map(|(record, word)| ArithmeticCommand::Result { record, word }),
     ]
 }
 
@@ -406,7 +408,7 @@ proptest! {
             let bytes = |draw: u64| element(datatype, draw).to_le_bytes()[..size].to_vec();
             let one: Vec<u8> = draws.iter().flat_map(|draw| bytes(draw.0)).collect();
             let other: Vec<u8> = draws.iter().flat_map(|draw| bytes(draw.1)).collect();
-            let mut commands = vec![Command::Open { record: 0, children: 2 }];
+            let mut commands = vec![ArithmeticCommand::Open { record: 0, children: 2 }];
             commands.extend(message(Shape::NARROW, 0, 0, reduction, &one));
             commands.extend(message(Shape::NARROW, 0, 1, reduction, &other));
             run(&mut lockstep, &commands, 0);

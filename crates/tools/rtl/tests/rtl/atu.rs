@@ -11,7 +11,7 @@ use std::process;
 use selvedge_nic::atu::ats::{FlushResponse, Transaction};
 use selvedge_nic::atu::{Access, FlushMode, Rights, Unit as Peer};
 use selvedge_nic::tables::PAGES;
-use selvedge_rtl::atu::words::{Command, Inputs, TRACE_BITS, answer, command, outside_in, outside_out, tlb, trace};
+use selvedge_rtl::atu::words::{AtuCommand, Inputs, TRACE_BITS, answer, command, outside_in, outside_out, tlb, trace};
 
 use crate::common::unit;
 use crate::layout;
@@ -129,7 +129,7 @@ fn bad_input() {
     let bad = translations.map(|word| (0, word)).into_iter().chain(fences.map(|word| (4, word)));
     let bad = bad.chain((1..4).flat_map(|operation| flushes.map(|word| (operation, word))));
     for (operation, word) in bad.chain((5..8).map(|operation| (operation, request))) {
-        let command = Command { operation, word };
+        let command = AtuCommand { operation, word };
         assert_eq!(command.request(), None, "{command:x?}");
         assert_eq!(refused(&mut bench, Inputs { command: Some(command), ..Inputs::NONE }), [true, false, false]);
     }
@@ -228,7 +228,7 @@ fn a_flush_while_translations_are_in_flight() {
 fn commands_are_those_of_nic() {
     let commands = [fence(0xabcd), flush_vpid(FlushMode::Units, 9, 5), flush_pages(FlushMode::Tlb, 9, 5, 1024)];
     for command in commands.into_iter().chain([ask(Peer::Completer, 7, 1023, 5, Access::Write)]) {
-        assert_eq!(command.request().and_then(Command::of), Some(command));
+        assert_eq!(command.request().and_then(AtuCommand::of), Some(command));
     }
     let response = FlushResponse { unit: Peer::Responder, tag: 3 };
     assert_eq!(Transaction::FlushResponse(response).encode(), Ok(answer_of(Peer::Responder, 3)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all tests of units share.
+//! Parts that all tests of units share.
 
 use proptest::prelude::ProptestConfig;
 use selvedge_rtl::Unit;
@@ -10,7 +10,7 @@ pub fn unit(name: &str) -> Option<Unit> {
     built(Unit::new(name))
 }
 
-/// What stands on a unit, or None with a word where Verilator is missing.
+/// The lockstep on a unit, or None with a word where Verilator is missing.
 pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
     match made {
         Ok(made) => Some(made),

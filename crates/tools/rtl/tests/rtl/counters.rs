@@ -7,9 +7,9 @@ use std::process;
 use proptest::prelude::*;
 use selvedge_nic::tables::kind;
 use selvedge_rtl::counters::words::{
-    Command, What, amounts, answer, body, c0, c1, command, data_command, outside_in, outside_out, t0,
+    CounterCommand, TriggeredAction, amounts, answer, body, c0, c1, command, data_command, outside_in, outside_out, t0,
 };
-use selvedge_rtl::counters::{Pair, Ready};
+use selvedge_rtl::counters::{CountersLockstep, Ready};
 use selvedge_rtl::records::Status;
 
 use crate::common::{histories, unit};
@@ -99,10 +99,12 @@ fn batches() -> impl Strategy<Value = Vec<Batch>> {
 
 fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
     let Some(unit) = unit(name) else { return Ok(()) };
-    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
-    let run = |pair: &mut Pair, commands: &[Command], ready| pair.run(commands, ready).map_err(TestCaseError::fail);
+    let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
+    let run = |pair: &mut CountersLockstep, commands: &[CounterCommand], ready| {
+        pair.run(commands, ready).map_err(TestCaseError::from)
+    };
     let mut counters: Vec<u32> =
-        run(&mut pair, &[Command::Alloc; 3], Ready::ALL)?.iter().map(|answer| answer.counter).collect();
+        run(&mut pair, &[CounterCommand::Alloc; 3], Ready::ALL)?.iter().map(|answer| answer.counter).collect();
     let mut handles = vec![(0, 0)];
     let mut number = 0;
     for (steps, ready) in batches {
@@ -114,34 +116,40 @@ fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
         let mut does = |does: Does| match does {
             Does::Move(kind) => {
                 number += 1;
-                What::Move(data_command(kind, number))
+                TriggeredAction::Move(data_command(kind, number))
             }
-            Does::Set(of, success, failure) => What::Set { counter: counter(of), success, failure },
-            Does::SetSuccess(of, success) => What::SetSuccess { counter: counter(of), success },
-            Does::Increment(of, success, failure) => What::Increment { counter: counter(of), success, failure },
+            Does::Set(of, success, failure) => TriggeredAction::Set { counter: counter(of), success, failure },
+            Does::SetSuccess(of, success) => TriggeredAction::SetSuccess { counter: counter(of), success },
+            Does::Increment(of, success, failure) => {
+                TriggeredAction::Increment { counter: counter(of), success, failure }
+            }
         };
-        let commands: Vec<Command> = steps
+        let commands: Vec<CounterCommand> = steps
             .iter()
             .map(|&step| match step {
-                Step::Alloc => Command::Alloc,
-                Step::Free(of) => Command::Free(counter(of)),
-                Step::Set(of, success, failure) => Command::Set { counter: counter(of), success, failure },
-                Step::Increment(of, success, failure) => Command::Increment { counter: counter(of), success, failure },
-                Step::Get(of) => Command::Get(counter(of)),
-                Step::Arm(of, threshold, what) => Command::Arm { counter: counter(of), threshold, what: does(what) },
-                Step::Cancel(of) => Command::Cancel(counter(of)),
+                Step::Alloc => CounterCommand::Alloc,
+                Step::Free(of) => CounterCommand::Free(counter(of)),
+                Step::Set(of, success, failure) => CounterCommand::Set { counter: counter(of), success, failure },
+                Step::Increment(of, success, failure) => {
+                    CounterCommand::Increment { counter: counter(of), success, failure }
+                }
+                Step::Get(of) => CounterCommand::Get(counter(of)),
+                Step::Arm(of, threshold, action) => {
+                    CounterCommand::Arm { counter: counter(of), threshold, action: does(action) }
+                }
+                Step::Cancel(of) => CounterCommand::Cancel(counter(of)),
                 Step::CancelKnown(number) => {
                     let (index, generation) = handles[handles.len() - 1 - number % handles.len().min(8)];
-                    Command::CancelOne { index, generation }
+                    CounterCommand::CancelOne { index, generation }
                 }
-                Step::CancelAny(index, generation) => Command::CancelOne { index, generation },
+                Step::CancelAny(index, generation) => CounterCommand::CancelOne { index, generation },
             })
             .collect();
         let answers = run(&mut pair, &commands, Ready(*ready))?;
         for (command, answer) in commands.iter().zip(answers) {
             match command {
-                Command::Alloc if answer.status == Status::Ok => counters.push(answer.counter),
-                Command::Arm { .. } if answer.status == Status::Ok => handles.push(answer.armed),
+                CounterCommand::Alloc if answer.status == Status::Ok => counters.push(answer.counter),
+                CounterCommand::Arm { .. } if answer.status == Status::Ok => handles.push(answer.armed),
                 _ => (),
             }
         }
@@ -169,25 +177,25 @@ proptest! {
     #[test]
     fn a_full_table_fires_in_order(thresholds in proptest::collection::vec(1..40u64, 128)) {
         let Some(unit) = unit("counters") else { return Ok(()) };
-        let mut pair = Pair::new(unit, 512, 128);
-        let counter = pair.run(&[Command::Alloc], Ready::ALL).map_err(TestCaseError::fail)?[0].counter;
+        let mut pair = CountersLockstep::new(unit, 512, 128);
+        let counter = pair.run(&[CounterCommand::Alloc], Ready::ALL).map_err(TestCaseError::from)?[0].counter;
         let mut passed = Vec::new();
-        let arms: Vec<Command> = thresholds.iter().enumerate().map(|(number, &threshold)| {
+        let arms: Vec<CounterCommand> = thresholds.iter().enumerate().map(|(number, &threshold)| {
             let kind = [kind::GET, kind::PUT, kind::ATOMIC][number % 3];
             passed.push(thresholds[..number].iter().filter(|&&other| other > threshold).count());
-            Command::Arm { counter, threshold, what: What::Move(data_command(kind, number as u64)) }
+            CounterCommand::Arm { counter, threshold, action: TriggeredAction::Move(data_command(kind, number as u64)) }
         }).collect();
-        let answers = pair.run(&arms, Ready::ALL).map_err(TestCaseError::fail)?;
+        let answers = pair.run(&arms, Ready::ALL).map_err(TestCaseError::from)?;
         for (number, answer) in answers.iter().enumerate() {
             // The head of the list is passed at no cost, because nothing lies before it.
             let walked = passed[number].min(number.saturating_sub(1));
             prop_assert_eq!((answer.status, answer.latency), (Status::Ok, 4 + 2 * walked as u32));
         }
         for _ in 0..20 {
-            let count = Command::Increment { counter, success: 1, failure: 1 };
-            pair.run(&[count], Ready::ALL).map_err(TestCaseError::fail)?;
+            let count = CounterCommand::Increment { counter, success: 1, failure: 1 };
+            pair.run(&[count], Ready::ALL).map_err(TestCaseError::from)?;
         }
-        prop_assert!(pair.run(&[Command::Cancel(counter), Command::Free(counter)], Ready::ALL).is_ok());
+        prop_assert!(pair.run(&[CounterCommand::Cancel(counter), CounterCommand::Free(counter)], Ready::ALL).is_ok());
     }
 }
 
@@ -195,63 +203,64 @@ proptest! {
 #[test]
 fn operations_on_counters_run_in_the_order_of_nic() {
     let Some(unit) = unit("counters_small") else { return };
-    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
+    let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
     let counters: Vec<u32> = pair
-        .run(&[Command::Alloc; 2], Ready::ALL)
+        .run(&[CounterCommand::Alloc; 2], Ready::ALL)
         .expect("no difference")
         .iter()
         .map(|answer| answer.counter)
         .collect();
     let (one, other) = (counters[0], counters[1]);
-    let put = |number| What::Move(data_command(kind::PUT, number));
-    let arm = |counter, threshold, what| Command::Arm { counter, threshold, what };
+    let put = |number| TriggeredAction::Move(data_command(kind::PUT, number));
+    let arm = |counter, threshold, action| CounterCommand::Arm { counter, threshold, action };
     let mut commands = vec![
-        arm(one, 1, What::Increment { counter: other, success: 1, failure: 0 }),
+        arm(one, 1, TriggeredAction::Increment { counter: other, success: 1, failure: 0 }),
         // What is due stays due, although the count falls.
-        arm(one, 1, What::Set { counter: one, success: 0, failure: 0 }),
+        arm(one, 1, TriggeredAction::Set { counter: one, success: 0, failure: 0 }),
         arm(one, 1, put(1)),
         arm(one, 2, put(2)),
         arm(other, 1, put(3)),
-        arm(other, 1, What::Increment { counter: one, success: 2, failure: 0 }),
-        Command::Increment { counter: one, success: 1, failure: 0 },
+        arm(other, 1, TriggeredAction::Increment { counter: one, success: 2, failure: 0 }),
+        CounterCommand::Increment { counter: one, success: 1, failure: 0 },
     ];
-    commands.extend([Command::Get(one), Command::Get(other)]);
+    commands.extend([CounterCommand::Get(one), CounterCommand::Get(other)]);
     pair.run(&commands, Ready::ALL).expect("no difference");
-    let bodies: Vec<u64> = pair.left.iter().map(|left| body::USER_PTR.get(&left.body)).collect();
+    let bodies: Vec<u64> = pair.departures.iter().map(|left| body::USER_PTR.get(&left.body)).collect();
     assert_eq!(bodies, [1, 3, 2]);
 }
 
 #[test]
 fn bad_commands_are_refused_as_by_nic() {
     let Some(unit) = unit("counters_small") else { return };
-    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
-    let allocs = pair.run(&[Command::Alloc; SMALL.0 + 1], Ready::ALL).expect("no difference");
+    let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
+    let allocs = pair.run(&[CounterCommand::Alloc; SMALL.0 + 1], Ready::ALL).expect("no difference");
     assert_eq!(allocs.last().map(|answer| answer.status), Some(Status::Full));
-    let (counter, what) = (allocs[0].counter, What::Move(data_command(kind::PUT, 1)));
-    let arm = Command::Arm { counter, threshold: 5, what };
+    let (counter, action) = (allocs[0].counter, TriggeredAction::Move(data_command(kind::PUT, 1)));
+    let arm = CounterCommand::Arm { counter, threshold: 5, action };
     let arms = pair.run(&[arm; SMALL.1 + 1], Ready::ALL).expect("no difference");
     assert_eq!(arms.last().map(|answer| answer.status), Some(Status::Full));
     let (index, generation) = arms[2].armed;
-    let one = Command::CancelOne { index, generation };
+    let one = CounterCommand::CancelOne { index, generation };
     let cancelled = pair.run(&[one, one], Ready::ALL).expect("no difference");
     assert_eq!([cancelled[0].status, cancelled[1].status], [Status::Ok, Status::Invalid]);
-    pair.run(&[Command::Free(counter)], Ready::ALL).expect("no difference");
+    pair.run(&[CounterCommand::Free(counter)], Ready::ALL).expect("no difference");
     // Stale, of an index behind the table, of no generation that there is.
     for bad in [counter, 5, 7, (1 << 27) - 1] {
         let commands = [
-            Command::Get(bad),
-            Command::Set { counter: bad, success: 1, failure: 1 },
-            Command::Increment { counter: bad, success: 1, failure: 1 },
-            Command::Cancel(bad),
-            Command::Free(bad),
-            Command::Arm { counter: bad, threshold: 0, what },
+            CounterCommand::Get(bad),
+            CounterCommand::Set { counter: bad, success: 1, failure: 1 },
+            CounterCommand::Increment { counter: bad, success: 1, failure: 1 },
+            CounterCommand::Cancel(bad),
+            CounterCommand::Free(bad),
+            CounterCommand::Arm { counter: bad, threshold: 0, action },
         ];
         let answers = pair.run(&commands, Ready::ALL).expect("no difference");
         assert!(answers[..5].iter().all(|answer| answer.status == Status::Invalid), "{answers:?}");
         assert_eq!(answers[5].status, Status::Full);
     }
     for index in [6, 7, 8, 255, 65535] {
-        let answers = pair.run(&[Command::CancelOne { index, generation: 0 }], Ready::ALL).expect("no difference");
+        let answers =
+            pair.run(&[CounterCommand::CancelOne { index, generation: 0 }], Ready::ALL).expect("no difference");
         assert_eq!(answers[0].status, Status::Invalid);
     }
     assert_eq!(amounts(1, 2)[0], 1);

@@ -4,33 +4,35 @@
 use selvedge_nic::tables::kind;
 use selvedge_rtl::Unit;
 use selvedge_rtl::bits::Field;
-use selvedge_rtl::counters::words::{Command, What, answer, body, command, data_command, outside_in, outside_out};
-use selvedge_rtl::counters::{Pair, Port, Ready, TRACE};
+use selvedge_rtl::counters::words::{
+    CounterCommand, TriggeredAction, answer, body, command, data_command, outside_in, outside_out,
+};
+use selvedge_rtl::counters::{CountersLockstep, Port, Ready, TRACE};
 use selvedge_rtl::records::{Output, Status};
 
 use crate::common::unit;
 use crate::counters::SMALL;
 
 /// The unit with the default sizes, and a counter.
-fn pair() -> Option<(Pair, u32)> {
-    let mut pair = Pair::new(unit("counters")?, 512, 128);
-    let answers = pair.run(&[Command::Alloc], Ready::ALL).expect("no difference");
+fn pair() -> Option<(CountersLockstep, u32)> {
+    let mut pair = CountersLockstep::new(unit("counters")?, 512, 128);
+    let answers = pair.run(&[CounterCommand::Alloc], Ready::ALL).expect("no difference");
     assert_eq!(answers[0].latency, 1);
     Some((pair, answers[0].counter))
 }
 
-fn moves(kind: u8, number: u64) -> What {
-    What::Move(data_command(kind, number))
+fn moves(kind: u8, number: u64) -> TriggeredAction {
+    TriggeredAction::Move(data_command(kind, number))
 }
 
 #[test]
 fn an_update_takes_two_cycles_and_one_is_accepted_each_cycle() {
     let Some((mut pair, counter)) = pair() else { return };
-    let updates: Vec<Command> = (0..200)
+    let updates: Vec<CounterCommand> = (0..200)
         .map(|number| match number % 5 {
-            4 => Command::Get(counter),
-            3 => Command::Set { counter, success: number, failure: 1 },
-            _ => Command::Increment { counter, success: 3, failure: number },
+            4 => CounterCommand::Get(counter),
+            3 => CounterCommand::Set { counter, success: number, failure: 1 },
+            _ => CounterCommand::Increment { counter, success: 3, failure: number },
         })
         .collect();
     let answers = pair.run(&updates, Ready::ALL).expect("no difference");
@@ -42,9 +44,9 @@ fn an_update_takes_two_cycles_and_one_is_accepted_each_cycle() {
 #[test]
 fn with_one_port_two_updates_are_accepted_in_four_cycles() {
     let Some(unit) = unit("counters_one_port") else { return };
-    let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
-    let counter = pair.run(&[Command::Alloc], Ready::ALL).expect("no difference")[0].counter;
-    let updates = [Command::Increment { counter, success: 1, failure: 0 }; 40];
+    let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
+    let counter = pair.run(&[CounterCommand::Alloc], Ready::ALL).expect("no difference")[0].counter;
+    let updates = [CounterCommand::Increment { counter, success: 1, failure: 0 }; 40];
     let answers = pair.run(&updates, Ready::ALL).expect("no difference");
     assert!(answers.iter().all(|answer| answer.latency == 2));
     assert_eq!(answers[38].accepted - answers[0].accepted, 4 * 19);
@@ -53,16 +55,20 @@ fn with_one_port_two_updates_are_accepted_in_four_cycles() {
 #[test]
 fn allocs_and_frees_take_one_and_two_cycles() {
     let Some((mut pair, counter)) = pair() else { return };
-    let allocs = pair.run(&[Command::Alloc; 512], Ready::ALL).expect("no difference");
+    let allocs = pair.run(&[CounterCommand::Alloc; 512], Ready::ALL).expect("no difference");
     assert!(allocs.iter().all(|answer| answer.latency == 1));
     assert_eq!(allocs.iter().filter(|answer| answer.status == Status::Full).count(), 1);
-    let frees: Vec<Command> =
-        [counter].into_iter().chain(allocs[..511].iter().map(|answer| answer.counter)).map(Command::Free).collect();
+    let frees: Vec<CounterCommand> = [counter]
+        .into_iter()
+        .chain(allocs[..511].iter().map(|answer| answer.counter))
+        .map(CounterCommand::Free)
+        .collect();
     let answers = pair.run(&frees, Ready::ALL).expect("no difference");
     assert!(answers.iter().all(|answer| (answer.status, answer.latency) == (Status::Ok, 2)));
     // A counter that was just freed is allocated with its next generation.
-    let again =
-        pair.run(&[Command::Alloc, frees[0], Command::Alloc, Command::Alloc], Ready::ALL).expect("no difference");
+    let again = pair
+        .run(&[CounterCommand::Alloc, frees[0], CounterCommand::Alloc, CounterCommand::Alloc], Ready::ALL)
+        .expect("no difference");
     assert_eq!((again[0].latency, again[1].latency, again[2].latency), (1, 2, 1));
 }
 
@@ -71,14 +77,14 @@ fn allocs_and_frees_take_one_and_two_cycles() {
 fn a_triggered_get_stands_at_its_port_after_three_cycles() {
     for (kind, port) in [(kind::GET, Port::Get), (kind::PUT, Port::Put), (kind::ATOMIC, Port::Other)] {
         let Some((mut pair, counter)) = pair() else { return };
-        let arm = |threshold, number| Command::Arm { counter, threshold, what: moves(kind, number) };
+        let arm = |threshold, number| CounterCommand::Arm { counter, threshold, action: moves(kind, number) };
         let arms = pair.run(&[arm(3, 1), arm(3, 2), arm(4, 3)], Ready::ALL).expect("no difference");
         assert!(arms.iter().all(|answer| answer.latency == 4));
-        let count = Command::Increment { counter, success: 1, failure: 0 };
+        let count = CounterCommand::Increment { counter, success: 1, failure: 0 };
         let answers = pair.run(&[count, count, count, count], Ready::ALL).expect("no difference");
         assert!(answers[..3].iter().all(|answer| answer.latency == 2));
         let reached = answers[2].accepted + 2;
-        let left: Vec<(Port, u32)> = pair.left.iter().map(|left| (left.port, left.cycle)).collect();
+        let left: Vec<(Port, u32)> = pair.departures.iter().map(|left| (left.port, left.cycle)).collect();
         // Those behind the first leave every third cycle. The fourth count waits until they have, and then fires, too.
         assert_eq!(left[..2], [(port, reached + 3), (port, reached + 6)]);
         assert_eq!(left.len(), 3);
@@ -91,14 +97,14 @@ fn a_triggered_get_stands_at_its_port_after_three_cycles() {
 fn an_operation_that_is_due_when_it_is_armed_fires_at_once() {
     let Some((mut pair, counter)) = pair() else { return };
     let commands = [
-        Command::Increment { counter, success: 7, failure: 0 },
-        Command::Arm { counter, threshold: 7, what: moves(kind::GET, 1) },
-        Command::Arm { counter, threshold: 8, what: moves(kind::GET, 2) },
-        Command::Get(counter),
+        CounterCommand::Increment { counter, success: 7, failure: 0 },
+        CounterCommand::Arm { counter, threshold: 7, action: moves(kind::GET, 1) },
+        CounterCommand::Arm { counter, threshold: 8, action: moves(kind::GET, 2) },
+        CounterCommand::Get(counter),
     ];
     let answers = pair.run(&commands, Ready::ALL).expect("no difference");
-    assert_eq!(pair.left.len(), 1);
-    assert_eq!(pair.left[0].cycle, answers[1].accepted + 10);
+    assert_eq!(pair.departures.len(), 1);
+    assert_eq!(pair.departures[0].cycle, answers[1].accepted + 10);
 }
 
 /// Each port alone stands still; operations of the other two leave as if it did not.
@@ -107,8 +113,8 @@ fn a_port_that_is_not_ready_stops_no_other() {
     let kinds = [kind::GET, kind::PUT, kind::ATOMIC];
     for stopped in 0..3 {
         let Some(unit) = unit("counters_small") else { return };
-        let mut pair = Pair::new(unit, SMALL.0, SMALL.1);
-        let counter = pair.run(&[Command::Alloc], Ready::ALL).expect("no difference")[0].counter;
+        let mut pair = CountersLockstep::new(unit, SMALL.0, SMALL.1);
+        let counter = pair.run(&[CounterCommand::Alloc], Ready::ALL).expect("no difference")[0].counter;
         let mut ready = [true; 3];
         ready[stopped] = false;
         let mut number = 0;
@@ -118,11 +124,11 @@ fn a_port_that_is_not_ready_stops_no_other() {
             let mut commands = Vec::new();
             for kind in [kinds[stopped], kinds[(stopped + 1) % 3], kinds[(stopped + 2) % 3]] {
                 number += 1;
-                commands.push(Command::Arm { counter, threshold: round, what: moves(kind, number) });
+                commands.push(CounterCommand::Arm { counter, threshold: round, action: moves(kind, number) });
             }
             // In the last rounds the table has no room for three, so the first of them goes alone.
             commands.truncate(if round < 5 { 3 } else { 1 });
-            commands.push(Command::Increment { counter, success: 1, failure: 0 });
+            commands.push(CounterCommand::Increment { counter, success: 1, failure: 0 });
             let answers = pair.run(&commands, Ready(ready)).expect("no difference");
             assert!(answers.iter().all(|answer| answer.status == Status::Ok), "{round} {answers:?}");
             // Behind an operation that leaves they follow after 3 cycles, behind one that must wait after 4.
@@ -130,15 +136,15 @@ fn a_port_that_is_not_ready_stops_no_other() {
             let first = if round == 1 { 6 } else { 7 };
             let expected = [(stopped + 1) % 3, (stopped + 2) % 3].map(|port| (Port::ALL[port], reached + first));
             let expected = [expected[0], (expected[1].0, expected[1].1 + 3)];
-            let seen: Vec<(Port, u32)> = pair.left.iter().map(|left| (left.port, left.cycle)).collect();
+            let seen: Vec<(Port, u32)> = pair.departures.iter().map(|left| (left.port, left.cycle)).collect();
             assert_eq!(seen, expected[..if round < 5 { 2 } else { 0 }]);
             left += seen.len();
         }
         assert_eq!(left, 8);
         pair.run(&[], Ready::ALL).expect("no difference");
-        let order: Vec<u64> = pair.left.iter().map(|left| body::USER_PTR.get(&left.body)).collect();
+        let order: Vec<u64> = pair.departures.iter().map(|left| body::USER_PTR.get(&left.body)).collect();
         assert_eq!(order, [1, 4, 7, 10, 13]);
-        assert!(pair.left.iter().all(|left| left.port as usize == stopped));
+        assert!(pair.departures.iter().all(|left| left.port as usize == stopped));
     }
 }
 
@@ -146,19 +152,19 @@ fn a_port_that_is_not_ready_stops_no_other() {
 fn cancels_take_three_cycles_for_each_operation_behind_the_first() {
     for count in 0..10 {
         let Some((mut pair, counter)) = pair() else { return };
-        let arms: Vec<Command> = (0..count)
-            .map(|number| Command::Arm { counter, threshold: number + 1, what: moves(kind::PUT, number) })
+        let arms: Vec<CounterCommand> = (0..count)
+            .map(|number| CounterCommand::Arm { counter, threshold: number + 1, action: moves(kind::PUT, number) })
             .collect();
         pair.run(&arms, Ready::ALL).expect("no difference");
         let free = count % 2 == 0;
-        let cancel = if free { Command::Free(counter) } else { Command::Cancel(counter) };
+        let cancel = if free { CounterCommand::Free(counter) } else { CounterCommand::Cancel(counter) };
         let answers = pair.run(&[cancel], Ready::ALL).expect("no difference");
         let expected = if count == 0 { 2 } else { 4 + 3 * (count as u32 - 1) };
         assert_eq!((answers[0].status, answers[0].latency), (Status::Ok, expected));
     }
 }
 
-/// What the unit makes nothing of leaves at the third port as it came: here an unlink, which is for the list manager.
+/// An operation that is not for this unit leaves at the third port as it came: here an unlink, which is for the list manager.
 #[test]
 fn other_operations_pass_through() {
     let Some(mut unit) = unit("counters_small") else { return };
@@ -166,9 +172,9 @@ fn other_operations_pass_through() {
     outside_in::OTHER_READY.set(&mut ready, 1);
     unit.set_outside(&ready);
     let run = |unit: &mut Unit, words: &[u32]| Output::of(unit, words, command::WORDS, TRACE, 16).expect("ends");
-    run(&mut unit, &Command::Alloc.pack(0));
-    let what = moves(kind::ATOMIC, 77);
-    let mut words = Command::Arm { counter: 0, threshold: 0, what }.pack(1);
+    run(&mut unit, &CounterCommand::Alloc.pack(0));
+    let action = moves(kind::ATOMIC, 77);
+    let mut words = CounterCommand::Arm { counter: 0, threshold: 0, action }.pack(1);
     command::KIND.set(&mut words, kind::UNLINK.into());
     command::VARIANT.set(&mut words, 2);
     command::OBJECT.set(&mut words, 0x5a5_a5a5);
@@ -188,23 +194,23 @@ fn a_scan_finds_index_n_in_n_plus_two_cycles() {
     const RECORDS: u32 = 21;
     let Some(mut unit) = unit("counters_scan") else { return };
     let mut tag = 0;
-    let mut run = |command: Command| {
+    let mut run = |command: CounterCommand| {
         tag += 1;
         let output = Output::of(&mut unit, &command.pack(tag), command::WORDS, TRACE, 4).expect("ends");
         let (at, words) = &output.answers[0];
         (Status::of(answer::STATUS.get(words)), answer::COUNTER.get(words) as u32, at - output.accepted[0])
     };
     for index in 0..RECORDS {
-        assert_eq!(run(Command::Alloc), (Status::Ok, index, index + 2));
+        assert_eq!(run(CounterCommand::Alloc), (Status::Ok, index, index + 2));
     }
-    let (status, _, latency) = run(Command::Alloc);
+    let (status, _, latency) = run(CounterCommand::Alloc);
     assert_eq!((status, latency), (Status::Full, RECORDS + 2));
     for index in [20, 3, 7] {
-        assert_eq!(run(Command::Free(index)).0, Status::Ok);
-        assert_eq!(run(Command::Free(index)).0, Status::Invalid);
+        assert_eq!(run(CounterCommand::Free(index)).0, Status::Ok);
+        assert_eq!(run(CounterCommand::Free(index)).0, Status::Invalid);
     }
     for index in [3, 7, 20] {
-        assert_eq!(run(Command::Alloc), (Status::Ok, 1 << 5 | index, index + 2));
-        assert_eq!(run(Command::Get(1 << 5 | index)).0, Status::Ok);
+        assert_eq!(run(CounterCommand::Alloc), (Status::Ok, 1 << 5 | index, index + 2));
+        assert_eq!(run(CounterCommand::Get(1 << 5 | index)).0, Status::Ok);
     }
 }

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::{Request, kind};
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::lists::{
-    Command, Lockstep, answer, chain, command, entry_a, entry_b, header_a, header_b, key, plan, receive,
+    ListCommand, ListsLockstep, answer, chain, command, entry_a, entry_b, header_a, header_b, key, plan, receive,
 };
 
 use crate::common::{built, histories, unit};
@@ -17,8 +18,8 @@ const TINY: (u32, u32, usize) = (8, 4, 4);
 /// `lists`.
 const DEFAULT: (u32, u32, usize) = (256, 256, 512);
 
-fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<Lockstep> {
-    built(Lockstep::new(unit, size, portals))
+fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<ListsLockstep> {
+    built(ListsLockstep::new(unit, size, portals))
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn gap() -> impl Strategy<Value = u64> {
 }
 
 /// Commands whose references are those that `nic` gives.
-fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(Command, u64)> {
+fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(ListCommand, u64)> {
     use selvedge_nic::Limits;
     use selvedge_rtl::home::{Home, NoMemory};
     let limits = Limits { entries: size.0, headers: size.1, portals: 2, list: size.0, short_list: 2, ..Limits::NONE };
@@ -146,32 +147,32 @@ fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(Command, u64)> {
     let mut command = |op: &Op| match op {
         Op::Deliver(request) => {
             nic.deliver(bus, request);
-            Command::Deliver(*request)
+            ListCommand::Deliver(*request)
         }
         Op::Append { portal, which, spec } => {
             references.extend(nic.append(bus, *portal, *which, spec));
-            Command::Append { portal: *portal, which: *which, spec: *spec }
+            ListCommand::Append { portal: *portal, which: *which, spec: *spec }
         }
         Op::Unlink { append, stale } => {
             let known = references.len().checked_sub(1 + append % references.len().max(1)).map(|at| references[at]);
             let reference = known.unwrap_or(5) ^ if *stale { 1 << 20 } else { 0 };
             let _ = nic.unlink(reference);
-            Command::Unlink(reference)
+            ListCommand::Unlink(reference)
         }
         Op::Search { portal, spec, delete } => {
             nic.search(bus, *portal, spec, *delete).expect("enabled");
-            Command::Search { portal: *portal, spec: *spec, delete: *delete }
+            ListCommand::Search { portal: *portal, spec: *spec, delete: *delete }
         }
     };
     ops.iter().map(|(op, gap)| (command(op), *gap)).collect()
 }
 
-fn run_all(both: &mut Lockstep, commands: &[(Command, u64)]) -> Result<(), String> {
+fn run_all(both: &mut ListsLockstep, commands: &[(ListCommand, u64)]) -> Result<(), LockstepError> {
     let mut left = commands;
     while !left.is_empty() {
         let together = left.iter().position(|&(_, gap)| gap != 0).map_or(left.len(), |last| last + 1);
         let (now, later) = left.split_at(together);
-        let offered: Vec<Command> = now.iter().map(|&(command, _)| command).collect();
+        let offered: Vec<ListCommand> = now.iter().map(|&(command, _)| command).collect();
         both.run(&offered, now[together - 1].1)?;
         left = later;
     }
@@ -194,16 +195,16 @@ proptest! {
     }
 }
 
-fn append(match_bits: u64, source: u64) -> Command {
-    Command::Append { portal: 3, which: list::PRIORITY, spec: receive(match_bits, source) }
+fn append(match_bits: u64, source: u64) -> ListCommand {
+    ListCommand::Append { portal: 3, which: list::PRIORITY, spec: receive(match_bits, source) }
 }
 
-fn put(match_bits: u64, initiator: u64) -> Command {
-    Command::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator, length: 8, ..Request::default() })
+fn put(match_bits: u64, initiator: u64) -> ListCommand {
+    ListCommand::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator, length: 8, ..Request::default() })
 }
 
 /// The cycles that the last `count` commands took.
-fn latencies(both: &Lockstep, count: usize) -> Vec<u32> {
+fn latencies(both: &ListsLockstep, count: usize) -> Vec<u32> {
     let timings = both.timings();
     timings[timings.len() - count..].iter().map(|timing| timing.answered - timing.accepted).collect()
 }
@@ -229,9 +230,16 @@ fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
 #[test]
 fn each_bit_of_the_key_decides() {
     let Some(mut both) = lockstep("lists_tiny", TINY, 2) else { return };
-    let entry = |spec: EntrySpec| Command::Append { portal: 1, which: list::PRIORITY, spec };
+    let entry = |spec: EntrySpec| ListCommand::Append { portal: 1, which: list::PRIORITY, spec };
     let message = |match_bits, initiator| {
-        Command::Deliver(Request { kind: kind::PUT, portal: 1, match_bits, initiator, length: 8, ..Request::default() })
+        ListCommand::Deliver(Request {
+            kind: kind::PUT,
+            portal: 1,
+            match_bits,
+            initiator,
+            length: 8,
+            ..Request::default()
+        })
     };
     for bit in 0..64 {
         let (this, next) = (1u64 << bit, 1u64 << ((bit + 1) % 64));
@@ -252,7 +260,7 @@ fn a_message_and_an_append_every_four_cycles() {
     let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
     both.run(&(0..64).map(|tag| append(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
     // Each message uses the receive up that was posted 64 before it.
-    let stream: Vec<Command> = (0..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
+    let stream: Vec<ListCommand> = (0..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
     both.run(&stream, 20).unwrap();
     let timings = &both.timings()[64..];
     for pair in timings.chunks(2).collect::<Vec<_>>().windows(2).skip(1) {
@@ -274,7 +282,7 @@ fn banks_with_one_port_take_a_message_every_four_cycles_and_a_pair_every_nine() 
     for pair in both.timings()[128..].windows(2) {
         assert_eq!(pair[1].answered - pair[0].answered, 4);
     }
-    let stream: Vec<Command> = (64..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
+    let stream: Vec<ListCommand> = (64..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
     both.run(&stream, 20).unwrap();
     for pair in both.timings()[192..].chunks(2).collect::<Vec<_>>().windows(2) {
         assert_eq!((pair[1][0].answered - pair[0][0].answered, pair[1][1].answered - pair[0][1].answered), (9, 9));

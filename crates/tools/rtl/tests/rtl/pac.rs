@@ -9,7 +9,7 @@ use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use selvedge_nic::tables::kind;
 use selvedge_rtl::lists::receive;
 use selvedge_rtl::pac::words::{Buffer, Host, Operation, Triggered};
-use selvedge_rtl::pac::{BUCKETS, Input, LIMITS, Lockstep, Ready};
+use selvedge_rtl::pac::{BUCKETS, EngineLockstep, Input, LIMITS, Ready};
 use selvedge_rtl::unit::NAMES;
 
 use crate::common::built;
@@ -35,7 +35,7 @@ pub const SMALL: Limits = Limits {
 };
 /// An engine with an identity, and portal table entries 0 and 1 with an event queue each.
 pub struct Engine {
-    pub both: Lockstep,
+    pub both: EngineLockstep,
     pub queue: u32,
     /// That one, and one of seven events.
     pub queues: [u32; 2],
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
-        let mut both = built(Lockstep::new(unit, limits, buckets))?;
+        let mut both = built(EngineLockstep::new(unit, limits, buckets))?;
         both.set_ready(Ready::ALL);
         // Rings of which one ends within a short history, and one has no power of two of blocks.
         let lengths = [64, 7];
@@ -91,8 +91,8 @@ impl Engine {
     }
 
     /// The reference that the last command of its kind made.
-    fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Made) -> Option<&u32>) -> u32 {
-        *made(&self.both.model.made).expect("it was made")
+    fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Created) -> Option<&u32>) -> u32 {
+        *made(&self.both.model.created).expect("it was made")
     }
 }
 
@@ -212,7 +212,7 @@ fn operations_start_and_end_with_their_events_and_counts() {
         for ack in 0..4 {
             engine.host(&[Host::Put(Operation { ack, user_ptr: 1 << 40, ..operation })]);
         }
-        let tokens = engine.both.model.made.tokens.clone();
+        let tokens = engine.both.model.created.tokens.clone();
         let answers = tokens.iter().flat_map(|&token| {
             let packet = Packet { token, ack: 1, length: 40, remote_offset: 12, ..MESSAGE };
             [response(packet), response(packet)]
@@ -220,7 +220,7 @@ fn operations_start_and_end_with_their_events_and_counts() {
         engine.all(&answers.collect::<Vec<_>>());
         for (fail, length) in [(0, 24), (3, 0), (0, 1 << 40)] {
             engine.host(&[Host::Get(operation)]);
-            let token = *engine.both.model.made.tokens.last().expect("a get waits");
+            let token = *engine.both.model.created.tokens.last().expect("a get waits");
             engine.all(&[response(Packet { token, fail, length, ack: 3, ..MESSAGE })]);
         }
         engine.host(&[
@@ -239,23 +239,27 @@ fn operations_start_and_end_with_their_events_and_counts() {
 fn triggered_operations_leave_in_order_of_threshold() {
     let Some(mut engine) = Engine::small() else { return };
     engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
-    let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
+    let [one, other] = engine.both.model.created.counters[..] else { panic!("two counters") };
     let view = view(0, engine.queue, one);
     engine.host(&[Host::Bind(view)]);
     let descriptor = engine.last(|made| made.descriptors.last());
     let operation = Operation { descriptor, length: 16, ack: 1, ..Operation::default() };
     engine.host(&[
-        Host::Arm { counter: one, threshold: 3, what: Triggered::Put(operation) },
-        Host::Arm { counter: one, threshold: 2, what: Triggered::Get(operation) },
-        Host::Arm { counter: one, threshold: 2, what: Triggered::Increment { counter: other, success: 4, failure: 0 } },
-        Host::Arm { counter: other, threshold: 4, what: Triggered::Put(operation) },
-        Host::Arm { counter: one, threshold: 9, what: Triggered::Set { counter: one, success: 1, failure: 1 } },
-        Host::Arm { counter: one, threshold: 1, what: Triggered::Put(Operation { length: 65, ..operation }) },
+        Host::Arm { counter: one, threshold: 3, action: Triggered::Put(operation) },
+        Host::Arm { counter: one, threshold: 2, action: Triggered::Get(operation) },
+        Host::Arm {
+            counter: one,
+            threshold: 2,
+            action: Triggered::Increment { counter: other, success: 4, failure: 0 },
+        },
+        Host::Arm { counter: other, threshold: 4, action: Triggered::Put(operation) },
+        Host::Arm { counter: one, threshold: 9, action: Triggered::Set { counter: one, success: 1, failure: 1 } },
+        Host::Arm { counter: one, threshold: 1, action: Triggered::Put(Operation { length: 65, ..operation }) },
     ]);
     // A message that is counted makes them due.
     engine.host(&[append(list::PRIORITY, entry(options::EVENT_CT_COMM, one))]);
     engine.all(&[put(MESSAGE), put(MESSAGE), put(MESSAGE), put(MESSAGE)]);
-    let armed = engine.both.model.made.armed.clone();
+    let armed = engine.both.model.created.armed.clone();
     engine.host(&[
         Host::CancelOne { index: armed[4].0, generation: armed[4].1 },
         Host::CancelOne { index: armed[4].0, generation: armed[4].1 },
@@ -274,21 +278,21 @@ fn a_triggered_unlink_takes_the_entry_off_its_list() {
     engine.host(&[append(list::PRIORITY, entry(options::EVENT_CT_COMM, counter))]);
     let linked = engine.last(|made| made.entries.last());
     engine.host(&[
-        Host::Arm { counter, threshold: 2, what: Triggered::Unlink(linked) },
-        Host::Arm { counter, threshold: 1, what: Triggered::Unlink(NONE) },
+        Host::Arm { counter, threshold: 2, action: Triggered::Unlink(linked) },
+        Host::Arm { counter, threshold: 1, action: Triggered::Unlink(NONE) },
     ]);
     engine.all(&[put(MESSAGE), put(MESSAGE)]);
     engine.all(&[put(MESSAGE)]);
-    let fails: Vec<u8> = engine.both.model.made.deliveries.iter().map(|delivery| delivery.fail).collect();
+    let fails: Vec<u8> = engine.both.model.created.deliveries.iter().map(|delivery| delivery.fail).collect();
     assert_eq!(fails, [fail::OK, fail::OK, fail::DROPPED]);
     engine.host(&[
         Host::Unlink(linked),
         append(list::PRIORITY, entry(0, NONE)),
-        Host::Arm { counter, threshold: 3, what: Triggered::Unlink(linked) },
+        Host::Arm { counter, threshold: 3, action: Triggered::Unlink(linked) },
         Host::CounterIncrement { counter, success: 1, failure: 0 },
     ]);
     engine.all(&[put(MESSAGE)]);
-    assert_eq!(engine.both.model.made.deliveries.last().expect("a message").fail, fail::OK, "a stale reference");
+    assert_eq!(engine.both.model.created.deliveries.last().expect("a message").fail, fail::OK, "a stale reference");
 }
 
 /// A search that finds more headers than answers of the lists have room, while event lines are not taken.
@@ -375,7 +379,7 @@ fn packets_that_are_none_are_counted_and_dropped() {
 fn cycles_of_commands_alone() {
     let Some(mut engine) = Engine::whole() else { return };
     engine.host(&[Host::CounterAlloc, Host::CounterAlloc]);
-    let [one, other] = engine.both.model.made.counters[..] else { panic!("two counters") };
+    let [one, other] = engine.both.model.created.counters[..] else { panic!("two counters") };
     let view = view(0, engine.queue, one);
     engine.host(&[
         Host::Bind(view),

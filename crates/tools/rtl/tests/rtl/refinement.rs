@@ -6,7 +6,7 @@ use std::path::Path;
 
 use selvedge_nic::signals::Descriptor;
 use selvedge_nic::tables::{Bucket, CounterBook, Entry, Header, TlbEntry, Triggered};
-use selvedge_rtl::refinement::{Held, RECORDS, page};
+use selvedge_rtl::refinement::{Mapping, RECORDS, page};
 
 /// The names of all fields of a struct: one that is missing does not compile.
 macro_rules! fields_of {
@@ -114,8 +114,8 @@ fn every_field_has_its_place() {
         let mut placed = BTreeSet::new();
         let mut place =
             |word: &'static str, field: &'static str| assert!(placed.insert((word, field)), "{word} {field} twice");
-        for (_, held) in record.fields {
-            if let Held::In(places) = held {
+        for (_, mapping) in record.fields {
+            if let Mapping::In(places) = mapping {
                 places.iter().for_each(|&(word, field)| place(word, field));
             }
         }

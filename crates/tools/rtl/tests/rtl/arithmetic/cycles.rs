@@ -3,7 +3,7 @@
 
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::arithmetic::{Datatype, Operation};
-use selvedge_rtl::arithmetic::{Command, LATENCY, Lockstep, Reduced, Shape, Status};
+use selvedge_rtl::arithmetic::{ArithmeticCommand, ArithmeticLockstep, LATENCY, ReducedWord, Shape, Status};
 
 use super::{drain, lockstep, message, reduction, results, run};
 
@@ -14,9 +14,15 @@ fn sum(datatype: Datatype) -> Reduction {
 }
 
 /// Sends operands of so many words, one a child, in this order; the cycle in which the last word of each is accepted.
-fn send(lockstep: &mut Lockstep, record: u8, reduction: Reduction, words: usize, children: &[u8]) -> Vec<u32> {
+fn send(
+    lockstep: &mut ArithmeticLockstep,
+    record: u8,
+    reduction: Reduction,
+    words: usize,
+    children: &[u8],
+) -> Vec<u32> {
     let operand = 1.5f64.to_le_bytes().repeat(words);
-    let mut commands = vec![Command::Open { record, children: children.len() as u8 }];
+    let mut commands = vec![ArithmeticCommand::Open { record, children: children.len() as u8 }];
     let mut last = Vec::new();
     for &child in children {
         commands.extend(message(SHAPE, record, child, reduction, &operand));
@@ -33,7 +39,7 @@ fn send(lockstep: &mut Lockstep, record: u8, reduction: Reduction, words: usize,
 }
 
 /// The cycles of an operand's words.
-fn of_child(reduced: &[Reduced], record: usize, child: usize) -> Vec<u32> {
+fn of_child(reduced: &[ReducedWord], record: usize, child: usize) -> Vec<u32> {
     let its = reduced.iter().filter(|reduced| (reduced.record, reduced.child) == (record, child));
     its.map(|reduced| reduced.cycle).collect()
 }
@@ -119,7 +125,7 @@ fn a_result_is_there_behind_the_last_write() {
         send(&mut lockstep, 0, sum(Datatype::Double), 1, &[0, 1]);
         let answers = run(&mut lockstep, &[], idle);
         assert_eq!(answers, []);
-        let answer = run(&mut lockstep, &[Command::Result { record: 0, word: 0 }], 2)[0];
+        let answer = run(&mut lockstep, &[ArithmeticCommand::Result { record: 0, word: 0 }], 2)[0];
         let accepted = answer.cycle - LATENCY;
         drain(&mut lockstep);
         let written = lockstep.take_reduced().last().map_or(0, |reduced| reduced.cycle);

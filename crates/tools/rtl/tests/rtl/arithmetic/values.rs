@@ -87,7 +87,7 @@ pub fn element(datatype: Datatype, draw: u64) -> u64 {
     }
 }
 
-/// So many bytes of elements, by a seed: 0 is zeros.
+/// Bytes of elements, by a seed: 0 is zeros.
 pub fn operand(reduction: &Reduction, size: usize, bytes: usize, seed: u64) -> Vec<u8> {
     let datatype = |number: u8| Datatype::from_number(number.into()).expect("it reduces");
     let mut draw = seed;

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::Request;
 use selvedge_nic::atu::{Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Rights, Unit as Peer};
-use selvedge_rtl::atu::words::{Command, Inputs};
-use selvedge_rtl::atu::{Left, Lockstep};
+use selvedge_rtl::LockstepError;
+use selvedge_rtl::atu::words::{AtuCommand, Inputs};
+use selvedge_rtl::atu::{AtuLockstep, Outputs};
 
 use crate::common::built;
 
@@ -20,22 +21,22 @@ pub fn entry(rights: Rights, vpid: u16, target: u64, reserved: u64) -> u64 {
     AddressEntry::new(rights, vpid, target, PageSize::Kib4).expect("it fits").bits() | reserved << 52
 }
 
-pub fn ask(unit: Peer, tag: u16, vpid: u16, number: u32, access: Access) -> Command {
+pub fn ask(unit: Peer, tag: u16, vpid: u16, number: u32, access: Access) -> AtuCommand {
     TranslationRequest { unit, tag, vpid, page: page(number), access }.into()
 }
 
-pub fn flush_pages(mode: FlushMode, tag: u16, first: u32, count: u32) -> Command {
+pub fn flush_pages(mode: FlushMode, tag: u16, first: u32, count: u32) -> AtuCommand {
     let request = FlushRequest { tag, target: FlushTarget::Pages { first: page(first), count } };
-    Command::of(Request::Flush { request, mode }).expect("encodable")
+    AtuCommand::of(Request::Flush { request, mode }).expect("encodable")
 }
 
-pub fn flush_vpid(mode: FlushMode, tag: u16, vpid: u16) -> Command {
+pub fn flush_vpid(mode: FlushMode, tag: u16, vpid: u16) -> AtuCommand {
     let request = FlushRequest { tag, target: FlushTarget::Vpid(vpid) };
-    Command::of(Request::Flush { request, mode }).expect("encodable")
+    AtuCommand::of(Request::Flush { request, mode }).expect("encodable")
 }
 
-pub fn fence(tag: u16) -> Command {
-    Command::of(Request::Fence { tag }).expect("encodable")
+pub fn fence(tag: u16) -> AtuCommand {
+    AtuCommand::of(Request::Fence { tag }).expect("encodable")
 }
 
 pub fn answer_of(unit: Peer, tag: u16) -> u64 {
@@ -44,16 +45,16 @@ pub fn answer_of(unit: Peer, tag: u16) -> u64 {
 
 /// Both sides, with what is around them. A difference ends the test.
 pub struct Bench<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
-    pub both: Lockstep<FIFO, REORDER, PENDING>,
+    pub both: AtuLockstep<FIFO, REORDER, PENDING>,
     /// The most cycles in which nothing leaves: flushes of a VPID in turn hold a read back, each for two cycles a word of the TLB.
     stuck: usize,
-    offered: VecDeque<Command>,
+    offered: VecDeque<AtuCommand>,
     tables: BTreeMap<u32, u64>,
     /// Table reads that are not answered: slot and page.
     pub reads: Vec<(u16, u32)>,
     /// Units that have not answered a flush.
     pub asked: Vec<(Peer, u16)>,
-    /// What left for units, with the unit.
+    /// Words that left for units, with the unit.
     pub units: Vec<(u8, u64)>,
     pub done: Vec<u16>,
     pub misses: usize,
@@ -85,7 +86,7 @@ impl Bench<12, 8, 3> {
 impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, REORDER, PENDING> {
     pub fn new(name: &str, tlb_entries: u32, tables: u32) -> Option<Self> {
         Some(Bench {
-            both: built(Lockstep::new(name, tlb_entries, tables))?,
+            both: built(AtuLockstep::new(name, tlb_entries, tables))?,
             stuck: PENDING * (2 * tlb_entries as usize + REORDER + 40),
             offered: VecDeque::new(),
             tables: BTreeMap::new(),
@@ -108,7 +109,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     }
 
     /// Offers this behind those before.
-    pub fn offer(&mut self, command: Command) {
+    pub fn offer(&mut self, command: AtuCommand) {
         self.offered.push_back(command);
     }
 
@@ -121,7 +122,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     ///
     /// # Errors
     /// The first difference.
-    pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Left, String> {
+    pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         let own = if inputs.command.is_none() { self.offered.front().copied() } else { None };
         let left = self.both.cycle(&Inputs { command: inputs.command.or(own), ..*inputs })?;
         if left.accepted && own.is_some() {
@@ -139,7 +140,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         Ok(left)
     }
 
-    pub fn tick(&mut self, inputs: &Inputs) -> Left {
+    pub fn tick(&mut self, inputs: &Inputs) -> Outputs {
         self.try_tick(inputs).unwrap_or_else(|difference| panic!("{difference}"))
     }
 
@@ -166,7 +167,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
     ///
     /// # Errors
     /// The first difference, or something never ends.
-    pub fn try_finish(&mut self) -> Result<(), String> {
+    pub fn try_finish(&mut self) -> Result<(), LockstepError> {
         let mut still = 0;
         while still < self.stuck {
             if self.offered.is_empty() && self.both.is_idle() {
@@ -177,7 +178,10 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
             let is_still = left.units.is_none() && left.memory.is_none() && left.done.is_none() && !left.accepted;
             still = if is_still { still + 1 } else { 0 };
         }
-        Err(format!("{} requests are never accepted, or something never ends", self.offered.len()))
+        Err(LockstepError::Stall(format!(
+            "{} requests are never accepted, or something never ends",
+            self.offered.len()
+        )))
     }
 
     pub fn finish(&mut self) {

@@ -2,14 +2,14 @@
 //! The cycles of docs/design/rtl.md, "Address translation".
 
 use selvedge_nic::atu::{Access, FlushMode, Rights, Unit as Peer};
-use selvedge_rtl::atu::words::{Command, Inputs};
+use selvedge_rtl::atu::words::{AtuCommand, Inputs};
 
 use super::bench::{Bench, answer_of, ask, entry, fence, flush_pages, flush_vpid};
 
 type Whole = Bench<64, 32, 16>;
 
 /// Offers a command, and runs until this is seen. Returns the cycles from the command's acceptance.
-fn until(bench: &mut Whole, command: Command, seen: impl Fn(&selvedge_rtl::atu::Left) -> bool) -> u32 {
+fn until(bench: &mut Whole, command: AtuCommand, seen: impl Fn(&selvedge_rtl::atu::Outputs) -> bool) -> u32 {
     let mut accepted = None;
     for _ in 0..5000 {
         let command = if accepted.is_none() { Some(command) } else { None };
@@ -24,7 +24,7 @@ fn until(bench: &mut Whole, command: Command, seen: impl Fn(&selvedge_rtl::atu::
     panic!("never");
 }
 
-fn read(page: u32) -> Command {
+fn read(page: u32) -> AtuCommand {
     ask(Peer::Requester, 1, 1, page, Access::Read)
 }
 

@@ -5,22 +5,23 @@
 use proptest::prelude::*;
 use selvedge_nic::atu::{Access, FlushMode, Unit as Peer};
 use selvedge_nic::tables::PAGES;
-use selvedge_rtl::atu::words::{Command, Inputs};
+use selvedge_rtl::LockstepError;
+use selvedge_rtl::atu::words::{AtuCommand, Inputs};
 
 use super::bench::{Bench, answer_of, ask, fence, flush_pages, flush_vpid};
 use crate::common::histories;
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    Offer(Command),
+    Offer(AtuCommand),
     /// A driver's change of a page: the entry, then a flush.
     Change(u32, u64, FlushMode),
     Write(u32, u64),
 }
 
-/// What memory or the units say in a cycle.
+/// The reply of memory or of the units in a cycle.
 #[derive(Clone, Copy, Debug)]
-enum Say<T> {
+enum Reply<T> {
     Nothing,
     /// To one of those that wait.
     Answer(usize),
@@ -30,8 +31,8 @@ enum Say<T> {
 #[derive(Clone, Copy, Debug)]
 struct Tick {
     action: Option<Move>,
-    read: Say<(u16, u64)>,
-    answer: Say<u64>,
+    read: Reply<(u16, u64)>,
+    answer: Reply<u64>,
     units_ready: bool,
     memory_ready: bool,
 }
@@ -68,7 +69,7 @@ fn tag() -> impl Strategy<Value = u16> {
     prop_oneof![3 => 0..2u16, 1 => any::<u16>()]
 }
 
-fn offered() -> impl Strategy<Value = Command> {
+fn offered() -> impl Strategy<Value = AtuCommand> {
     let asked = (peer(), any::<u16>(), 0..3u16, number(), any::<bool>()).prop_map(|(unit, tag, vpid, page, writes)| {
         ask(unit, tag, vpid, page, if writes { Access::Write } else { Access::Read })
     });
@@ -79,8 +80,8 @@ fn offered() -> impl Strategy<Value = Command> {
         4 => pages,
         2 => (mode(), tag(), 0..3u16).prop_map(|(mode, tag, vpid)| flush_vpid(mode, tag, vpid)),
         2 => tag().prop_map(fence),
-        1 => (0..8u8, 0..5u64, any::<u64>()).prop_map(|(operation, kind, low)| Command { operation, word: kind << 60 | low >> 4 }),
-        1 => (0..8u8, any::<u64>()).prop_map(|(operation, low)| Command { operation, word: low >> 20 }),
+        1 => (0..8u8, 0..5u64, any::<u64>()).prop_map(|(operation, kind, low)| AtuCommand { operation, word: kind << 60 | low >> 4 }),
+        1 => (0..8u8, any::<u64>()).prop_map(|(operation, low)| AtuCommand { operation, word: low >> 20 }),
     ]
 }
 
@@ -93,8 +94,8 @@ fn action() -> impl Strategy<Value = Option<Move>> {
     ]
 }
 
-fn say<T: Clone + core::fmt::Debug>(any_word: impl Strategy<Value = T>) -> impl Strategy<Value = Say<T>> {
-    prop_oneof![5 => Just(Say::Nothing), 5 => any::<usize>().prop_map(Say::Answer), 1 => any_word.prop_map(Say::Any)]
+fn reply<T: Clone + core::fmt::Debug>(any_word: impl Strategy<Value = T>) -> impl Strategy<Value = Reply<T>> {
+    prop_oneof![5 => Just(Reply::Nothing), 5 => any::<usize>().prop_map(Reply::Answer), 1 => any_word.prop_map(Reply::Any)]
 }
 
 fn tick() -> impl Strategy<Value = Tick> {
@@ -104,7 +105,7 @@ fn tick() -> impl Strategy<Value = Tick> {
         1 => (0..5u64, any::<u64>()).prop_map(|(kind, low)| kind << 60 | low >> 4),
     ];
     let ready = || prop_oneof![4 => Just(true), 1 => Just(false)];
-    (action(), say(words), say(answers), ready(), ready()).prop_map(
+    (action(), reply(words), reply(answers), ready(), ready()).prop_map(
         |(action, read, answer, units_ready, memory_ready)| Tick { action, read, answer, units_ready, memory_ready },
     )
 }
@@ -117,7 +118,7 @@ fn run<const FIFO: usize, const REORDER: usize, const PENDING: usize>(
     bench: Option<Bench<FIFO, REORDER, PENDING>>,
     start: &[(u32, u64)],
     ticks: &[Tick],
-) -> Result<(), String> {
+) -> Result<(), LockstepError> {
     let Some(mut bench) = bench else { return Ok(()) };
     start.iter().for_each(|&(page, word)| bench.write(page, word));
     for tick in ticks {
@@ -131,14 +132,14 @@ fn run<const FIFO: usize, const REORDER: usize, const PENDING: usize>(
             None => {}
         }
         let read = match tick.read {
-            Say::Nothing => None,
-            Say::Any(read) => Some(read),
-            Say::Answer(at) => take(&mut bench.reads, at).map(|(tag, page)| (tag, bench.entry(page))),
+            Reply::Nothing => None,
+            Reply::Any(read) => Some(read),
+            Reply::Answer(at) => take(&mut bench.reads, at).map(|(tag, page)| (tag, bench.entry(page))),
         };
         let answer = match tick.answer {
-            Say::Nothing => None,
-            Say::Any(word) => Some(word),
-            Say::Answer(at) => take(&mut bench.asked, at).map(|(unit, tag)| answer_of(unit, tag)),
+            Reply::Nothing => None,
+            Reply::Any(word) => Some(word),
+            Reply::Answer(at) => take(&mut bench.asked, at).map(|(unit, tag)| answer_of(unit, tag)),
         };
         let (units_ready, memory_ready) = (tick.units_ready, tick.memory_ready);
         bench.try_tick(&Inputs { command: None, read, answer, units_ready, memory_ready })?;
@@ -156,12 +157,12 @@ proptest! {
 
     #[test]
     fn tables_that_fill_up((start, ticks) in history()) {
-        run(Bench::tiny(), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::tiny(), &start, &ticks).map_err(TestCaseError::from)?;
     }
 
     #[test]
     fn a_tlb_with_two_ports((start, ticks) in history()) {
-        run(Bench::two_ports(), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::two_ports(), &start, &ticks).map_err(TestCaseError::from)?;
     }
 }
 
@@ -170,6 +171,6 @@ proptest! {
 
     #[test]
     fn the_sizes_of_the_seed((start, ticks) in history()) {
-        run(Bench::whole(1), &start, &ticks).map_err(TestCaseError::fail)?;
+        run(Bench::whole(1), &start, &ticks).map_err(TestCaseError::from)?;
     }
 }

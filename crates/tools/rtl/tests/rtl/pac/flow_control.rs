@@ -24,7 +24,7 @@ impl Engine {
     /// Failure and remote offset of the answer to a put of this epoch.
     fn put_of(&mut self, epoch: u64) -> (u8, u64) {
         self.all(&[put(Packet { token: 9, operand: [0, epoch, 0, 0], ..MESSAGE })]);
-        let delivery = self.both.model.made.deliveries.last().expect("a message was delivered");
+        let delivery = self.both.model.created.deliveries.last().expect("a message was delivered");
         (delivery.fail, delivery.remote_offset)
     }
 

@@ -8,6 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_rtl::LockstepError;
 use selvedge_rtl::pac::words::{Host, Operation, Triggered};
 use selvedge_rtl::pac::{Input, Ready};
 
@@ -179,7 +180,7 @@ fn of<T: Copy>(made: &[T], back: usize) -> Option<T> {
 }
 
 fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
-    let made = &engine.both.model.made;
+    let made = &engine.both.model.created;
     let counter = |back: usize| of(&made.counters, back).unwrap_or(NONE);
     let descriptor = |back: usize| of(&made.descriptors, back).unwrap_or(NONE);
     match *op {
@@ -217,7 +218,7 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
         Op::Arm { counter: back, threshold, what, operation, descriptor: from, object } => {
             let operation = Operation { descriptor: descriptor(from), ..operation };
             let (object, success, failure) = (counter(object), operation.length % 5, operation.local_offset % 2);
-            let what = match what {
+            let action = match what {
                 0 => Triggered::Put(operation),
                 1 => Triggered::Get(operation),
                 2 => Triggered::Set { counter: object, success, failure },
@@ -225,7 +226,7 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
                 4 => Triggered::Unlink(of(&made.entries, operation.length as usize % 6).unwrap_or(3)),
                 _ => Triggered::Increment { counter: object, success, failure },
             };
-            Host::Arm { counter: counter(back), threshold, what }.into()
+            Host::Arm { counter: counter(back), threshold, action }.into()
         }
         Op::Cancel(back) => Host::Cancel(counter(back)).into(),
         Op::CancelOne(back) => {
@@ -249,7 +250,7 @@ fn input(engine: &mut Engine, op: &Op, next_token: &mut u64) -> Input {
     }
 }
 
-fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String> {
+fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), LockstepError> {
     let Some(mut engine) = engine else { return Ok(()) };
     let mut next_token = 1 << 20;
     for (ops, stopped, idle) in ops {
@@ -274,10 +275,10 @@ fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), String>
 }
 
 /// Answers all that waits, so that what waits for a record goes on.
-fn answer_all(engine: &mut Engine) -> Result<(), String> {
+fn answer_all(engine: &mut Engine) -> Result<(), LockstepError> {
     engine.both.set_ready(Ready::ALL);
     for _ in 0..8 {
-        let tokens = engine.both.model.made.tokens.clone();
+        let tokens = engine.both.model.created.tokens.clone();
         let answers: Vec<Input> =
             tokens.iter().rev().take(4).map(|&token| response(Packet { token, ack: 1, ..MESSAGE })).collect();
         engine.both.run(&answers, 200)?;
