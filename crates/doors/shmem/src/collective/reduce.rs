@@ -128,9 +128,9 @@ unsafe fn reduce_in_one_step(
     bytes: usize,
     kernel: Kernel,
 ) -> bool {
+    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of
     // each member, and a tree's buffer the tree's limit of bytes, which is as many at least.
-    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     unsafe {
         match exchange.limit() {
             Some(limit) if bytes <= limit => {
