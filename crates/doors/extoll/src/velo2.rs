@@ -376,7 +376,7 @@ struct Outputs {
 
 /// The id of a port, as `VELO2_ADDR_PACK` makes it.
 #[inline(always)]
-fn packed(endpoint: Endpoint) -> u32 {
+fn pack_id(endpoint: Endpoint) -> u32 {
     u32::from(endpoint.vpid) << 16 | u32::from(endpoint.node)
 }
 
@@ -402,7 +402,7 @@ impl Outputs {
                 self.length.write(label.bytes());
             }
             if !self.source.is_null() {
-                self.source.write(packed(label.source()));
+                self.source.write(pack_id(label.source()));
             }
             if !self.tag.is_null() {
                 self.tag.write(label.tag());
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn velo2_match_recv(
         // SAFETY: the caller's.
         let open = unsafe { Port::get(port) }?;
         let matches = |label: Label| {
-            (source == ANY_SOURCE || source == packed(label.source()))
+            (source == ANY_SOURCE || source == pack_id(label.source()))
                 && (tag == ANY || tag == u32::from(label.tag()))
                 && (mtt == ANY || mtt == u32::from(label.mtt()))
         };

@@ -10,7 +10,7 @@ use selvedge_process::nic::tables::kind;
 
 use crate::abi::Process;
 use crate::codes::code;
-use crate::plan::{Arithmetic, Pair, Plan, Tag, Target, start};
+use crate::plan::{Arithmetic, FetchDescriptors, Plan, Tag, Target, start};
 use crate::state::initialised;
 
 #[unsafe(no_mangle)]
@@ -68,9 +68,10 @@ pub extern "C" fn PtlFetchAtomic(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
-    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    let descriptors =
+        FetchDescriptors { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
     let arithmetic = Arithmetic { operation, datatype };
-    start(Plan::fetch(kind::FETCH_ATOMIC, &pair, length, &target, arithmetic), length, &target, &tag)
+    start(Plan::fetch(kind::FETCH_ATOMIC, &descriptors, length, &target, arithmetic), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]
@@ -92,9 +93,10 @@ pub extern "C" fn PtlSwap(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
-    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    let descriptors =
+        FetchDescriptors { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
     let arithmetic = Arithmetic { operation, datatype };
-    start(Plan::swap(&pair, length, &target, operand, arithmetic), length, &target, &tag)
+    start(Plan::swap(&descriptors, length, &target, operand, arithmetic), length, &target, &tag)
 }
 
 /// A core carries out an atomic, under the target's lock, so memory is coherent as soon as the atomic is complete. A fence orders the

@@ -54,15 +54,15 @@ pub(crate) struct Tag {
 }
 
 /// A memory descriptor, and the part of it that an operation reads or writes.
-pub(crate) struct Part {
+pub(crate) struct DescriptorPart {
     pub ni: &'static Ni,
     pub view: DescriptorView,
     pub side: Side,
 }
 
-impl Part {
+impl DescriptorPart {
     #[inline(always)]
-    pub fn of(md_handle: u32, offset: u64, length: u64) -> Outcome<Part> {
+    pub fn of(md_handle: u32, offset: u64, length: u64) -> Outcome<DescriptorPart> {
         let (ni, reference) = find(md_handle, Kind::Md)?;
         let view = ni.interface().signals().descriptor(reference).ok_or(Code::ArgInvalid)?;
         if offset.checked_add(length).is_none_or(|end| end > view.length) {
@@ -78,13 +78,13 @@ impl Part {
             counter: view.counter,
             reserved: 0,
         };
-        Ok(Part { ni, view, side })
+        Ok(DescriptorPart { ni, view, side })
     }
 
     /// The checked memory of a put.
     #[inline(always)]
-    pub fn of_put(md: u32, offset: u64, length: u64, ack: u8) -> Outcome<Part> {
-        let part = Part::of(md, offset, length)?;
+    pub fn of_put(md: u32, offset: u64, length: u64, ack: u8) -> Outcome<DescriptorPart> {
+        let part = DescriptorPart::of(md, offset, length)?;
         part.check_ack(ack)?;
         part.check_volatile(length)?;
         Ok(part)
@@ -134,7 +134,7 @@ pub(crate) struct Arithmetic {
 const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 
 /// The two descriptors of a fetching operation, and the offsets into them.
-pub(crate) struct Pair {
+pub(crate) struct FetchDescriptors {
     pub get: (u32, u64),
     pub put: (u32, u64),
 }
@@ -153,13 +153,13 @@ impl Plan {
     }
 
     pub fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome<Plan> {
-        let part = Part::of_put(md, offset, length, tag.ack)?;
+        let part = DescriptorPart::of_put(md, offset, length, tag.ack)?;
         Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
     }
 
     #[inline(always)]
     pub fn get(md: u32, offset: u64, length: u64, target: &Target) -> Outcome<Plan> {
-        let part = Part::of(md, offset, length)?;
+        let part = DescriptorPart::of(md, offset, length)?;
         Ok(Plan { sink: part.side, ..Plan::new(part.ni, kind::GET, length, target)? })
     }
 
@@ -170,16 +170,22 @@ impl Plan {
         tag: &Tag,
         arithmetic: Arithmetic,
     ) -> Outcome<Plan> {
-        let part = Part::of(md, offset, length)?;
+        let part = DescriptorPart::of(md, offset, length)?;
         part.check_ack(tag.ack)?;
         part.check_volatile(length)?;
         check_atomic(Family::Atomic, arithmetic, length, part.ni.limits.max_atomic_size)?;
         Ok(Plan { source: part.side, arithmetic, ..Plan::new(part.ni, kind::ATOMIC, length, target)? })
     }
 
-    pub fn fetch(kind: u8, pair: &Pair, length: u64, target: &Target, arithmetic: Arithmetic) -> Outcome<Plan> {
-        let sink = Part::of(pair.get.0, pair.get.1, length)?;
-        let source = Part::of(pair.put.0, pair.put.1, length)?;
+    pub fn fetch(
+        kind: u8,
+        descriptors: &FetchDescriptors,
+        length: u64,
+        target: &Target,
+        arithmetic: Arithmetic,
+    ) -> Outcome<Plan> {
+        let sink = DescriptorPart::of(descriptors.get.0, descriptors.get.1, length)?;
+        let source = DescriptorPart::of(descriptors.put.0, descriptors.put.1, length)?;
         if sink.ni.number != source.ni.number {
             return Err(Code::ArgInvalid);
         }
@@ -189,13 +195,13 @@ impl Plan {
     }
 
     pub fn swap(
-        pair: &Pair,
+        descriptors: &FetchDescriptors,
         length: u64,
         target: &Target,
         operand: *const c_void,
         arithmetic: Arithmetic,
     ) -> Outcome<Plan> {
-        let mut plan = Plan::fetch(kind::SWAP, pair, length, target, arithmetic)?;
+        let mut plan = Plan::fetch(kind::SWAP, descriptors, length, target, arithmetic)?;
         if arithmetic.operation != Operation::Swap as u8 {
             let size = Datatype::from_u32(arithmetic.datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
             let readable = !operand.is_null() && selvedge_process::memory_is_readable(operand as u64, size as u64);

@@ -16,7 +16,7 @@ use selvedge_process::{Counts, LockedRoute, PutOutcome};
 
 use crate::abi::Process;
 use crate::codes::Code;
-use crate::plan::{Part, Plan, Tag, Target, start};
+use crate::plan::{DescriptorPart, Plan, Tag, Target, start};
 use crate::route_cache::{Origin, PutRoute, RouteKey};
 use crate::state::{Ni, REFERENCE, open_interface};
 
@@ -75,7 +75,8 @@ extern "C" fn put_uncached(
 ) -> i32 {
     let target = &Target { process, pt_index, match_bits, remote_offset };
     let tag = &Tag { user_ptr, hdr_data, ack: ack_req };
-    let checked = Part::of_put(md, offset, length, ack_req).and_then(|part| Ok((target.check(part.ni, length)?, part)));
+    let checked =
+        DescriptorPart::of_put(md, offset, length, ack_req).and_then(|part| Ok((target.check(part.ni, length)?, part)));
     let (physical, part) = match checked {
         Ok(checked) => checked,
         Err(error) => return error as i32,
@@ -116,7 +117,7 @@ extern "C" fn put_uncached(
 
 /// A checked put, by a command.
 #[inline(never)]
-fn put_by_command(part: &Part, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
+fn put_by_command(part: &DescriptorPart, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
     start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
 }
 

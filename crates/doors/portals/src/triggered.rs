@@ -11,7 +11,7 @@ use selvedge_process::nic::tables::kind;
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
-use crate::plan::{Arithmetic, Pair, Plan, Tag, Target};
+use crate::plan::{Arithmetic, FetchDescriptors, Plan, Tag, Target};
 use crate::state::{Kind, Ni, find, find_ni, out};
 
 /// Arms a planned operation on a counter.
@@ -120,9 +120,10 @@ pub extern "C" fn PtlTriggeredFetchAtomic(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
-    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    let descriptors =
+        FetchDescriptors { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
     let arithmetic = Arithmetic { operation, datatype };
-    let plan = Plan::fetch(kind::FETCH_ATOMIC, &pair, length, &target, arithmetic);
+    let plan = Plan::fetch(kind::FETCH_ATOMIC, &descriptors, length, &target, arithmetic);
     arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 
@@ -147,9 +148,10 @@ pub extern "C" fn PtlTriggeredSwap(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
-    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    let descriptors =
+        FetchDescriptors { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
     let arithmetic = Arithmetic { operation, datatype };
-    let plan = Plan::swap(&pair, length, &target, operand, arithmetic);
+    let plan = Plan::swap(&descriptors, length, &target, operand, arithmetic);
     arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 

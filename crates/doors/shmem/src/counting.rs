@@ -21,11 +21,11 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 use selvedge_process::nic::portals::counters::Lane;
 
 use crate::check::{self, Call};
-use crate::collective::reduce::and_across_pes;
+use crate::collective::reduce::reduce_and_over_pes;
 use crate::collective::sync::{barrier_all, sync_all};
 use crate::handles::{Ct, Ctx};
 use crate::mapped::{Mapped, find_mapped_word};
-use crate::rma::{copy, copy_to_tell};
+use crate::rma::{copy, copy_then_notify};
 use crate::types::Element;
 use crate::world::address::{Reach, SymAddress};
 use crate::world::counters::{CountTarget, Record, handle, live_record};
@@ -97,7 +97,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
         true
     });
     // No PE may count here before the counter exists.
-    if and_across_pes(world, u64::from(made)) == 1 {
+    if reduce_and_over_pes(world, u64::from(made)) == 1 {
         *ct = handle(generation, index);
     } else {
         check::report(format_args!("{call}: a PE's NIC has no room for another counter"));
@@ -277,7 +277,9 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
         Some((count_target, mapped)) => {
             // SAFETY: the target range was found in mapped symmetric memory. The clause of the counting puts says that
             // `source` has as many bytes.
-            unsafe { copy_to_tell(source.cast(), mapped.at, bytes, std::ptr::from_ref(count_target.target).cast()) };
+            unsafe {
+                copy_then_notify(source.cast(), mapped.at, bytes, std::ptr::from_ref(count_target.target).cast())
+            };
             count_target.count();
             mapped.wake();
         }

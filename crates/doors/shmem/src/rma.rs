@@ -57,7 +57,7 @@ const LASTING_BYTES: usize = 256;
 /// # Safety
 /// As [`copy`].
 #[inline(always)]
-pub(crate) unsafe fn copy_to_tell(from: *const u8, to: *mut u8, bytes: usize, word: *const u8) {
+pub(crate) unsafe fn copy_then_notify(from: *const u8, to: *mut u8, bytes: usize, word: *const u8) {
     if bytes >= LASTING_BYTES {
         lines::about_to_write(word);
     }

@@ -54,7 +54,7 @@ pub unsafe fn put_signal<T: Element>(
             // call says that `source` has as many bytes.
             unsafe {
                 if bytes != 0 {
-                    rma::copy_to_tell(source.cast(), data.at, bytes, flag.at);
+                    rma::copy_then_notify(source.cast(), data.at, bytes, flag.at);
                 }
                 update_signal(flag.at, signal, sig_op == ADD);
             }

@@ -68,11 +68,11 @@ pub enum StartError {
 fn start(level: i32) -> Result<(), StartError> {
     let _starting = STARTING.lock().unwrap_or_else(|poison| poison.into_inner());
     if STARTED.load(SeqCst) == 0 {
-        let world = match world::made() {
+        let world = match world::existing() {
             Some(world) => world,
             None => {
                 let (world, starts) = make_world()?;
-                let world = world::keep(world);
+                let world = world::install(world);
                 register_memory(world, starts);
                 info::announce(world);
                 // SAFETY: `at_exit` is a function of this object with the signature that `atexit` asks for. libc calls
@@ -154,7 +154,7 @@ pub fn finalize(call: Call) {
 /// `shmem_finalize` just ends, and its memory stays mapped at its peers.
 extern "C" fn at_exit() {
     let _ = std::panic::catch_unwind(|| {
-        let Some(world) = world::made() else { return };
+        let Some(world) = world::existing() else { return };
         if world.process.is_forked_child() {
             return;
         }
@@ -169,7 +169,7 @@ extern "C" fn at_exit() {
 }
 
 pub fn global_exit(call: Call, status: c_int) -> ! {
-    match world::made() {
+    match world::existing() {
         Some(world) => world.process.end_all(status),
         None => {
             check::not_running(call, false);

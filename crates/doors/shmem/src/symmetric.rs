@@ -19,7 +19,7 @@ use std::sync::{MutexGuard, PoisonError};
 use selvedge_process::Symmetric;
 
 use crate::check::{self, Call};
-use crate::collective::reduce::and_across_pes;
+use crate::collective::reduce::reduce_and_over_pes;
 use crate::collective::sync::barrier_all;
 use crate::order;
 use crate::world::heap::{BLOCK_BYTES, Heap};
@@ -53,7 +53,7 @@ impl World {
     fn commit_everywhere(&self, end_bytes: Option<u64>) -> bool {
         let target = end_bytes.map(|end| self.commit_target(end));
         let here = target.is_some_and(|target| self.commit(target));
-        let everywhere = and_across_pes(self, u64::from(here)) == 1;
+        let everywhere = reduce_and_over_pes(self, u64::from(here)) == 1;
         if let (true, Some(target)) = (everywhere, target) {
             let bytes = target.saturating_sub((self.heap_start - self.root) as u64) as usize;
             let bytes = bytes.max(self.heap_bytes.load(Relaxed));

@@ -23,7 +23,7 @@ use std::ffi::{c_int, c_long, c_void};
 use crate::check::{self, Call};
 use crate::collective::arguments::{DONE, REFUSED};
 use crate::collective::members::{Synchronise as _, TeamMembers};
-use crate::collective::reduce::and_across;
+use crate::collective::reduce::reduce_and;
 use crate::collective::sync::sync as team_sync;
 use crate::handles::Team;
 use crate::world::layout::{TEAM_AREA_BYTES, team_area};
@@ -127,7 +127,7 @@ struct Wanted {
 /// Makes one team or two of the members of a parent. All are made, or none.
 fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted; N]) -> Option<[Team; N]> {
     for turn in 0..TRIES {
-        let free = and_across(parent, world.teams.free());
+        let free = reduce_and(parent, world.teams.free());
         let numbers = choose::<N>(free, turn, parent.number)?;
         let needed = |index: usize| wanted[index].span.is_some();
         let mut taken = [false; N];
@@ -138,7 +138,7 @@ fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted
             }
         }
         let all = (0..N).all(|index| taken[index] == needed(index));
-        if and_across(parent, u64::from(all)) == 1 {
+        if reduce_and(parent, u64::from(all)) == 1 {
             return Some(std::array::from_fn(|index| {
                 let Wanted { span, num_contexts } = wanted[index];
                 let opened = span.and_then(|span| Some((span, span.member(world.me())?)));

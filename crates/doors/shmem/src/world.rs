@@ -108,12 +108,12 @@ pub fn world(call: Call) -> Option<&'static World> {
 }
 
 /// The world, if the process has made it, whether or not the library runs.
-pub(crate) fn made() -> Option<&'static World> {
+pub(crate) fn existing() -> Option<&'static World> {
     MADE.get().copied()
 }
 
 /// Keeps the world to the end of the process.
-pub(crate) fn keep(world: World) -> &'static World {
+pub(crate) fn install(world: World) -> &'static World {
     MADE.get_or_init(|| Box::leak(Box::new(world)))
 }
 

@@ -57,11 +57,11 @@ enum State {
     Untried,
     /// The pool is off or could not be made: the C library allocates all blocks.
     Without,
-    With(Books),
+    With(PageTable),
 }
 
 /// The bookkeeping of the pages.
-pub struct Books {
+pub struct PageTable {
     file: OwnedFd,
     base: u64,
     bytes: u64,
@@ -101,9 +101,9 @@ impl Locked<'_> {
         unsafe { &mut *self.0.state.get() }
     }
 
-    fn books(&mut self) -> Option<&mut Books> {
+    fn table(&mut self) -> Option<&mut PageTable> {
         match self.state() {
-            State::With(books) => Some(books),
+            State::With(table) => Some(table),
             _ => None,
         }
     }
@@ -142,48 +142,48 @@ impl Pool {
         if !matches!(held.state(), State::Untried) {
             return false;
         }
-        let made = if wanted() { Books::new() } else { None };
-        let Some(books) = made else {
+        let made = if wanted() { PageTable::new() } else { None };
+        let Some(table) = made else {
             *held.state() = State::Without;
             return false;
         };
-        self.base.store(books.base, Relaxed);
-        self.bytes.store(books.bytes, Relaxed);
-        *held.state() = State::With(books);
+        self.base.store(table.base, Relaxed);
+        self.bytes.store(table.bytes, Relaxed);
+        *held.state() = State::With(table);
         true
     }
 
     /// Allocates a block of at least `bytes` at a multiple of `align`, a power of two. None: the C library must allocate it.
     pub fn take(&self, bytes: usize, align: usize) -> Option<Block> {
-        self.lock().books()?.take(bytes as u64, align as u64)
+        self.lock().table()?.take(bytes as u64, align as u64)
     }
 
     /// Frees a block. False: no block begins there.
     pub fn give(&self, start: *mut u8) -> bool {
-        self.lock().books().is_some_and(|books| books.give(start as u64))
+        self.lock().table().is_some_and(|table| table.give(start as u64))
     }
 
     /// The length of the block that begins here.
     pub fn size(&self, start: *const u8) -> Option<usize> {
-        self.lock().books()?.size(start as u64)
+        self.lock().table()?.size(start as u64)
     }
 
     /// Resizes a block in place. False: that is not possible, and the block is unchanged.
     pub fn resize(&self, start: *mut u8, bytes: usize) -> bool {
-        self.lock().books().is_some_and(|books| books.resize(start as u64, bytes as u64))
+        self.lock().table().is_some_and(|table| table.resize(start as u64, bytes as u64))
     }
 
     /// The range to report to peers. None: there is no range, or it belongs to the parent process.
     pub fn shared(&self) -> Option<SharedRange> {
         let mut held = self.lock();
-        let books = held.books().filter(|books| !books.inherited)?;
-        Some(SharedRange { base: books.base, bytes: books.bytes, descriptor: books.file.as_raw_fd() })
+        let table = held.table().filter(|table| !table.inherited)?;
+        Some(SharedRange { base: table.base, bytes: table.bytes, descriptor: table.file.as_raw_fd() })
     }
 
     /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
     pub fn begin_hold(&self) -> bool {
         let mut held = self.lock();
-        let blocks = held.books().is_some_and(|books| !books.inherited && books.blocks.pages() != 0);
+        let blocks = held.table().is_some_and(|table| !table.inherited && table.blocks.pages() != 0);
         std::mem::forget(held);
         blocks
     }
@@ -195,14 +195,14 @@ impl Pool {
     /// In a forked child that holds the lock: replaces all blocks by private copies. False: out of memory.
     pub fn make_private(&self) -> bool {
         let mut held = Locked(self);
-        let copied = held.books().is_none_or(Books::make_private);
+        let copied = held.table().is_none_or(PageTable::make_private);
         std::mem::forget(held);
         copied
     }
 }
 
-impl Books {
-    fn new() -> Option<Books> {
+impl PageTable {
+    fn new() -> Option<PageTable> {
         let page = rustix::param::page_size() as u64;
         // SAFETY: `sysconf` takes a number and has no preconditions.
         let memory = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64 * page;
@@ -217,7 +217,7 @@ impl Books {
                 }
                 let mut clean = Extents::default();
                 clean.give(0, bytes / page);
-                return Some(Books {
+                return Some(PageTable {
                     file,
                     base,
                     bytes,

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::mpich::{COMM_TYPE_SHARED, Mpich, UNDEFINED};
 
 /// A number of this host and namespace: that of its boot, and of the namespace's file.
-pub fn own() -> u64 {
+pub fn number() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
     std::fs::read_link("/proc/self/ns/pid").ok().hash(&mut hasher);
@@ -22,8 +22,8 @@ pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<
         Ok(true) => return None,
         Err(error) => return Some(Err(error)),
     }
-    let host = own();
-    let all = match mpich.gather(comm, [split_type as u64, host]) {
+    let host = number();
+    let all = match mpich.allgather(comm, [split_type as u64, host]) {
         Ok(all) => all,
         Err(error) => return Some(Err(error)),
     };
@@ -60,6 +60,6 @@ mod tests {
 
     #[test]
     fn a_host_has_one_number() {
-        assert_eq!(own(), own());
+        assert_eq!(number(), number());
     }
 }

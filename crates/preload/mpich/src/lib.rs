@@ -214,7 +214,7 @@ unsafe fn win_shared_query_c(
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
-    if key == mpich::WIN_CREATE_FLAVOR && library().is_some() && window::is_ours(win as i32) {
+    if key == mpich::WIN_CREATE_FLAVOR && library().is_some() && window::is_shared(win as i32) {
         // SAFETY: the standard requires places for the address of the value, which is static, and for the flag.
         unsafe {
             value.cast::<*const c_int>().write(&mpich::WIN_FLAVOR_SHARED);
@@ -232,10 +232,10 @@ unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void,
 unsafe fn win_free(name: &CStr, win: *mut i32) -> c_int {
     // The window stays known during the call, because the program's functions that MPICH calls meanwhile may ask for it.
     // SAFETY: the standard requires a window there.
-    let known = library().and_then(|_| window::known(unsafe { *win }));
+    let window_to_free = library().and_then(|_| window::find(unsafe { *win }));
     let outcome = forward!(name(win) as Free);
-    if let (Some(known), mpich::SUCCESS) = (known, outcome) {
-        window::forget(known);
+    if let (Some(window_to_free), mpich::SUCCESS) = (window_to_free, outcome) {
+        window::free(window_to_free);
     }
     outcome
 }

@@ -98,7 +98,7 @@ impl Mpich {
     }
 
     /// Collective: the words of every rank.
-    pub fn gather<const N: usize>(&self, comm: i32, own: [u64; N]) -> Result<Vec<[u64; N]>, c_int> {
+    pub fn allgather<const N: usize>(&self, comm: i32, own: [u64; N]) -> Result<Vec<[u64; N]>, c_int> {
         let mut size = 0;
         // SAFETY: the place for the result lives across the call; MPICH checks the handle.
         checked(unsafe { (self.comm_size)(comm, &mut size) })?;

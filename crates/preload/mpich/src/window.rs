@@ -52,22 +52,22 @@ fn windows() -> MutexGuard<'static, HashMap<i32, Window>> {
     WINDOWS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn is_ours(win: i32) -> bool {
+pub fn is_shared(win: i32) -> bool {
     windows().contains_key(&win)
 }
 
-/// A window that is known by its handle, until it is freed. MPICH may give the handle to another window afterwards.
-pub struct Known {
+/// A window of shared memory, until it is freed. MPICH may give the handle to another window afterwards.
+pub struct SharedWindow {
     win: i32,
     number: u64,
 }
 
-pub fn known(win: i32) -> Option<Known> {
-    windows().get(&win).map(|window| Known { win, number: window.number })
+pub fn find(win: i32) -> Option<SharedWindow> {
+    windows().get(&win).map(|window| SharedWindow { win, number: window.number })
 }
 
-/// Unmaps the memory of a window that was freed.
-pub fn forget(Known { win, number }: Known) {
+/// Unmaps the memory of a window that MPICH has freed.
+pub fn free(SharedWindow { win, number }: SharedWindow) {
     let mut windows = windows();
     if windows.get(&win).is_some_and(|window| window.number == number) {
         windows.remove(&win);
@@ -126,7 +126,7 @@ pub unsafe fn allocate(
 fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result<(Window, usize), c_int> {
     let rank = mpich.rank(comm)?;
     let apart = mpich.is_set(info, c"alloc_shared_noncontig")?;
-    let asked = mpich.gather(comm, [size as u64, unit as u64, host::own(), apart.into()])?;
+    let asked = mpich.allgather(comm, [size as u64, unit as u64, host::number(), apart.into()])?;
     // Whoever does not ask for it relies on parts in one piece.
     let apart = asked.iter().all(|asked| asked[3] == 1);
     let refused = asked.iter().find_map(|&[size, unit, host, _]| match (size as isize, unit as c_int) {
@@ -140,9 +140,9 @@ fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result
     let file = if rank == 0 { sealed(c"selvedge-window", bytes).ok() } else { None };
     let descriptor = file.as_ref().map_or(0, AsRawFd::as_raw_fd);
     let inode = file.as_ref().and_then(|_| sealed_inode(descriptor).ok()).unwrap_or(0);
-    let [pid, descriptor, inode] = mpich.gather(comm, [std::process::id().into(), descriptor as u64, inode])?[0];
+    let [pid, descriptor, inode] = mpich.allgather(comm, [std::process::id().into(), descriptor as u64, inode])?[0];
     let memory = Mapping::open_sealed(pid as u32, descriptor as u32, inode, bytes).ok();
-    let everywhere = mpich.gather(comm, [memory.is_some().into()])?.into_iter().all(|[mapped]| mapped == 1);
+    let everywhere = mpich.allgather(comm, [memory.is_some().into()])?.into_iter().all(|[mapped]| mapped == 1);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     match memory.filter(|_| everywhere) {
         Some(memory) => Ok((Window { number: NUMBERS.fetch_add(1, Relaxed), memory, places }, rank)),

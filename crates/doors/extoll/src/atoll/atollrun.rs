@@ -76,7 +76,7 @@ fn start(state: &mut State) -> Outcome {
     state.port = opened as usize;
     // SAFETY: `open` has just made it.
     let port = unsafe { Port::of(opened.cast()) }?;
-    let own = port::packed(port.node(), port.number());
+    let own = port::pack_id(port.node(), port.number());
     // All ports are open when it returns.
     let all = joined(process.exchange(&own.to_le_bytes()))?;
     state.ids = all.chunks_exact(4).filter_map(|id| Some(u32::from_le_bytes(*id.first_chunk()?))).collect();

@@ -67,7 +67,7 @@ impl From<ChannelError> for Code {
             ChannelError::Invalid | ChannelError::Post(PostError::NoNode) => Code::Route,
             ChannelError::Size => Code::Size,
             ChannelError::NoRoom => Code::NoSpace,
-            ChannelError::Held => Code::Held,
+            ChannelError::AllHeld => Code::Held,
             ChannelError::NoMessage => Code::NoMessage,
             ChannelError::Lost => Code::Lost,
             ChannelError::Aborted => Code::Error,

@@ -8,7 +8,7 @@ use crate::atoll::channels::build::Building;
 
 use super::codes::{Code, Outcome, value};
 use super::objects::{Content, Descriptor};
-use super::port::packed;
+use super::port::pack_id;
 use crate::c_object::CObject;
 
 /// `ATOLL_NO_ID`.
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn atoll_get_source(descriptor: *const c_void) -> u32 {
     let Some(found) = (unsafe { Descriptor::from_c(descriptor) }) else { return NO_ID };
     // SAFETY: `atoll.h` says that one thread uses the port.
     let Ok(port) = (unsafe { found.port.host_port() }) else { return NO_ID };
-    let own = packed(port.node(), port.number());
-    let of_received = |message: &Received| packed(message.source().node, port.number_of(message.source()));
+    let own = pack_id(port.node(), port.number());
+    let of_received = |message: &Received| pack_id(message.source().node, port.number_of(message.source()));
     // SAFETY: the caller's.
     unsafe { read(descriptor, NO_ID, |_| own, of_received) }
 }

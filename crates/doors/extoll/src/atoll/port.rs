@@ -14,12 +14,12 @@ const ANY: u32 = u32::MAX;
 
 /// The id of a host port, as `ATOLL_ID` makes it.
 #[inline]
-pub fn packed(node: u16, number: u8) -> u32 {
+pub fn pack_id(node: u16, number: u8) -> u32 {
     u32::from(number) << 16 | u32::from(node)
 }
 
 /// The node and the host port of an id.
-fn unpacked(id: u32) -> Outcome<(u16, u8)> {
+fn unpack_id(id: u32) -> Outcome<(u16, u8)> {
     Ok((id as u16, u8::try_from(id >> 16).map_err(|_| Code::Id)?))
 }
 
@@ -28,7 +28,7 @@ pub fn source_filter(port: &HostPort, from: u32) -> Outcome<SourceFilter> {
     if from == ANY {
         return Ok(SourceFilter::Any);
     }
-    let (node, number) = unpacked(from)?;
+    let (node, number) = unpack_id(from)?;
     if node >= port.nodes() {
         return Err(Code::Id);
     }
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn atoll_connect(port: *const c_void, peer: u32, handle: *
         if handle.is_null() {
             return Err(Code::Pointer);
         }
-        let (node, number) = unpacked(peer)?;
+        let (node, number) = unpack_id(peer)?;
         let made = port.connect(node, number)?;
         // SAFETY: not null; the caller says that it has room.
         unsafe { handle.write(made) };

@@ -9,7 +9,7 @@ use crate::atoll::channels::sink::Sink;
 
 use super::codes::{Code, Outcome, value};
 use super::objects::{Content, Descriptor, Port};
-use super::port::{packed, source_filter};
+use super::port::{pack_id, source_filter};
 
 /// The destination of a received message. Each may be NULL.
 struct Outputs {
@@ -81,7 +81,7 @@ impl Outputs {
                 self.tag.write(message.tag());
             }
             if !self.source.is_null() {
-                self.source.write(packed(message.source().node, port.number_of(message.source())));
+                self.source.write(pack_id(message.source().node, port.number_of(message.source())));
             }
         }
     }

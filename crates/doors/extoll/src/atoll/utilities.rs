@@ -8,7 +8,7 @@ use crate::atoll::channels::Watermarks;
 use super::codes::{Code, Outcome, value};
 use super::descriptors::NO_ID;
 use super::objects::Port;
-use super::port::packed;
+use super::port::pack_id;
 
 /// `Atoll_Resources`.
 #[repr(C)]
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn atoll_get_watermarks(port: *const c_void, send: *mut u3
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_get_id(port: *const c_void, id: *mut u32) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { Port::of(port).and_then(|port| store(id, packed(port.node(), port.number()))) })
+    value(unsafe { Port::of(port).and_then(|port| store(id, pack_id(port.node(), port.number()))) })
 }
 
 /// # Safety
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn atoll_get_node_num(port: *const c_void, nodes: *mut u32
 pub unsafe extern "C" fn atoll_get_neighbours(port: *const c_void, neighbours: *mut u32) -> i32 {
     // SAFETY: the caller's.
     value(unsafe { Port::of(port) }.and_then(|port| {
-        let found = port.neighbours().map(|node| node.map_or(NO_ID, |node| packed(node, 0)));
+        let found = port.neighbours().map(|node| node.map_or(NO_ID, |node| pack_id(node, 0)));
         // SAFETY: the caller's.
         unsafe { store(neighbours.cast(), found) }
     }))

@@ -53,7 +53,7 @@ pub extern "C" fn gasnet_barrier_wait(id: i32, flags: i32) -> i32 {
         let engine = attached_engine(NAME)?;
         loop {
             match engine.barrier_finish(mark(id, flags)) {
-                Err(BarrierError::NotReady) => messages::wait_a_little(NAME)?,
+                Err(BarrierError::NotReady) => messages::poll_round(NAME)?,
                 ended => return ended.map_err(|error| told(NAME, error)),
             }
         }

@@ -170,7 +170,7 @@ pub extern "C" fn gasnet_AMPoll() -> i32 {
 }
 
 /// One round of a wait: polls, and without messages waits a little. `name` is the function that waits.
-pub fn wait_a_little(name: &str) -> Outcome {
+pub fn poll_round(name: &str) -> Outcome {
     let engine = engine(name)?;
     may_run_handlers(name)?;
     match WAIT_MODE.load(Relaxed) {
@@ -185,7 +185,7 @@ pub fn wait_a_little(name: &str) -> Outcome {
 /// One round of `GASNET_BLOCKUNTIL`. It cannot return an error, and the program would wait for ever: so the job ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_gasnet_wait() {
-    if wait_a_little("GASNET_BLOCKUNTIL").is_err() {
+    if poll_round("GASNET_BLOCKUNTIL").is_err() {
         match Process::current() {
             Ok(process) => process.abort(1, "GASNET_BLOCKUNTIL is not permitted here"),
             Err(_) => std::process::abort(),

@@ -8,7 +8,7 @@ use selvedge_process::nic::rma::{Descriptor, DescriptorError, Operation, code};
 use selvedge_process::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
-use super::port::{Connection, Port, both};
+use super::port::{Connection, Port, port_and_connection};
 
 /// Descriptors that one port may have allocated.
 const DESCRIPTORS_MAX: u32 = 4096;
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn rma2_post_descriptor(
 ) -> i32 {
     value((|| {
         // SAFETY: the caller's.
-        let (port, connection) = unsafe { both(port, handle) }?;
+        let (port, connection) = unsafe { port_and_connection(port, handle) }?;
         // SAFETY: the caller's.
         let words = unsafe { descriptor.as_ref() }.ok_or(Code::WrongArg)?.value;
         let command = Descriptor { node: connection.node, vpid: connection.vpid as u8, ..decoded(&words)? };

@@ -284,7 +284,10 @@ pub unsafe extern "C" fn rma2_set_protectionid(port: *const c_void, id: u16) -> 
 ///
 /// # Safety
 /// As [`CObject::from_c`], for both.
-pub unsafe fn both<'a>(port: *const c_void, handle: *const c_void) -> Outcome<(&'a Port, &'a Connection)> {
+pub unsafe fn port_and_connection<'a>(
+    port: *const c_void,
+    handle: *const c_void,
+) -> Outcome<(&'a Port, &'a Connection)> {
     // SAFETY: the caller's.
     unsafe { Ok((Port::get(port)?, Connection::get(handle)?)) }
 }
@@ -296,7 +299,7 @@ pub unsafe fn both<'a>(port: *const c_void, handle: *const c_void) -> Outcome<(&
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_request_interrupt(port: *const c_void, handle: *const c_void) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.map(|(_, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.map(|(_, connection)| {
         connection.options.fetch_or(options::IRQ, Relaxed);
     }))
 }
@@ -308,7 +311,7 @@ pub unsafe extern "C" fn rma2_request_interrupt(port: *const c_void, handle: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_request_rra(port: *const c_void, handle: *const c_void) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and(Err(Code::NotYet)))
+    value(unsafe { port_and_connection(port, handle) }.and(Err(Code::NotYet)))
 }
 
 /// # Safety
@@ -316,7 +319,7 @@ pub unsafe extern "C" fn rma2_request_rra(port: *const c_void, handle: *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_request_physical_access(port: *const c_void, handle: *const c_void) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and(Err(Code::NotYet)))
+    value(unsafe { port_and_connection(port, handle) }.and(Err(Code::NotYet)))
 }
 
 /// # Safety
@@ -324,7 +327,7 @@ pub unsafe extern "C" fn rma2_request_physical_access(port: *const c_void, handl
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_get_interrupt(port: *const c_void, handle: *const c_void) -> u32 {
     // SAFETY: the caller's.
-    unsafe { both(port, handle) }
+    unsafe { port_and_connection(port, handle) }
         .map_or(0, |(_, connection)| u32::from(connection.options.load(Relaxed) & options::IRQ != 0))
 }
 
@@ -333,7 +336,7 @@ pub unsafe extern "C" fn rma2_get_interrupt(port: *const c_void, handle: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_get_rra(port: *const c_void, handle: *const c_void) -> u32 {
     // SAFETY: the caller's.
-    let _ = unsafe { both(port, handle) };
+    let _ = unsafe { port_and_connection(port, handle) };
     0
 }
 
@@ -342,7 +345,7 @@ pub unsafe extern "C" fn rma2_get_rra(port: *const c_void, handle: *const c_void
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_get_physical_access(port: *const c_void, handle: *const c_void) -> u32 {
     // SAFETY: the caller's.
-    let _ = unsafe { both(port, handle) };
+    let _ = unsafe { port_and_connection(port, handle) };
     0
 }
 
@@ -356,7 +359,7 @@ pub unsafe extern "C" fn rma2_request_tcs(
     response: u32,
 ) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and_then(|(_, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.and_then(|(_, connection)| {
         if request >= CLASSES || response >= CLASSES {
             return Err(Code::InvValue);
         }
@@ -377,7 +380,7 @@ pub unsafe extern "C" fn rma2_get_tcs(
     response: *mut u32,
 ) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and_then(|(_, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.and_then(|(_, connection)| {
         if request.is_null() || response.is_null() {
             return Err(Code::WrongArg);
         }

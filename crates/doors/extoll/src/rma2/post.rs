@@ -11,7 +11,7 @@ use selvedge_process::nic::rma::{Descriptor, Operation, code};
 use selvedge_process::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
-use super::port::{Connection, Port, both};
+use super::port::{Connection, Port, port_and_connection};
 use super::regions::Region;
 
 /// The fields of every command.
@@ -82,7 +82,7 @@ macro_rules! transfers {
             ) -> i32 {
                 value((|| {
                     // SAFETY: the caller's.
-                    let objects = unsafe { both(port, handle) }?;
+                    let objects = unsafe { port_and_connection(port, handle) }?;
                     // SAFETY: the caller's.
                     let region = unsafe { region.as_ref() }.ok_or(Code::WrongArg)?;
                     let local = region.nla_of(offset.into(), size.into())?;
@@ -103,7 +103,7 @@ macro_rules! transfers {
                 modifiers: u32,
             ) -> i32 {
                 // SAFETY: the caller's.
-                value(unsafe { both(port, handle) }.and_then(|objects| {
+                value(unsafe { port_and_connection(port, handle) }.and_then(|objects| {
                     transfer(objects, code::$code, first, size, second, Common { spec, modifiers })
                 }))
             }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn rma2_post_lock(
     modifiers: u32,
 ) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and_then(|(port, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.and_then(|(port, connection)| {
         if number as usize >= LOCKS {
             return Err(Code::InvValue);
         }
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn rma2_post_notification(
     modifiers: u32,
 ) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and_then(|(port, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.and_then(|(port, connection)| {
         let operation = Operation::NotificationPut { value: payload, class };
         post(port, connection, &Common { spec, modifiers }.descriptor(connection, code::NOTIFICATION_PUT, operation)?)
             .map(|_| ())
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn rma2_post_immediate_put(
     modifiers: u32,
 ) -> i32 {
     // SAFETY: the caller's.
-    value(unsafe { both(port, handle) }.and_then(|(port, connection)| {
+    value(unsafe { port_and_connection(port, handle) }.and_then(|(port, connection)| {
         if !(1..=8).contains(&count) {
             return Err(Code::InvValue);
         }

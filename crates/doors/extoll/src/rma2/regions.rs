@@ -46,7 +46,7 @@ pub enum Keeping {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Registration {
     nla: u64,
     pages: u64,
     keeping: Keeping,
@@ -55,7 +55,7 @@ struct Kept {
 /// The regions of a port.
 #[derive(Default)]
 pub struct Regions {
-    kept: BTreeMap<usize, Kept>,
+    registrations: BTreeMap<usize, Registration>,
     /// Cached regions without users, first given back first.
     idle: VecDeque<usize>,
 }
@@ -63,8 +63,8 @@ pub struct Regions {
 impl Regions {
     /// Frees the library's records. The device clears the tables itself.
     pub fn close(&mut self) {
-        for (record, kept) in std::mem::take(&mut self.kept) {
-            if kept.keeping != Keeping::Program {
+        for (record, registration) in std::mem::take(&mut self.registrations) {
+            if registration.keeping != Keeping::Program {
                 // SAFETY: `register` got the record from `Box::into_raw`, and it is taken from the list once.
                 drop(unsafe { Box::from_raw(record as *mut Region) });
             }
@@ -79,7 +79,7 @@ impl Regions {
             let region = unsafe { &*(record as *const Region) };
             region.start <= start && start.checked_add(bytes).is_some_and(|end| end <= region.end)
         };
-        let mut cached = self.kept.iter().filter(|(_, kept)| kept.keeping == Keeping::Cached);
+        let mut cached = self.registrations.iter().filter(|(_, registration)| registration.keeping == Keeping::Cached);
         let record = *cached.find(|(record, _)| holds(**record))?.0;
         self.idle.retain(|other| *other != record);
         Some(record as *mut Region)
@@ -140,8 +140,8 @@ impl Regions {
             },
             _ => Box::into_raw(Box::new(region)),
         };
-        let kept = Kept { nla, pages, keeping };
-        if let Some(before) = self.kept.insert(record as usize, kept) {
+        let registration = Registration { nla, pages, keeping };
+        if let Some(before) = self.registrations.insert(record as usize, registration) {
             // The program has used the record for two regions; the first can no longer be named.
             let _ = device.unregister(vpid, before.nla, before.pages);
         }
@@ -150,11 +150,11 @@ impl Regions {
 
     /// Ends a region, or one use of a cached one.
     pub fn unregister(&mut self, device: &Device, vpid: u16, record: *mut Region, keepings: &[Keeping]) -> Outcome {
-        let kept = self.kept.get(&(record as usize)).ok_or(Code::NoTable)?;
-        if !keepings.contains(&kept.keeping) {
+        let registration = self.registrations.get(&(record as usize)).ok_or(Code::NoTable)?;
+        if !keepings.contains(&registration.keeping) {
             return Err(Code::NoTable);
         }
-        if kept.keeping != Keeping::Cached {
+        if registration.keeping != Keeping::Cached {
             return self.remove(device, vpid, record as usize);
         }
         // SAFETY: the record is the library's, and in the list.
@@ -172,9 +172,9 @@ impl Regions {
     }
 
     fn remove(&mut self, device: &Device, vpid: u16, record: usize) -> Outcome {
-        let Some(kept) = self.kept.remove(&record) else { return Err(Code::NoTable) };
-        let result = device.unregister(vpid, kept.nla, kept.pages);
-        if kept.keeping != Keeping::Program {
+        let Some(registration) = self.registrations.remove(&record) else { return Err(Code::NoTable) };
+        let result = device.unregister(vpid, registration.nla, registration.pages);
+        if registration.keeping != Keeping::Program {
             // SAFETY: `register` got the record from `Box::into_raw`, and it is taken from the list once.
             drop(unsafe { Box::from_raw(record as *mut Region) });
         }

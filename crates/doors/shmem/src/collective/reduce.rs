@@ -101,7 +101,7 @@ pub(crate) unsafe fn reduce_among(
 }
 
 /// The words of all members, and-ed, at each of them. A step.
-pub(crate) fn and_across(members: &TeamMembers<'_>, word: u64) -> u64 {
+pub(crate) fn reduce_and(members: &TeamMembers<'_>, word: u64) -> u64 {
     let mut agreed = word;
     // SAFETY: source and dest are a word each on this stack.
     let fitted = unsafe {
@@ -112,8 +112,8 @@ pub(crate) fn and_across(members: &TeamMembers<'_>, word: u64) -> u64 {
 }
 
 /// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
-pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
-    and_across(&TeamMembers::everyone(world), word)
+pub(crate) fn reduce_and_over_pes(world: &World, word: u64) -> u64 {
+    reduce_and(&TeamMembers::everyone(world), word)
 }
 
 /// In one step, if the data fit into one.
@@ -128,9 +128,9 @@ unsafe fn reduce_in_one_step(
     bytes: usize,
     kernel: Kernel,
 ) -> bool {
+    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of
     // each member, and a tree's buffer the tree's limit of bytes, which is as many at least.
-    let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     unsafe {
         match exchange.limit() {
             Some(limit) if bytes <= limit => {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use selvedge_nic::portals::descriptor::DescriptorView;
-use selvedge_rtl::descriptors::{Command, Pair, TRACE, answer, command, m0, m1, memory};
+use selvedge_rtl::descriptors::{DescriptorCommand, DescriptorsLockstep, TRACE, answer, command, m0, m1, memory};
 use selvedge_rtl::records::{Output, Status};
 
 use crate::common::{histories, unit};

@@ -65,7 +65,7 @@ impl HostPort {
         }
         let deadline = Some(Instant::now() + ANSWER_WAIT);
         let look = || {
-            self.take_in();
+            self.process_arrivals();
             self.answer.filter(|answer| answer.from == to && answer.number == number)
         };
         device.interface().wait(deadline, look).map_err(|_| ChannelError::NotAvailable)
@@ -153,7 +153,7 @@ impl HostPort {
             }
             let until = Instant::now() + CONNECT_PAUSE;
             let _ = device.interface().wait(Some(until), || {
-                self.take_in();
+                self.process_arrivals();
                 None::<()>
             });
         }
@@ -195,13 +195,13 @@ impl HostPort {
         };
         entry.uses -= 1;
         if entry.uses == 0 {
-            self.leave(index);
+            self.give_back_channel(index);
         }
         Ok(())
     }
 
     /// Gives a channel back.
-    pub(super) fn leave(&mut self, index: usize) {
+    pub(super) fn give_back_channel(&mut self, index: usize) {
         let Some(entry) = self.outbound.get_mut(index).and_then(Option::take) else { return };
         // If it cannot be told, the peer has ended.
         let _ = self.send_control(entry.link, entry.route, Control::Bye);
@@ -225,20 +225,20 @@ impl HostPort {
     }
 
     /// A peer has claimed a channel here.
-    pub(super) fn welcome(&mut self, source: Endpoint, route: Route) {
+    pub(super) fn accept_claim(&mut self, source: Endpoint, route: Route) {
         let (link, after) = (self.link_to(source), self.last_incomplete_of(source));
         match self.inbound.get_mut(usize::from(route.channel)) {
             Some(inbound) if inbound.generation == route.generation && inbound.source.is_none() => {
-                self.welcomes += 1;
+                self.claims_accepted += 1;
                 (inbound.source, inbound.link) = (Some(source), link);
-                (inbound.after, inbound.number) = (after, self.welcomes);
+                (inbound.after, inbound.number) = (after, self.claims_accepted);
             }
             _ => log::error!("atoll: node {} greets in channel {}, which is not its own", source.node, route.channel),
         }
     }
 
     /// A peer has left its channel.
-    pub(super) fn part(&mut self, source: Endpoint, route: Route) {
+    pub(super) fn end_claim(&mut self, source: Endpoint, route: Route) {
         if let Some(inbound) = self.inbound_of(source, route) {
             inbound.has_left = true;
             self.free_channel(route.channel);

@@ -46,7 +46,7 @@ pub enum ChannelError {
     #[error("the send area has no room now")]
     NoRoom,
     #[error("all slots of the peer's channel hold messages that were matched and not freed")]
-    Held,
+    AllHeld,
     #[error("there is no message")]
     NoMessage,
     #[error("messages that were sent have not left, and are lost")]

@@ -49,7 +49,7 @@ pub struct HostPort {
     pub(super) links: Vec<PortConnection>,
     pub(super) inbound: Vec<Inbound>,
     /// Peers that have come.
-    pub(super) welcomes: u64,
+    pub(super) claims_accepted: u64,
     pub(super) outbound: Vec<Option<Outbound>>,
     /// Connections made: handles that have ended are refused.
     pub(super) handles: u32,
@@ -174,7 +174,7 @@ impl HostPort {
             puts_unread: 0,
             links: Vec::new(),
             inbound: (0..shape.channels).map(|_| Inbound::default()).collect(),
-            welcomes: 0,
+            claims_accepted: 0,
             outbound: Vec::new(),
             handles: 0,
             whole: Default::default(),
@@ -197,12 +197,12 @@ impl HostPort {
         let device = self.device.clone();
         let deadline = Instant::now() + LEAVE_WAIT;
         let left = device.interface().wait(Some(deadline), || {
-            self.take_in();
+            self.process_arrivals();
             (self.puts_unread == 0).then_some(())
         });
         self.unpublish();
         for handle in 0..self.outbound.len() {
-            self.leave(handle);
+            self.give_back_channel(handle);
         }
         for channel in 0..self.inbound.len() {
             self.control_to_source(channel, Control::Closed);
@@ -264,12 +264,12 @@ impl HostPort {
 
     /// Polls the NIC, and processes arrivals.
     pub fn poll(&mut self) -> bool {
-        let changed = self.take_in();
+        let changed = self.process_arrivals();
         if changed {
             return true;
         }
         self.device.interface().poll();
-        self.take_in()
+        self.process_arrivals()
     }
 
     pub(super) fn interface(&self) -> &Interface {
@@ -286,7 +286,7 @@ impl HostPort {
     }
 
     /// Processes arrivals: messages, notifications, credits. False: nothing has changed.
-    pub(super) fn take_in(&mut self) -> bool {
+    pub(super) fn process_arrivals(&mut self) -> bool {
         let mut changed = self.take_notifications();
         while let Some(message) = self.reader.take(self.device.interface(), |_| true) {
             changed = true;
@@ -308,8 +308,8 @@ impl HostPort {
                 let inline = bytes.get(wire::words_bytes(piece.head.is_some())..).unwrap_or_default();
                 self.receive_piece(source, route, piece, inline);
             }
-            Frame::Control(Control::Hello) => self.welcome(source, route),
-            Frame::Control(Control::Bye) => self.part(source, route),
+            Frame::Control(Control::Hello) => self.accept_claim(source, route),
+            Frame::Control(Control::Bye) => self.end_claim(source, route),
             Frame::Control(Control::Credits { slots }) => self.credits_returned(source, route, slots),
             Frame::Control(Control::Closed) => self.invalidate(source, Some(route)),
         }

@@ -346,7 +346,7 @@ impl HostPort {
             return Some(found);
         }
         self.filter = filter;
-        self.take_in();
+        self.process_arrivals();
         if self.is_kept_waiting {
             self.is_kept_waiting =
                 (0..self.shape.channels).fold(false, |waits, channel| self.relieve(channel, filter) | waits);
@@ -363,7 +363,7 @@ impl HostPort {
                 && inbound.held == self.shape.all()
                 && inbound.messages.is_empty()
         };
-        if self.inbound.iter().any(is_held) { Err(ChannelError::Held) } else { Ok(()) }
+        if self.inbound.iter().any(is_held) { Err(ChannelError::AllHeld) } else { Ok(()) }
     }
 
     /// The filter for messages of a host port of a node.

@@ -203,7 +203,7 @@ impl HostPort {
         let device = self.device.clone();
         self.make_room();
         let deadline = Some(Instant::now() + DOUBT);
-        match device.interface().wait(deadline, || self.take_in().then_some(())) {
+        match device.interface().wait(deadline, || self.process_arrivals().then_some(())) {
             Ok(()) => return Ok(()),
             Err(selvedge_host::WaitEnd::Aborted) => return Err(ChannelError::Aborted),
             Err(_) => {}
