@@ -24,9 +24,11 @@ use crate::portals::counters::Counters;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::portals::descriptors::Descriptors;
 use crate::portals::event_queue::EventQueues;
+use crate::portals::grants::Grants;
 use crate::portals::heap::Heap;
 use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
+use crate::portals::triggered::TriggeredOperations;
 use crate::rma::{Locks, Notifications, Rma};
 use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
 use crate::tap::Transition;
@@ -173,6 +175,18 @@ impl<'a> Nic<'a> {
         Counters { nic: self }
     }
 
+    /// The triggered operations.
+    #[inline(always)]
+    pub fn triggered(&mut self) -> TriggeredOperations<'_, 'a> {
+        TriggeredOperations { nic: self }
+    }
+
+    /// The grants.
+    #[inline(always)]
+    pub fn grants(&mut self) -> Grants<'_, 'a> {
+        Grants { nic: self }
+    }
+
     /// The memory descriptors.
     #[inline(always)]
     pub fn descriptors(&mut self) -> Descriptors<'_, 'a> {
@@ -205,7 +219,7 @@ impl<'a> Nic<'a> {
 }
 
 impl Nic<'_> {
-    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
+    /// Whether the home is to run something: [`TriggeredOperations::next_fired`], [`Locks::next_answer`].
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
         self.tables.control.has_fired()

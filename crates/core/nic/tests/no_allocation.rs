@@ -244,25 +244,25 @@ impl Program {
                     5 => Action::CounterSuccess { counter, success: 1 },
                     _ => Action::CounterIncrement { counter, success: 1, failure: 0 },
                 };
-                if let Ok(armed) = transition(|| nic.arm(counter, threshold, action)) {
-                    transition(|| nic.is_armed(armed));
+                if let Ok(armed) = transition(|| nic.triggered().arm(counter, threshold, action)) {
+                    transition(|| nic.triggered().is_armed(armed));
                 }
             }
-            Call::Cancel => _ = transition(|| nic.cancel_triggered(counter)),
+            Call::Cancel => _ = transition(|| nic.triggered().cancel_all(counter)),
             Call::Count(by) => {
                 transition(|| nic.counters().increment(counter, by, 1));
                 transition(|| nic.counters().set(counter, by, 0));
             }
             Call::Run => {
-                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
-                    transition(|| nic.begin_report(fired.index, &fired.command, false));
+                if let Ok(Some(fired)) = transition(|| nic.triggered().next_fired(bus, 1)) {
+                    transition(|| nic.triggered().begin_report(fired.index, &fired.command, false));
                     transition(|| nic.complete_send(&fired.command, fail::OK));
-                    transition(|| nic.finish_run(fired.index, 1));
+                    transition(|| nic.triggered().finish_run(fired.index, 1));
                 }
             }
             Call::Return => {
-                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
-                    transition(|| nic.return_fired(fired.index));
+                if let Ok(Some(fired)) = transition(|| nic.triggered().next_fired(bus, 1)) {
+                    transition(|| nic.triggered().return_fired(fired.index));
                 }
             }
             Call::FailOrphans => transition(|| nic.fail_orphans(&mut NoMemory, |_| false)),
@@ -305,19 +305,19 @@ impl Program {
             }
             Call::Grant(holder) => {
                 _ = transition(|| nic.append(bus, 0, list::PRIORITY, &persistent));
-                _ = transition(|| nic.grant_put(&put, holder, None, |_| true));
-                _ = transition(|| nic.grant_lane(counter, holder, None, |_| true));
+                _ = transition(|| nic.grants().give_put(&put, holder, None, |_| true));
+                _ = transition(|| nic.grants().give_lane(counter, holder, None, |_| true));
             }
             Call::PutGranted => {
-                if let Ok(terms) = transition(|| nic.grant_put(&put, 9, None, |_| true)) {
-                    transition(|| nic.post_granted(terms.queue, &terms.template, &put, terms.start).is_some());
-                    transition(|| nic.end_grant(terms.handle.slot));
+                if let Ok(terms) = transition(|| nic.grants().give_put(&put, 9, None, |_| true)) {
+                    transition(|| nic.grants().post(terms.queue, &terms.template, &put, terms.start).is_some());
+                    transition(|| nic.grants().end(terms.handle.slot));
                 }
             }
-            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.free_grant_slot(slot))),
+            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.grants().free_slot(slot))),
             Call::RevokeAll => {
-                if let Err(revoking) = transition(|| nic.revoke_all()) {
-                    transition(|| nic.finish_revoking(&revoking));
+                if let Err(revoking) = transition(|| nic.grants().revoke_all()) {
+                    transition(|| nic.grants().finish_revoking(&revoking));
                 }
             }
             Call::Lane => _ = transition(|| nic.counters().lane(counter, 5)),

@@ -110,16 +110,16 @@ impl Transport {
         let mut armed = Vec::with_capacity(actions.len());
         let fired = {
             let mut nic = self.interface.lock();
-            if !nic.triggered_fit(actions.len() + chain.len()) {
+            if !nic.triggered().fit(actions.len() + chain.len()) {
                 return -EAGAIN;
             }
             for action in chain {
-                if nic.with_revocation(|nic| nic.arm(hidden, reached, *action)).is_err() {
+                if nic.with_revocation(|nic| nic.triggered().arm(hidden, reached, *action)).is_err() {
                     return -EINVAL;
                 }
             }
             for action in actions {
-                match nic.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
+                match nic.with_revocation(|nic| nic.triggered().arm(work.trigger, work.threshold, *action)) {
                     Ok(one) => armed.push(one),
                     // The first one failed: there is no such counter.
                     Err(_) => return -EINVAL,
@@ -137,8 +137,8 @@ impl Transport {
         if self.works.queued.len() < self.works.sweep_at {
             return;
         }
-        let nic = self.interface.lock();
-        self.works.queued.retain(|queued| queued.armed.iter().any(|&one| nic.is_armed(one)));
+        let mut nic = self.interface.lock();
+        self.works.queued.retain(|queued| queued.armed.iter().any(|&one| nic.triggered().is_armed(one)));
         self.works.sweep_at = 2 * self.works.queued.len() + 64;
     }
 
@@ -221,7 +221,7 @@ impl Transport {
                 }
                 let mut any = false;
                 for &one in &queued.armed {
-                    any |= nic.cancel_armed(one);
+                    any |= nic.triggered().cancel(one);
                 }
                 if any {
                     cancelled.push(queued.number);

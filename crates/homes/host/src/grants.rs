@@ -261,7 +261,7 @@ impl Interface {
             header_data,
             length,
         };
-        let next = guard.post_granted(route.queue, stamp, &put, pass.to.start.wrapping_add(remote_offset));
+        let next = guard.grants().post(route.queue, stamp, &put, pass.to.start.wrapping_add(remote_offset));
         route.next_event = next.map_or(ptr::null(), ptr::from_ref);
         held.note(length);
         true
@@ -379,7 +379,7 @@ impl Interface {
         if !self.has_packets_at(target, self.id(), &guard) {
             target.routes.clear_packets();
         }
-        let terms = match guard.grant_put(put, self.word, kept.before(), Identity::word_is_alive) {
+        let terms = match guard.grants().give_put(put, self.word, kept.before(), Identity::word_is_alive) {
             Ok(terms) => terms,
             Err(error) => return refused(&mut guard, &error),
         };
@@ -390,7 +390,7 @@ impl Interface {
         if !is_mapped && !attached {
             // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
             // grant yet.
-            return guard.end_grant(kept.slot);
+            return guard.grants().end(kept.slot);
         }
         drop(guard);
         let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.handle) else { return };
@@ -401,7 +401,7 @@ impl Interface {
     /// Requests a lane of a counter from this process's own NIC.
     fn ask_for_lane(&self, counter: u32, kept: &mut Kept<OwnLane>) {
         let mut guard = self.own.segment.lock(self.word);
-        let given = match guard.grant_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
+        let given = match guard.grants().give_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
             Ok(given) => given,
             Err(error) => return refused(&mut guard, &error),
         };
@@ -423,7 +423,7 @@ impl Interface {
             let slot = unsafe { owned.slot() };
             if slot != NONE && target.is_ready() {
                 // No thread is in the middle of a put, so there is nothing to wait for.
-                target.segment.lock(self.word).free_grant_slot(slot);
+                target.segment.lock(self.word).grants().free_slot(slot);
             }
         }
     }

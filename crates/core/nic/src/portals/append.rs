@@ -56,7 +56,7 @@ impl Nic<'_> {
             }
         }
         if which != list::OVERFLOW {
-            self.revoke_at_portal(portal)?;
+            self.grants().revoke_at_portal(portal)?;
         }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
         if once {
@@ -299,7 +299,7 @@ impl Nic<'_> {
         match slot::status(record.slot) {
             entry::PRIORITY | entry::OVERFLOW if record.headers == 0 => {
                 if slot::status(record.slot) == entry::PRIORITY {
-                    self.revoke_at_portal(u32::from(record.portal))?;
+                    self.grants().revoke_at_portal(u32::from(record.portal))?;
                 }
                 self.match_queue().unchain_entry(index);
                 self.free_entry(index);

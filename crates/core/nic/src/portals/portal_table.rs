@@ -78,7 +78,7 @@ impl PortalTable<'_, '_> {
         }
         self.nic.portal(index)?;
         if !enabled {
-            self.nic.revoke_at_portal(index)?;
+            self.nic.grants().revoke_at_portal(index)?;
         }
         let entry = &mut self.nic.tables.portals[index as usize];
         match enabled {

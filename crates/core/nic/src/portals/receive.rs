@@ -147,7 +147,7 @@ impl Nic<'_> {
         if length >= self.tables.list_max {
             return Err(AppendError::TooLong);
         }
-        self.revoke_at_portal(index)?;
+        self.grants().revoke_at_portal(index)?;
         let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
         let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
         self.put_on_list(at, entry::PRIORITY);
@@ -292,7 +292,7 @@ impl Nic<'_> {
 
     /// Unlinks all entries of a portal table entry's priority list.
     pub fn clear_priority(&mut self, index: u32) -> Result<(), Revoking> {
-        self.revoke_at_portal(index)?;
+        self.grants().revoke_at_portal(index)?;
         for at in 0..self.tables.entries.len() {
             // Most lists are short, and begin at the start of the table.
             if self.portal(index).is_ok_and(|portal| portal.entries[usize::from(list::PRIORITY)] == 0) {

@@ -15,6 +15,7 @@ use super::constants::{event_kind, fail, list, options};
 use super::delivery::Delivery;
 use super::event::{Event, comm_kind, entry_event, first_word};
 use super::scatter::Region;
+use super::triggered::TriggeredOperations;
 use crate::buddy::Buddy;
 use crate::bus::Bus;
 use crate::handle::NONE;
@@ -24,7 +25,7 @@ use crate::tables::{Bucket, Class, counter, entry, header, queue, slot, triggere
 impl Nic<'_> {
     /// Recovers the tables of the Portals unit ([`Nic::recover`]).
     pub(crate) fn portals_recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        self.recover_grants();
+        self.grants().recover();
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();
@@ -46,10 +47,10 @@ impl Nic<'_> {
             if slot::status(record.slot) != triggered::FIRING || alive(record.executor) {
                 continue;
             }
-            if Self::is_local(record.command.kind) {
-                self.run_local(bus, index as u32);
+            if TriggeredOperations::is_local(record.command.kind) {
+                self.triggered().run_local(bus, index as u32);
             } else {
-                let (sent, responded) = self.reported(&record);
+                let (sent, responded) = self.triggered().reported(&record);
                 if !sent {
                     self.complete_send(&record.command, fail::UNDELIVERABLE);
                 }
@@ -57,7 +58,7 @@ impl Nic<'_> {
                     self.complete_response(&record.command, &Delivery::failed(fail::UNDELIVERABLE));
                 }
             }
-            self.finish_fired(index as u32);
+            self.triggered().finish_fired(index as u32);
         }
     }
 

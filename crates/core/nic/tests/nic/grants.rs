@@ -114,7 +114,7 @@ impl Stage {
             Ok(result) => result,
             Err(revoking) => {
                 self.awaited |= revoking.grants;
-                self.home.nic().finish_revoking(&revoking);
+                self.home.nic().grants().finish_revoking(&revoking);
                 self.try_once(transition).expect("revoked, and needed again")
             }
         }
@@ -133,7 +133,7 @@ impl Stage {
     }
 
     fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> bool {
-        self.run(|nic, _| nic.arm(counter, threshold, action)).is_ok()
+        self.run(|nic, _| nic.triggered().arm(counter, threshold, action)).is_ok()
     }
 
     fn counter_free(&mut self, counter: u32) {
@@ -141,7 +141,7 @@ impl Stage {
     }
 
     fn revoke_all(&mut self) {
-        self.run(|nic, _| nic.revoke_all()).expect("nobody is busy");
+        self.run(|nic, _| nic.grants().revoke_all()).expect("nobody is busy");
     }
 
     /// Rebuilds the tables, and ends what that leaves to be revoked.
@@ -151,7 +151,7 @@ impl Stage {
     }
 
     fn grant_put(&mut self, holder: u64) -> Option<Terms> {
-        self.home.nic().grant_put(&PUT, holder, None, |_| true).ok()
+        self.home.nic().grants().give_put(&PUT, holder, None, |_| true).ok()
     }
 
     fn granted(&mut self, holder: u64) -> GrantHandle {
@@ -187,7 +187,7 @@ impl Stage {
     }
 
     fn run_fired(&mut self) {
-        let fired = self.run(|nic, bus| nic.next_fired(bus, 1)).expect("nobody is busy");
+        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("nobody is busy");
         assert!(fired.is_none(), "only local operations were armed");
     }
 }
@@ -296,7 +296,7 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
         let portal = if put.portal < LIMITS.portals { put.portal } else { PORTAL };
         stage.entry = stage.append(portal, list::PRIORITY, &spec);
         (meeting.change)(&mut stage);
-        let terms = stage.home.nic().grant_put(&put, 55, None, |_| true).ok();
+        let terms = stage.home.nic().grants().give_put(&put, 55, None, |_| true).ok();
         assert_eq!(terms.is_some(), meeting.granted, "{}", meeting.name);
         let Some(terms) = terms else { continue };
         let ack_disabled = spec.options & options::ACK_DISABLE != 0;
@@ -361,7 +361,7 @@ const CHANGES: &[Change] = &[
         assert_eq!(stage.arrived(counter), 5);
     }),
     ("operations that wait for it are cancelled", false, |stage| {
-        stage.home.nic().cancel_triggered(stage.counter).expect("it lives");
+        stage.home.nic().triggered().cancel_all(stage.counter).expect("it lives");
     }),
     ("an entry is appended to the overflow list", false, |stage| {
         stage.append(PORTAL, list::OVERFLOW, &spec(COUNTING, NONE));
@@ -441,7 +441,7 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
     let entry = stage.append(1, list::PRIORITY, &spec(options::OP_PUT, NONE));
     let put = Put { portal: 1, ..PUT };
-    let handle = stage.home.nic().grant_put(&put, 1, None, |_| true).expect("a grant").handle;
+    let handle = stage.home.nic().grants().give_put(&put, 1, None, |_| true).expect("a grant").handle;
     assert_eq!(handle.counter, NONE);
     stage.home.nic().unlink(entry).expect("nobody is waited for");
     assert!(!stage.is_granted(&handle));
@@ -455,16 +455,16 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     // Two homes wait for the same grant; one is ready sooner, and its transition fails for another reason.
     let (slow, fast) = (begin_unlink(&mut stage), begin_unlink(&mut stage));
     assert_eq!((slow, fast.grants), (fast, 1 << first.slot));
-    stage.home.nic().finish_revoking(&fast);
-    let second = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
+    stage.home.nic().grants().finish_revoking(&fast);
+    let second = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(second.slot, first.slot);
     // The first home has waited for the first grant only.
-    stage.home.nic().finish_revoking(&slow);
+    stage.home.nic().grants().finish_revoking(&slow);
     assert!(stage.is_granted(&second), "it was not revoked");
     let third = begin_unlink(&mut stage);
-    stage.home.nic().finish_revoking(&slow);
+    stage.home.nic().grants().finish_revoking(&slow);
     assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
-    stage.home.nic().finish_revoking(&third);
+    stage.home.nic().grants().finish_revoking(&third);
     stage.home.nic().unlink(stage.entry).expect("revoked");
 }
 
@@ -476,13 +476,13 @@ fn a_revocation_whose_process_died_is_ended_by_the_next_that_needs_it() {
     assert!(!stage.put_by(&handle, 1));
     // Neither its holder nor anybody else gets a grant here before that.
     for (holder, before) in [(1, Some(handle.slot)), (2, None)] {
-        let refused = stage.try_once(|nic, _| nic.grant_put(&PUT, holder, before, |_| true)).map(drop);
+        let refused = stage.try_once(|nic, _| nic.grants().give_put(&PUT, holder, before, |_| true)).map(drop);
         assert_eq!(refused.expect_err("it is being revoked").grants, 1 << handle.slot);
     }
     let counter = stage.counter;
-    let refused = stage.home.nic().grant_lane(counter, 3, None, |_| true);
+    let refused = stage.home.nic().grants().give_lane(counter, 3, None, |_| true);
     let Err(GrantError::Revoking(revoking)) = refused else { panic!("a lane of the same counter") };
-    stage.home.nic().finish_revoking(&revoking);
+    stage.home.nic().grants().finish_revoking(&revoking);
     assert!(stage.grant_put(2).is_some());
 }
 
@@ -509,14 +509,19 @@ fn tables_are_rebuilt_without_a_wait() {
 fn a_holder_gives_its_own_grant_up_without_a_wait() {
     let mut stage = Stage::new();
     let (first, second) = (stage.granted(1), stage.granted(2));
-    stage.home.nic().end_grant(first.slot);
+    stage.home.nic().grants().end(first.slot);
     assert!(!stage.put_by(&first, 1) && stage.put_by(&second, 1));
-    let again =
-        stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("its slot is still its own").handle;
+    let again = stage
+        .home
+        .nic()
+        .grants()
+        .give_put(&PUT, 1, Some(first.slot), |_| true)
+        .expect("its slot is still its own")
+        .handle;
     assert_eq!((again.slot, again.lane), (first.slot, first.lane));
     let nic = &mut stage.home.nic();
     for slot in [first.slot, second.slot, u32::MAX] {
-        nic.free_grant_slot(slot);
+        nic.grants().free_slot(slot);
     }
     assert_eq!((nic.tables.control.granted, nic.tables.control.revoking), (0, 0));
 }
@@ -534,7 +539,7 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
     assert_ne!((second.slot, second.number), (first.slot, first.number), "the first is still its process's");
     assert!(stage.put_by(&second, 3) && !stage.put_by(&first, 1));
     assert_eq!(stage.arrived(stage.counter), 33);
-    let again = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
+    let again = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(again.slot, first.slot);
     assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is none");
     assert!(again.lane != second.lane && stage.put_by(&again, 1));
@@ -590,7 +595,7 @@ fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
 fn a_process_is_given_a_lane_of_its_own_counter() {
     let mut stage = Stage::new();
     let counter = stage.counter;
-    let handle = stage.home.nic().grant_lane(counter, 1, None, |_| true).expect("a lane");
+    let handle = stage.home.nic().grants().give_lane(counter, 1, None, |_| true).expect("a lane");
     assert!(stage.put_by(&handle, 2));
     assert!(stage.grant_put(2).is_some(), "another lane is an initiator's");
     stage.awaited();
@@ -600,10 +605,10 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
     assert!(!stage.put_by(&handle, 2));
-    assert!(stage.home.nic().grant_lane(counter, 1, Some(handle.slot), |_| true).is_err());
-    assert!(stage.home.nic().grant_lane(NONE, 1, None, |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(counter, 1, Some(handle.slot), |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(NONE, 1, None, |_| true).is_err());
     stage.counter_free(other);
-    assert!(stage.home.nic().grant_lane(other, 1, None, |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(other, 1, None, |_| true).is_err());
 }
 
 // ---- Processes that end ------------------------------------------------------------------------------------------
@@ -618,7 +623,8 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
         stage.home.nic().signals.grants[handle.slot as usize].busy.store(1, Relaxed);
     }
     assert!(stage.grant_put(1).is_none());
-    let heir = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
+    let heir =
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
     assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
     let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
@@ -635,14 +641,15 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     for holder in 0..GRANTS as u64 {
         // Revoked at once: a slot stays its process's.
         let counter = counters[holder as usize % 2];
-        stage.home.nic().grant_lane(counter, 100 + holder, None, |_| true).expect("a grant");
+        stage.home.nic().grants().give_lane(counter, 100 + holder, None, |_| true).expect("a grant");
         stage.revoke_all();
     }
     let entry = stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
     assert!(stage.grant_put(1).is_none(), "none is left");
-    let handle = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
+    let handle =
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
     assert_eq!(handle.slot, 17);
-    stage.home.nic().free_grant_slot(handle.slot);
+    stage.home.nic().grants().free_slot(handle.slot);
     assert!(!stage.put_by(&handle, 1), "given up");
     assert_eq!(stage.granted(2).slot, 17, "what was given up is anybody's");
     stage.unlink(entry);
@@ -804,7 +811,7 @@ proptest! {
                     for holder in first..=last {
                         let before = model.grants[holder].map(|handle| handle.slot);
                         let alive = |name: u64| names.contains(&name);
-                        let handle = stage.home.nic().grant_put(&PUT, names[holder], before, alive).ok();
+                        let handle = stage.home.nic().grants().give_put(&PUT, names[holder], before, alive).ok();
                         let lanes = (0..HOLDERS).filter(|&other| {
                             other != holder && model.grants[other].is_some_and(|l| stage.is_granted(&l))
                         });
@@ -847,7 +854,7 @@ proptest! {
                     }
                 }
                 Op::Cancel => {
-                    stage.home.nic().cancel_triggered(counter).expect("it lives");
+                    stage.home.nic().triggered().cancel_all(counter).expect("it lives");
                     model.waiting.clear();
                 }
                 Op::Count(by) => {
@@ -866,7 +873,7 @@ proptest! {
                 }
                 Op::GiveUp(holder) => {
                     if let Some(handle) = model.grants[holder].take() {
-                        stage.home.nic().free_grant_slot(handle.slot);
+                        stage.home.nic().grants().free_slot(handle.slot);
                     }
                 }
                 Op::Die(holder) => {
@@ -1006,7 +1013,7 @@ impl Stage {
             }
             Wanted::Unlink => self.try_once(|nic, _| nic.unlink(first)).map(drop),
             Wanted::Disable => self.try_once(|nic, _| nic.portal_table().set(PORTAL, false)).map(drop),
-            Wanted::Arm => self.try_once(|nic, _| nic.arm(counter, u64::MAX, action)).map(drop),
+            Wanted::Arm => self.try_once(|nic, _| nic.triggered().arm(counter, u64::MAX, action)).map(drop),
             Wanted::ClearPriority => self.try_once(|nic, _| nic.clear_priority(PORTAL)).map(drop),
             Wanted::PostReceive => {
                 let spec = spec(options::OP_PUT | options::USE_ONCE, NONE);
@@ -1014,10 +1021,10 @@ impl Stage {
             }
             Wanted::RunFired => {
                 // Those before it run; the one that needs a grant revoked is then the first, and has not begun.
-                let _ = self.home.nic().next_fired(&mut self.bus, 1);
-                self.try_once(|nic, bus| nic.next_fired(bus, 1)).map(drop)
+                let _ = self.home.nic().triggered().next_fired(&mut self.bus, 1);
+                self.try_once(|nic, bus| nic.triggered().next_fired(bus, 1)).map(drop)
             }
-            Wanted::RevokeAll => self.try_once(|nic, _| nic.revoke_all()).map(drop),
+            Wanted::RevokeAll => self.try_once(|nic, _| nic.grants().revoke_all()).map(drop),
             Wanted::FreeCounter => {
                 self.try_once(|nic, _| nic.counters().free(counter))?.expect("it lives");
                 self.counter = self.home.nic().counters().alloc().expect("one was freed");
@@ -1047,7 +1054,7 @@ proptest! {
                     let Sender { name, handle, in_put } = senders[sender];
                     if !in_put {
                         let alive = |name: u64| senders.iter().any(|sender| sender.name == name);
-                        let handle = stage.home.nic().grant_put(&PUT, name, handle.map(|handle| handle.slot), alive);
+                        let handle = stage.home.nic().grants().give_put(&PUT, name, handle.map(|handle| handle.slot), alive);
                         senders[sender].handle = handle.ok().map(|terms| terms.handle).or(senders[sender].handle);
                     }
                 }
@@ -1074,7 +1081,7 @@ proptest! {
                 }
                 Step::GiveUp(sender) => {
                     if let Sender { handle: Some(handle), in_put: false, .. } = senders[sender] {
-                        stage.home.nic().free_grant_slot(handle.slot);
+                        stage.home.nic().grants().free_slot(handle.slot);
                         senders[sender].handle = None;
                     }
                 }
@@ -1092,23 +1099,23 @@ proptest! {
                             sender.in_put && sender.handle.is_some_and(of)
                         };
                         if !senders.iter().any(is_awaited) {
-                            stage.home.nic().finish_revoking(&revoking);
+                            stage.home.nic().grants().finish_revoking(&revoking);
                             waiting[thread] = stage.attempt(wanted).err().map(|revoking| (wanted, revoking));
                         }
                     }
                 }
                 Step::Leave(thread) => waiting[thread] = None,
                 Step::Enable => stage.home.nic().portal_table().set(PORTAL, true).expect("needs nothing"),
-                Step::Cancel => stage.home.nic().cancel_triggered(stage.counter).expect("it lives"),
+                Step::Cancel => stage.home.nic().triggered().cancel_all(stage.counter).expect("it lives"),
                 Step::AppendLater => {
                     if let Ok(entry) = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, stage.counter)) {
                         let action = Action::Append { entry, list: list::PRIORITY };
-                        let _ = stage.home.nic().arm(now, 0, action);
+                        let _ = stage.home.nic().triggered().arm(now, 0, action);
                     }
                 }
                 Step::UnlinkLater => {
                     if let Some(entry) = stage.first_entry() {
-                        let _ = stage.home.nic().arm(now, 0, Action::Unlink { entry });
+                        let _ = stage.home.nic().triggered().arm(now, 0, Action::Unlink { entry });
                     }
                 }
                 Step::Recover => stage.home.nic().recover(&mut TestBus::default(), |_| true),

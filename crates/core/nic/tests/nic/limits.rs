@@ -147,11 +147,15 @@ fn triggered_operations() {
     let mut home = Home::new(&LIMITS);
     let counter = home.nic().counters().alloc().expect("room");
     let action = Action::CounterIncrement { counter, success: 1, failure: 0 };
-    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.triggered().arm(counter, 7, action)) else {
+        panic!("no grants")
+    };
     assert_eq!(made.len(), 5);
-    assert!(!home.nic().triggered_available());
-    assert_eq!(home.nic().cancel_triggered(counter), Some(()));
-    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
+    assert!(!home.nic().triggered().has_free_record());
+    assert_eq!(home.nic().triggered().cancel_all(counter), Some(()));
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.triggered().arm(counter, 7, action)) else {
+        panic!("no grants")
+    };
     assert_eq!(made.len(), 5);
 }
 
@@ -368,8 +372,8 @@ proptest! {
             put(&mut home, &mut bus, portal);
         }
         let _ = home.nic().search(&mut bus, portal, &with_counter, true);
-        let _ = home.nic().arm(counter, 1, Action::CounterSet { counter, success: 0, failure: 0 });
-        while home.nic().next_fired(&mut bus, 1).expect("no grants").is_some() {}
+        let _ = home.nic().triggered().arm(counter, 1, Action::CounterSet { counter, success: 0, failure: 0 });
+        while home.nic().triggered().next_fired(&mut bus, 1).expect("no grants").is_some() {}
         home.nic().recover(&mut bus, |_| false);
         sane::assert_sane(&mut home.nic());
     }

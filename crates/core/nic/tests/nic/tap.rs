@@ -87,9 +87,9 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
 
     // What a triggered operation and a set add is shown as these only.
     let action = Action::CounterIncrement { counter: other, success: 1, failure: 0 };
-    nic.arm(counter, 5, action).expect("room");
+    nic.triggered().arm(counter, 5, action).expect("room");
     nic.counters().increment(counter, 1, 0);
-    nic.next_fired(bus, 1).expect("no grants");
+    nic.triggered().next_fired(bus, 1).expect("no grants");
     nic.counters().set(other, 9, 0);
     let rest = shown.take();
     assert!(
@@ -104,7 +104,7 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
         ),
         "{rest:?}"
     );
-    nic.next_fired(bus, 1).expect("no grants");
+    nic.triggered().next_fired(bus, 1).expect("no grants");
     assert!(shown.take().is_empty(), "nothing was due");
 
     nic.unlink(entry).expect("it is there");

@@ -283,7 +283,7 @@ impl Transport {
             while self.works.trying < TRYING_MAX {
                 let Some((number, command)) = self.works.again.pop_front() else { break };
                 let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { continue };
-                if nic.with_revocation(|nic| nic.arm(ready, 0, Action::Command(&command))).is_err() {
+                if nic.with_revocation(|nic| nic.triggered().arm(ready, 0, Action::Command(&command))).is_err() {
                     self.works.again.push_front((number, command));
                     break;
                 }

@@ -176,14 +176,14 @@ impl Model {
     /// The next triggered operation that is due and leaves the counters: those on counters run here.
     pub fn next_fired(&mut self) -> Option<u32> {
         loop {
-            let Fired { index, command } = self.home.nic().next_due(1).ok()??;
+            let Fired { index, command } = self.home.nic().triggered().next_due(1).ok()??;
             let (port, due) = match command.kind {
                 kind::PUT => (0, Due::Moves(command)),
                 kind::GET => (1, Due::Moves(command)),
                 kind::UNLINK => (2, Due::Unlinks(self.home.triggered[index as usize].object)),
                 _ => {
-                    self.home.nic().run_local(&mut NoMemory, index);
-                    self.home.nic().finish_fired(index);
+                    self.home.nic().triggered().run_local(&mut NoMemory, index);
+                    self.home.nic().triggered().finish_fired(index);
                     continue;
                 }
             };
@@ -276,11 +276,11 @@ impl Model {
                 Ok(Answer { amounts: book.map(|book| (book.success, book.failure)), ..Answer::of(done(lives)) })
             }
             Host::Arm { counter, threshold, ref what } => self.arm(counter, threshold, what),
-            Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().cancel_triggered(counter).is_some()))),
+            Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().triggered().cancel_all(counter).is_some()))),
             Host::CancelOne { index, generation } => {
                 let handle =
                     self.handles.iter().find(|(handle, _)| *handle == (index, generation)).map(|found| found.1);
-                Ok(Answer::of(done(handle.is_some_and(|handle| self.home.nic().cancel_armed(handle)))))
+                Ok(Answer::of(done(handle.is_some_and(|handle| self.home.nic().triggered().cancel(handle)))))
             }
             Host::Put(ref operation) | Host::Get(ref operation) if operation.length >> 32 != 0 => wide,
             Host::Put(ref operation) => self.start(kind::PUT, operation),
@@ -344,7 +344,7 @@ impl Model {
         };
         let index = self.home.control.free_triggered;
         let generation = self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));
-        Ok(match self.home.nic().arm(counter, threshold, action) {
+        Ok(match self.home.nic().triggered().arm(counter, threshold, action) {
             Ok(armed) => {
                 self.handles.push(((index, generation), armed));
                 Answer { armed: Some((index, generation)), ..Answer::of(Status::Done) }

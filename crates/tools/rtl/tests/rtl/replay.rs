@@ -163,13 +163,13 @@ fn record(steps: &[Step]) -> Vec<Record> {
                     0 => Action::Command(&command),
                     _ => Action::CounterIncrement { counter: counters[target], success: 1, failure: 0 },
                 };
-                armed.extend(nic.arm(counters[counter], threshold, action));
+                armed.extend(nic.triggered().arm(counters[counter], threshold, action));
             }
-            Step::Disarm(at) if at < armed.len() => drop(nic.cancel_armed(armed.remove(at))),
+            Step::Disarm(at) if at < armed.len() => drop(nic.triggered().cancel(armed.remove(at))),
             _ => {}
         }
-        while let Ok(Some(fired)) = nic.next_fired(&mut Nothing, 1) {
-            nic.finish_fired(fired.index);
+        while let Ok(Some(fired)) = nic.triggered().next_fired(&mut Nothing, 1) {
+            nic.triggered().finish_fired(fired.index);
         }
     }
     kept.0.into_inner().expect("no panic")
