@@ -129,7 +129,7 @@ impl Program {
         match source.below(8) {
             0..=2 => {
                 let spec = self.spec(nic, source);
-                match nic.append(bus, portal, source.below(2) as u8, &spec) {
+                match nic.lists().append(bus, portal, source.below(2) as u8, &spec) {
                     Ok(reference) => self.keep(Some(reference.into())),
                     Err(_) => nic.heap().free_iov(spec.iov),
                 }
@@ -142,10 +142,10 @@ impl Program {
             }
             6 => {
                 let spec = EntrySpec { iov: NONE, iov_count: 0, ..self.spec_without_vector(source) };
-                let _ = nic.search(bus, portal, &spec, source.one_in(2));
+                let _ = nic.lists().search(bus, portal, &spec, source.one_in(2));
             }
             _ => {
-                let _ = nic.unlink(self.reference(source));
+                let _ = nic.lists().unlink(self.reference(source));
             }
         }
     }
@@ -229,7 +229,7 @@ impl Program {
             }
             3 => {
                 let spec = self.spec_without_vector(source);
-                if let Ok(entry) = nic.reserve_entry(source.below(3) as u32, &spec) {
+                if let Ok(entry) = nic.lists().reserve(source.below(3) as u32, &spec) {
                     self.keep(Some(entry.into()));
                     let _ =
                         nic.triggered().arm(counter, threshold, Action::Append { entry, list: source.below(2) as u8 });

@@ -26,8 +26,10 @@ use crate::portals::descriptors::Descriptors;
 use crate::portals::event_queue::EventQueues;
 use crate::portals::grants::Grants;
 use crate::portals::heap::Heap;
+use crate::portals::lists::Lists;
 use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
+use crate::portals::receive::Receives;
 use crate::portals::triggered::TriggeredOperations;
 use crate::rma::{Locks, Notifications, Rma};
 use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
@@ -155,6 +157,18 @@ impl<'a> Nic<'a> {
     #[inline(always)]
     pub fn match_queue(&mut self) -> MatchQueue<'_, 'a> {
         MatchQueue { tables: &mut self.tables, registers: self.signals.registers }
+    }
+
+    /// The lists of the portal table.
+    #[inline(always)]
+    pub fn lists(&mut self) -> Lists<'_, 'a> {
+        Lists { nic: self }
+    }
+
+    /// The receives of an owner that takes its messages itself.
+    #[inline(always)]
+    pub fn receives(&mut self) -> Receives<'_, 'a> {
+        Receives { nic: self }
     }
 
     /// The portal table.

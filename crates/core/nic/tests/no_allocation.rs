@@ -234,7 +234,7 @@ impl Program {
                 _ = transition(|| nic.portal_table().free(1));
             }
             Call::Arm(threshold, what) => {
-                let entry = transition(|| nic.reserve_entry(0, &persistent)).unwrap_or(NONE);
+                let entry = transition(|| nic.lists().reserve(0, &persistent)).unwrap_or(NONE);
                 let action = match what {
                     0 => Action::Command(&commands[0]),
                     1 => Action::Append { entry, list: list::PRIORITY },
@@ -267,24 +267,24 @@ impl Program {
             }
             Call::FailOrphans => transition(|| nic.fail_orphans(&mut NoMemory, |_| false)),
             Call::PostReceive => {
-                if let Ok(Posted::Matched(found)) = transition(|| nic.post_receive(bus, 0, &receive)) {
-                    transition(|| nic.drop_unexpected(found));
+                if let Ok(Posted::Matched(found)) = transition(|| nic.receives().post(bus, 0, &receive)) {
+                    transition(|| nic.receives().drop_unexpected(found));
                 }
             }
             Call::TakeReceive => {
                 bus.mapped = true;
-                _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }));
-                _ = transition(|| nic.head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
+                _ = transition(|| nic.receives().take(bus, &Put { portal: 0, ..put }));
+                _ = transition(|| nic.receives().head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
             }
             Call::Unexpected => {
                 let flags = options::OP_PUT | options::MANAGE_LOCAL;
-                _ = transition(|| nic.append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
+                _ = transition(|| nic.lists().append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
                 let request = Request { kind: kind::PUT, length: 8, ..Request::default() };
                 transition(|| nic.deliver(bus, &request));
                 transition(|| nic.deliver_own(bus, &request));
-                if let Some(found) = transition(|| nic.find_unexpected(bus, 0, &receive)) {
-                    transition(|| nic.claim_unexpected(found));
-                    transition(|| nic.drop_unexpected(found));
+                if let Some(found) = transition(|| nic.receives().find_unexpected(bus, 0, &receive)) {
+                    transition(|| nic.receives().claim_unexpected(found));
+                    transition(|| nic.receives().drop_unexpected(found));
                 }
             }
             Call::PlainPut(offset) => {
@@ -304,7 +304,7 @@ impl Program {
                 }
             }
             Call::Grant(holder) => {
-                _ = transition(|| nic.append(bus, 0, list::PRIORITY, &persistent));
+                _ = transition(|| nic.lists().append(bus, 0, list::PRIORITY, &persistent));
                 _ = transition(|| nic.grants().give_put(&put, holder, None, |_| true));
                 _ = transition(|| nic.grants().give_lane(counter, holder, None, |_| true));
             }
@@ -322,8 +322,8 @@ impl Program {
             }
             Call::Lane => _ = transition(|| nic.counters().lane(counter, 5)),
             Call::Clear => {
-                transition(|| nic.clear_unexpected(0));
-                _ = transition(|| nic.clear_priority(0));
+                transition(|| nic.receives().clear_unexpected(0));
+                _ = transition(|| nic.receives().clear_priority(0));
             }
             Call::Recover => transition(|| nic.recover(bus, |holder| holder == 1)),
         }

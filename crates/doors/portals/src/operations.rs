@@ -675,7 +675,7 @@ pub extern "C" fn PtlTriggeredMEAppend(
             if !guard.triggered().has_free_record() {
                 return Err(Code::NoSpace);
             }
-            Ok(guard.reserve_entry(pt_index, &spec)?)
+            Ok(guard.lists().reserve(pt_index, &spec)?)
         })();
         match reserved {
             Ok(entry) => {

@@ -26,15 +26,15 @@ impl Transport {
         let index = unsafe { (*wanted.ticket.bindings).index };
         let portal = wanted.kind.portal(index);
         let mut nic = self.interface.lock();
-        let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
+        let found = nic.receives().find_unexpected(&mut NoMemory, portal, &wanted.entry());
         let Some((found, message)) = found.and_then(|found| Some((found, Arrived::of(nic.unexpected(found)?)))) else {
             drop(nic);
             return self.report_nothing(wanted);
         };
         if claim {
-            nic.claim_unexpected(found);
+            nic.receives().claim_unexpected(found);
         } else if discard {
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
         }
         drop(nic);
         if claim {
@@ -85,7 +85,7 @@ impl Transport {
         {
             let mut nic = self.interface.lock();
             let Some(message) = nic.unexpected(header).map(Arrived::of) else { return -(EINVAL as isize) };
-            nic.drop_unexpected(header);
+            nic.receives().drop_unexpected(header);
             drop(nic);
             if message.token != 0 {
                 self.release_payload(wanted, message);

@@ -68,7 +68,7 @@ impl Transport {
             uid: u32::MAX,
         };
         let portal = buffer.portal;
-        let linked = self.interface.lock().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
+        let linked = self.interface.lock().lists().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
         let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
         buffer.entry = linked.ok();
         buffer.linked = buffer.entry.is_some();

@@ -93,7 +93,7 @@ impl Arriving<'_> {
         filled: &mut Vec<Filled>,
     ) -> Handed {
         let put = self.put();
-        if let Some(receive) = nic.take_receive(bus, &put) {
+        if let Some(receive) = nic.receives().take(bus, &put) {
             filled.push(Filled::by(&put, self.envelope, &receive));
             return Handed::Filled(put.length.min(receive.length));
         }
@@ -406,7 +406,7 @@ impl Transport {
             return Next::Again;
         }
         let Some(mut reader) = rings.reader_from(ring, first) else { return Next::Again };
-        let Some(mut head) = nic.head(portal.into()) else { return Next::Rest };
+        let Some(mut head) = nic.receives().head(portal.into()) else { return Next::Rest };
         let sender = rings.sender(ring);
         let most = (reading.left() as u64).min(head.posted_count().into()).min(BATCH);
         let mut bytes = 0;
@@ -436,7 +436,7 @@ impl Transport {
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
         nic.signals.registers.add(Register::ListSteps, taken);
-        if nic.posted_count(portal.into()) == 0 {
+        if nic.receives().posted_count(portal.into()) == 0 {
             self.polling.has_filled_all();
         }
         drop(nic);

@@ -37,7 +37,7 @@ impl Transport {
     #[inline(always)]
     pub fn receive_plainly(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
-        if self.interface.lock().post_to_short_list(receive.portal, &spec).is_some() {
+        if self.interface.lock().receives().post_to_short_list(receive.portal, &spec).is_some() {
             self.polling.expects_messages();
             return true;
         }
@@ -49,7 +49,7 @@ impl Transport {
     fn receive_behind(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
         let portal = receive.portal;
-        let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted = self.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(_)) => self.polling.expects_messages(),
             Ok(Linked::Matched(found)) => self.fill_plainly(&receive, found),
@@ -122,7 +122,7 @@ impl Transport {
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
         }
-        let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted = self.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
@@ -163,7 +163,7 @@ impl Transport {
         let mut has_taken = false;
         while spec.length >= spec.min_free {
             let rest = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
-            let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+            let posted = self.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
             match posted {
                 Ok(Linked::Linked(entry)) => {
                     if let Operation::Receive(posted) = &mut self.operations[number] {
@@ -213,13 +213,13 @@ impl Transport {
             unsafe { scatter(header.start as *const u8, held, pieces) };
             // A message that was not fully written to the overflow buffer is lost.
             let error = if header.mlength < header.rlength { EFAULT } else { 0 };
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
             drop(nic);
             let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
             self.arrived(kind, ticket, &message, room, start, error, true);
             return taken;
         }
-        nic.drop_unexpected(found);
+        nic.receives().drop_unexpected(found);
         drop(nic);
         let bytes = (pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
         let start = match &bytes {
@@ -479,7 +479,7 @@ impl Transport {
             _ => None,
         });
         let Some((number, entry, ticket)) = found else { return false };
-        if self.interface.lock().with_revocation(|nic| nic.unlink(entry)).is_err() {
+        if self.interface.lock().with_revocation(|nic| nic.lists().unlink(entry)).is_err() {
             // Its message has come, and the event is in the queue.
             return false;
         }
@@ -497,7 +497,7 @@ impl Transport {
         for kind in [Kind::Tagged, Kind::Plain] {
             for wanted in [true, false] {
                 let PlainReceive(user_ptr) = PlainReceive::new(context, wanted)?;
-                if nic.unlink_by_user_ptr(kind.portal(index), user_ptr) {
+                if nic.receives().unlink_by_user_ptr(kind.portal(index), user_ptr) {
                     return Some(Ticket { bindings, context, flags: RECV | kind.flag(), wanted });
                 }
             }

@@ -341,7 +341,7 @@ impl Transport {
         for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
             nic.portal_table().alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
         }
-        nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+        nic.lists().append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         Some(())
     }
 
@@ -358,22 +358,22 @@ impl Transport {
         {
             let mut nic = self.interface.lock();
             for claimed in self.claimed.iter().filter(|claimed| claimed.bindings == endpoint) {
-                nic.drop_unexpected(claimed.header);
+                nic.receives().drop_unexpected(claimed.header);
             }
             for portal in portals {
-                nic.clear_unexpected(portal);
-                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
+                nic.receives().clear_unexpected(portal);
+                let _ = nic.with_revocation(|nic| nic.receives().clear_priority(portal));
             }
             for (_, operation) in self.operations.iter().filter(|(_, operation)| belongs(operation)) {
                 if let Some(entry) = operation.entry() {
-                    let _ = nic.with_revocation(|nic| nic.unlink(entry));
+                    let _ = nic.with_revocation(|nic| nic.lists().unlink(entry));
                 }
             }
         }
         for portal in portals {
             self.interface.retry_while_fetching(|| {
                 let mut nic = self.interface.lock();
-                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
+                let _ = nic.with_revocation(|nic| nic.receives().clear_priority(portal));
                 nic.portal_table().free(portal) != Err(PortalError::InUse)
             });
         }
@@ -419,19 +419,19 @@ impl Transport {
 
     /// Links a match entry.
     pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
-        self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, which, spec)).ok()
+        self.interface.lock().with_revocation(|nic| nic.lists().append(&mut NoMemory, portal, which, spec)).ok()
     }
 
     /// Unlinks an entry of the priority list whose memory the program wants back.
     pub fn take_memory_back(&self, entry: Option<u32>) {
         let Some(entry) = entry else { return };
-        let unlink = || self.interface.lock().with_revocation(|nic| nic.unlink(entry));
+        let unlink = || self.interface.lock().with_revocation(|nic| nic.lists().unlink(entry));
         self.interface.retry_while_fetching(|| unlink() != Err(UnlinkError::InUse));
     }
 
     pub fn unlink(&self, entry: Option<u32>) {
         if let Some(entry) = entry {
-            let _ = self.interface.lock().with_revocation(|nic| nic.unlink(entry));
+            let _ = self.interface.lock().with_revocation(|nic| nic.lists().unlink(entry));
         }
     }
 

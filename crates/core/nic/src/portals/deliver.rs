@@ -20,8 +20,6 @@
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation. It touches the lock, the
 //! portal table entry, one bucket, the entry, the payload, the counter and two lines of registers.
 
-use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
-
 use super::constants::{event_kind, fail, list, options};
 use super::delivery::{Delivery, Verdict};
 use super::event::{Event, comm_kind, entry_event};
@@ -35,7 +33,7 @@ use crate::bus::{Bus, Fault, Step};
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Entry, Header, Intent, PortalEntry, Request, entry, header, kind, portal, slot};
+use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
 
 /// Bytes of an atomic that are computed per step; a multiple of every datatype's size.
 const CHUNK_BYTES: usize = 256;
@@ -131,7 +129,7 @@ impl Nic<'_> {
                 ..Put::from(request).intent(index, plan.mlength)
             };
             let tail = self.queues().tail(queue);
-            self.record_intent(1, tail, counted, intent);
+            self.tables.control.record_intent(1, tail, counted, intent);
         }
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
@@ -140,13 +138,13 @@ impl Nic<'_> {
                 fail::SEGV
             }
             Err(fault) => {
-                self.set_stage(0);
+                self.tables.control.set_stage(0);
                 return Verdict::Initiator(fault);
             }
         };
         if !OWNER {
             self.tables.control.intent.fail = fail;
-            self.set_stage(2);
+            self.tables.control.set_stage(2);
         }
         self.commit(bus, index, queue, &plan, request, fail)
     }
@@ -175,10 +173,10 @@ impl Nic<'_> {
             self.signals.address_at(region, plan.offset)
         };
         if plan.keeps_header {
-            self.keep_header(index, start, mlength, request);
+            self.lists().keep_header(index, start, mlength, request);
         }
         if plan.unlinks {
-            self.auto_unlink(index);
+            self.lists().auto_unlink(index);
         }
         let event = Event {
             start,
@@ -199,9 +197,9 @@ impl Nic<'_> {
         };
         self.report(bus, queue, &record, plan.unlinks, &event);
         if plan.unlinks {
-            self.after_unlink(index, plan.list);
+            self.lists().after_unlink(index, plan.list);
         }
-        self.set_stage(0);
+        self.tables.control.set_stage(0);
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
@@ -346,86 +344,5 @@ impl Nic<'_> {
         }
         self.queues().disable_portal(request.portal, quiet);
         self.refused(request)
-    }
-
-    /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
-    /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
-    #[inline(always)]
-    pub(super) fn record_intent(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
-        let sequence = self.tables.control.sequence;
-        self.tables.control.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
-        self.set_stage(stage);
-    }
-
-    /// Records the stage of a delivery. The compiler moves no store across this one. So a process that recovers this
-    /// NIC sees the stores of the dead process in program order.
-    #[inline(always)]
-    pub(crate) fn set_stage(&mut self, stage: u16) {
-        compiler_fence(SeqCst);
-        self.tables.control.intent.stage = stage;
-        compiler_fence(SeqCst);
-    }
-
-    fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
-        if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
-            self.match_queue().chain_header(header);
-            self.signals.registers.add(Register::Unexpected, 1);
-        }
-    }
-
-    /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
-    pub(super) fn take_header(
-        &mut self,
-        index: u32,
-        start: u64,
-        mlength: u64,
-        request: &Request,
-        status: u32,
-    ) -> Option<u32> {
-        let free = self.tables.control.free_header;
-        let sequence = self.next_sequence();
-        let record = self.tables.headers.get_mut(free as usize)?;
-        self.tables.control.free_header = slot::next(free, record.links[0][0]);
-        let generation = slot::generation(record.slot);
-        *record = Header {
-            slot: slot::word(generation, slot::FREE),
-            entry: index,
-            source: request.initiator,
-            match_bits: request.match_bits,
-            sequence,
-            start,
-            rlength: request.length,
-            mlength,
-            remote_offset: request.remote_offset,
-            header_data: request.header_data,
-            uid: request.uid,
-            portal: request.portal as u16,
-            kind: request.kind,
-            operation: request.operation,
-            datatype: request.datatype,
-            token: request.token(),
-            ..Header::default()
-        };
-        compiler_fence(SeqCst);
-        record.slot = slot::word(generation, status);
-        let kept = &mut self.tables.entries[index as usize].headers;
-        *kept = kept.wrapping_add(1);
-        Some(free)
-    }
-
-    /// Takes a used-up entry off its list. The record stays until its events are written.
-    pub(crate) fn auto_unlink(&mut self, index: u32) {
-        self.match_queue().unchain_entry(index);
-        let record = &mut self.tables.entries[index as usize];
-        record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
-    }
-
-    /// Called after the events of an automatic unlink: frees the entry, or lets it drain.
-    fn after_unlink(&mut self, index: u32, which: u8) {
-        if which == list::PRIORITY {
-            self.free_entry(index);
-        } else if self.tables.entries[index as usize].headers == 0 {
-            self.finish_draining(index);
-        }
     }
 }

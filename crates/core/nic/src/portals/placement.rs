@@ -92,7 +92,7 @@ impl Nic<'_> {
         if !is_plain || !is_usable(start, plan.mlength) {
             return Placement::Whole;
         }
-        let Some(index) = self.take_header(found.entry, start, plan.mlength, request, header::CLAIMED) else {
+        let Some(index) = self.lists().take_header(found.entry, start, plan.mlength, request, header::CLAIMED) else {
             return Placement::Whole;
         };
         if flow_controlled {
@@ -100,7 +100,7 @@ impl Nic<'_> {
         }
         if plan.unlinks {
             bus.charge(Step::TableAccess);
-            self.auto_unlink(found.entry);
+            self.lists().auto_unlink(found.entry);
         }
         let generation = slot::generation(self.tables.headers[index as usize].slot);
         let header = u64::from(index) | u64::from(generation) << 32;
@@ -129,9 +129,9 @@ impl Nic<'_> {
         if unlinks {
             // The entry was in the priority list: nothing follows its unlink.
             self.tables.headers[index as usize].entry = NONE;
-            self.free_entry(header.entry);
+            self.lists().free_entry(header.entry);
         }
-        self.free_header(index);
+        self.lists().free_header(index);
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         registers.add(Register::MatchedPriority, 1);

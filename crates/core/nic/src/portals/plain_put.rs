@@ -76,7 +76,7 @@ impl Nic<'_> {
             bus.charge(Step::TableAccess);
             let counted = if counts { self.counters().total(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
-            self.record_intent(2, tail, counted, put.intent(index, mlength));
+            self.tables.control.record_intent(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
             for ahead in [index.wrapping_sub(PREFETCH_AHEAD), index.wrapping_add(PREFETCH_AHEAD)] {
                 if let Some(record) = self.tables.entries.get(ahead as usize) {
@@ -97,8 +97,8 @@ impl Nic<'_> {
             self.counters().increment(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
-            self.use_up(found);
-            self.set_stage(0);
+            self.lists().use_up(found);
+            self.tables.control.set_stage(0);
         }
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
@@ -109,12 +109,5 @@ impl Nic<'_> {
         }
         let ack_disabled = flags & options::ACK_DISABLE != 0;
         Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, ack_disabled, list: list::PRIORITY })
-    }
-
-    /// Frees an entry of the priority list that a message used up.
-    #[inline(always)]
-    pub(super) fn use_up(&mut self, found: Found) {
-        self.match_queue().unchain_found(found, usize::from(list::PRIORITY));
-        self.free_entry(found.entry);
     }
 }

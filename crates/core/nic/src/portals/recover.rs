@@ -134,7 +134,7 @@ impl Nic<'_> {
             let intent = self.tables.control.intent;
             let in_the_middle = intent.stage != 0 && intent.entry == index;
             if slot::status(record.slot) == entry::DRAINING && record.headers == 0 && !in_the_middle {
-                self.finish_draining(index);
+                self.lists().finish_draining(index);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Nic<'_> {
     /// and does not repeat them.
     fn finish_intent(&mut self) {
         self.finish_delivery();
-        self.set_stage(0);
+        self.tables.control.set_stage(0);
     }
 
     fn finish_delivery(&mut self) {
@@ -285,7 +285,7 @@ impl Nic<'_> {
         let unlinks = flags & options::USE_ONCE != 0 || full;
         let status = slot::status(record.slot);
         if unlinks && (status == entry::PRIORITY || status == entry::OVERFLOW) {
-            self.auto_unlink(intent.entry);
+            self.lists().auto_unlink(intent.entry);
         }
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         let event = Event {
@@ -330,9 +330,9 @@ impl Nic<'_> {
         let record = self.tables.entries[intent.entry as usize];
         if unlinks && slot::status(record.slot) == entry::DRAINING {
             if intent.list == list::PRIORITY || (record.headers == 0 && written != 0) {
-                self.free_entry(intent.entry);
+                self.lists().free_entry(intent.entry);
             } else if record.headers == 0 {
-                self.finish_draining(intent.entry);
+                self.lists().finish_draining(intent.entry);
             }
         }
     }

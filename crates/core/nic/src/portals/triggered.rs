@@ -127,7 +127,7 @@ impl TriggeredOperations<'_, '_> {
             Some((_, book)) if book.lane_owners == [0; LANES] => book.lanes_when_armed = in_lanes,
             _ => return Err(ArmError::Full),
         }
-        let sequence = self.nic.next_sequence();
+        let sequence = self.nic.tables.control.next_sequence();
         let record = self.nic.tables.triggered.get_mut(index as usize).ok_or(Full)?;
         self.nic.tables.control.free_triggered = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
@@ -240,9 +240,9 @@ impl TriggeredOperations<'_, '_> {
             kind::APPEND if record.list == RECEIVES => {
                 self.receive_reserved(bus, record.object, record.command.source.queue);
             }
-            kind::APPEND => self.nic.link_reserved(bus, record.object, record.list as u8),
+            kind::APPEND => self.nic.lists().link_reserved(bus, record.object, record.list as u8),
             _ => {
-                let _ = self.nic.unlink(record.object);
+                let _ = self.nic.lists().unlink(record.object);
             }
         }
     }
@@ -279,19 +279,19 @@ impl TriggeredOperations<'_, '_> {
             return;
         }
         let Some(found) = self.nic.match_queue().find_header(bus, u32::from(record.portal), &(&record).into()) else {
-            return self.nic.link_reserved(bus, reference, list::PRIORITY);
+            return self.nic.lists().link_reserved(bus, reference, list::PRIORITY);
         };
         let header = self.nic.tables.headers[found.index as usize];
         let mlength = header.mlength.min(record.length);
         if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
             self.nic.queues().post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
-            return self.nic.free_entry(index);
+            return self.nic.lists().free_entry(index);
         }
         let event = Event { start: record.start, mlength, ..header_event(&header, record.user_ptr) };
         self.nic.queues().post(queue, &event);
         self.nic.counters().count_outcome(record.counter, true, false, mlength);
-        self.nic.drop_found(found);
-        self.nic.free_entry(index);
+        self.nic.lists().drop_found(found);
+        self.nic.lists().free_entry(index);
     }
 
     /// Moves the payload of an unexpected message to an entry's memory. Both memories belong to the NIC's owner.
@@ -449,7 +449,7 @@ impl TriggeredOperations<'_, '_> {
                 slot::status(operations.nic.tables.entries[index as usize].slot) == entry::RESERVED
             };
             if let Some(entry) = self.nic.entry_index(record.object).filter(|&index| reserved(self, index)) {
-                self.nic.free_entry(entry);
+                self.nic.lists().free_entry(entry);
             }
         }
         self.finish_fired(index);

@@ -99,7 +99,8 @@ impl Pair {
         match op {
             Op::Append { portal, which, spec } => {
                 let fields = self.entry_spec(spec);
-                let real = transition(|| self.home.nic().append(&mut self.bus, *portal as u32, *which, &fields));
+                let real =
+                    transition(|| self.home.nic().lists().append(&mut self.bus, *portal as u32, *which, &fields));
                 let modelled = self.model.append(*portal, *which, spec);
                 assert_eq!(real.err(), modelled.err(), "append");
                 match (real, modelled) {
@@ -109,14 +110,15 @@ impl Pair {
             }
             Op::Unlink(back) => {
                 let Some(&(reference, entry)) = self.entries.iter().rev().nth(*back) else { return };
-                let real = transition(|| self.home.nic().unlink(reference));
+                let real = transition(|| self.home.nic().lists().unlink(reference));
                 assert_eq!(real, self.model.unlink(entry), "unlink");
             }
             Op::Deliver { request, weather } => self.deliver(request, *weather),
             Op::Place(request) => self.place(request),
             Op::Search { portal, spec, delete } => {
                 let fields = self.entry_spec(spec);
-                let real = transition(|| self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete));
+                let real =
+                    transition(|| self.home.nic().lists().search(&mut self.bus, *portal as u32, &fields, *delete));
                 assert_eq!(real, Ok(()));
                 self.home.nic().heap().free_iov(fields.iov);
                 self.model.search(*portal, spec, *delete);

@@ -121,11 +121,11 @@ impl Stage {
     }
 
     fn append(&mut self, portal: u32, which: u8, spec: &EntrySpec) -> u32 {
-        self.run(|nic, bus| nic.append(bus, portal, which, spec)).expect("room")
+        self.run(|nic, bus| nic.lists().append(bus, portal, which, spec)).expect("room")
     }
 
     fn unlink(&mut self, entry: u32) {
-        self.run(|nic, _| nic.unlink(entry)).expect("it is linked");
+        self.run(|nic, _| nic.lists().unlink(entry)).expect("it is linked");
     }
 
     fn enable(&mut self, portal: u32, enabled: bool) {
@@ -255,9 +255,9 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "the entry behind a short list that is gone", change: |stage| {
         let others = (0..LIMITS.short_list).map(|_| stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter)));
         let others: Vec<u32> = others.collect();
-        stage.home.nic().unlink(stage.entry).expect("it is linked");
+        stage.home.nic().lists().unlink(stage.entry).expect("it is linked");
         for entry in &others[..others.len() - 1] {
-            stage.home.nic().unlink(*entry).expect("it is linked");
+            stage.home.nic().lists().unlink(*entry).expect("it is linked");
         }
     }),
     row!(false, "an unlinked entry", change: |stage| stage.unlink(stage.entry)),
@@ -328,18 +328,18 @@ const CHANGES: &[Change] = &[
     }),
     ("a receive is posted", true, |stage| {
         let spec = spec(options::OP_PUT | options::USE_ONCE, NONE);
-        let posted = stage.run(|nic, bus| nic.post_receive(bus, PORTAL, &spec));
+        let posted = stage.run(|nic, bus| nic.receives().post(bus, PORTAL, &spec));
         assert!(matches!(posted, Ok(Posted::Linked(_))));
     }),
     ("the priority list is cleared", true, |stage| {
-        stage.run(|nic, _| nic.clear_priority(PORTAL)).expect("nobody is busy");
+        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("nobody is busy");
     }),
     ("the counter is freed", true, |stage| stage.counter_free(stage.counter)),
     ("a process died with the lock", true, |stage| stage.recover(true)),
     ("all are revoked", true, |stage| stage.revoke_all()),
     ("an entry is appended by trigger", true, |stage| {
         let other = stage.home.nic().counters().alloc().expect("room");
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::PRIORITY }), "room");
         stage.run_fired();
     }),
@@ -388,20 +388,20 @@ const CHANGES: &[Change] = &[
         stage.unlink(entry);
     }),
     ("an entry is appended that cannot be", false, |stage| {
-        let appended = stage.run(|nic, bus| nic.append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
+        let appended = stage.run(|nic, bus| nic.lists().append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
         assert!(appended.is_err());
     }),
     ("an entry that is not there is unlinked", false, |stage| {
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
-        assert_eq!(stage.run(|nic, _| nic.unlink(entry)), Err(UnlinkError::InUse));
-        assert_eq!(stage.run(|nic, _| nic.unlink(u32::MAX)), Err(UnlinkError::Invalid));
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        assert_eq!(stage.run(|nic, _| nic.lists().unlink(entry)), Err(UnlinkError::InUse));
+        assert_eq!(stage.run(|nic, _| nic.lists().unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
     ("the portal table entry cannot be freed", false, |stage| {
         assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
         let other = stage.home.nic().counters().alloc().expect("room");
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::OVERFLOW }), "room");
         stage.run_fired();
     }),
@@ -431,7 +431,7 @@ fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
 /// The transition, and what its home needs to wait for.
 fn begin_unlink(stage: &mut Stage) -> Revoking {
     let entry = stage.entry;
-    stage.try_once(|nic, _| nic.unlink(entry)).expect_err("there is a grant")
+    stage.try_once(|nic, _| nic.lists().unlink(entry)).expect_err("there is a grant")
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     let put = Put { portal: 1, ..PUT };
     let handle = stage.home.nic().grants().give_put(&put, 1, None, |_| true).expect("a grant").handle;
     assert_eq!(handle.counter, NONE);
-    stage.home.nic().unlink(entry).expect("nobody is waited for");
+    stage.home.nic().lists().unlink(entry).expect("nobody is waited for");
     assert!(!stage.is_granted(&handle));
     assert_eq!(stage.home.nic().tables.control.granted, 0);
 }
@@ -465,7 +465,7 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     stage.home.nic().grants().finish_revoking(&slow);
     assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
     stage.home.nic().grants().finish_revoking(&third);
-    stage.home.nic().unlink(stage.entry).expect("revoked");
+    stage.home.nic().lists().unlink(stage.entry).expect("revoked");
 }
 
 #[test]
@@ -1008,16 +1008,16 @@ impl Stage {
         let (counter, first) = (self.counter, self.first_entry().unwrap_or(u32::MAX));
         let action = self.increments(counter);
         match wanted {
-            Wanted::Append => {
-                self.try_once(|nic, bus| nic.append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter))).map(drop)
-            }
-            Wanted::Unlink => self.try_once(|nic, _| nic.unlink(first)).map(drop),
+            Wanted::Append => self
+                .try_once(|nic, bus| nic.lists().append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter)))
+                .map(drop),
+            Wanted::Unlink => self.try_once(|nic, _| nic.lists().unlink(first)).map(drop),
             Wanted::Disable => self.try_once(|nic, _| nic.portal_table().set(PORTAL, false)).map(drop),
             Wanted::Arm => self.try_once(|nic, _| nic.triggered().arm(counter, u64::MAX, action)).map(drop),
-            Wanted::ClearPriority => self.try_once(|nic, _| nic.clear_priority(PORTAL)).map(drop),
+            Wanted::ClearPriority => self.try_once(|nic, _| nic.receives().clear_priority(PORTAL)).map(drop),
             Wanted::PostReceive => {
                 let spec = spec(options::OP_PUT | options::USE_ONCE, NONE);
-                self.try_once(|nic, bus| nic.post_receive(bus, PORTAL, &spec)).map(drop)
+                self.try_once(|nic, bus| nic.receives().post(bus, PORTAL, &spec)).map(drop)
             }
             Wanted::RunFired => {
                 // Those before it run; the one that needs a grant revoked is then the first, and has not begun.
@@ -1108,7 +1108,7 @@ proptest! {
                 Step::Enable => stage.home.nic().portal_table().set(PORTAL, true).expect("needs nothing"),
                 Step::Cancel => stage.home.nic().triggered().cancel_all(stage.counter).expect("it lives"),
                 Step::AppendLater => {
-                    if let Ok(entry) = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, stage.counter)) {
+                    if let Ok(entry) = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, stage.counter)) {
                         let action = Action::Append { entry, list: list::PRIORITY };
                         let _ = stage.home.nic().triggered().arm(now, 0, action);
                     }

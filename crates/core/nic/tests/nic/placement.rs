@@ -46,7 +46,7 @@ impl Stage {
             counter: NONE,
             uid: u32::MAX,
         };
-        self.home.nic().append(&mut self.bus, PORTAL, list::PRIORITY, &spec).expect("room")
+        self.home.nic().lists().append(&mut self.bus, PORTAL, list::PRIORITY, &spec).expect("room")
     }
 
     fn place(&mut self, match_bits: u64) -> Placement {
@@ -88,7 +88,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert!(!placed.in_order, "nobody looks there before the event");
     assert_eq!(stage.event(), None, "nothing has arrived");
     assert_eq!(stage.place(1), Placement::Nothing, "the entry has left its list");
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::InUse));
     assert_eq!(stage.home.nic().portal_table().free(PORTAL), Err(PortalError::InUse));
     // The tables are rebuilt meanwhile, because another process has died.
     stage.home.nic().recover(&mut stage.bus, |_| true);
@@ -98,7 +98,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert_eq!((event.kind, event.user_ptr, event.mlength, event.rlength), (event_kind::PUT, 7, 16, 24));
     assert_eq!(stage.event().map(|event| event.kind), Some(event_kind::AUTO_UNLINK));
     assert_eq!(stage.event(), None);
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::Invalid));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::Invalid));
     assert_eq!(stage.finish(placed, fail::OK), None, "it is finished once");
     assert_eq!(stage.home.nic().portal_table().free(PORTAL), Ok(()));
 }
@@ -110,10 +110,10 @@ fn an_entry_that_stays_takes_several_and_is_held_until_the_last_is_there() {
     let [first, second] = [stage.placed(1), stage.placed(1)];
     assert!(first.in_order && second.in_order, "the program may look there");
     assert_eq!(stage.finish(second, fail::OK), Some((fail::OK, 16)));
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
-    stage.home.nic().clear_priority(PORTAL).expect("no grants");
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::InUse));
+    stage.home.nic().receives().clear_priority(PORTAL).expect("no grants");
     assert_eq!(stage.finish(first, fail::OK), Some((fail::OK, 16)));
-    assert_eq!(stage.home.nic().unlink(entry), Ok(()));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Ok(()));
 }
 
 #[test]

@@ -196,7 +196,7 @@ impl Transport {
             return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
         };
         let mut nic = self.interface.lock();
-        let posted = nic.with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted = nic.with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         if !matches!(posted, Ok(Linked::Linked(_))) {
             nic.heap().free_iov(spec.iov);
         }
@@ -224,11 +224,11 @@ impl Transport {
             // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
             // and writable.
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
             drop(nic);
             return self.end_receive(number, &arrived, 0, false);
         }
-        nic.drop_unexpected(found);
+        nic.receives().drop_unexpected(found);
         drop(nic);
         self.fetch_deferred(number, &pieces, header.token, arrived);
     }

@@ -166,7 +166,7 @@ impl Model {
             Due::Moves(command) => self.issue(&command)?,
             // One that is refused says nothing to anybody.
             Due::Unlinks(entry) => {
-                let _ = self.home.nic().unlink(entry);
+                let _ = self.home.nic().lists().unlink(entry);
             }
         }
         self.keep_lines(&tails);
@@ -233,21 +233,25 @@ impl Model {
             Host::Append { portal, which, ref spec } => {
                 let posted = |home: &Home| home.portals[portal as usize].entries;
                 let before = posted(&self.home);
-                Ok(match self.home.nic().append(&mut NoMemory, portal, which, spec) {
+                Ok(match self.home.nic().lists().append(&mut NoMemory, portal, which, spec) {
                     Ok(reference) if posted(&self.home) != before => Answer::with(reference),
                     Ok(reference) => Answer { status: Status::Taken, ..Answer::with(reference) },
                     Err(AppendError::Full) => Answer::of(Status::Full),
                     Err(other) => return Err(format!("{other:?} of an append")),
                 })
             }
-            Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().unlink(reference) {
+            Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().lists().unlink(reference) {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
                 Err(other) => return Err(format!("{other:?} of an unlink")),
             })),
             Host::Search { portal, ref spec, delete } => {
-                self.home.nic().search(&mut NoMemory, portal, spec, delete).map_err(|error| format!("{error:?}"))?;
+                self.home
+                    .nic()
+                    .lists()
+                    .search(&mut NoMemory, portal, spec, delete)
+                    .map_err(|error| format!("{error:?}"))?;
                 Ok(Answer::of(Status::Done))
             }
             Host::Bind(ref view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0 => wide,
