@@ -21,6 +21,7 @@ use crate::nic::Nic;
 use crate::pending::{PendingRequests, PendingRequestsMut};
 use crate::portals::constants::{ack, options};
 use crate::portals::counters::Counters;
+use crate::portals::deliver::Target;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::portals::descriptors::Descriptors;
 use crate::portals::event_queue::EventQueues;
@@ -30,9 +31,11 @@ use crate::portals::lists::Lists;
 use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
 use crate::portals::receive::Receives;
+use crate::portals::recover::Recovery;
+use crate::portals::respond::Initiator;
 use crate::portals::triggered::TriggeredOperations;
 use crate::rma::{Locks, Notifications, Rma};
-use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
+use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind, slot, triggered};
 use crate::tap::Transition;
 use crate::velo::{Ports, Velo};
 
@@ -153,6 +156,18 @@ impl<'a> Nic<'a> {
         Atu::of(&mut self.tables, &self.signals)
     }
 
+    /// The target's side of the Portals unit.
+    #[inline(always)]
+    pub fn target(&mut self) -> Target<'_, 'a> {
+        Target { nic: self }
+    }
+
+    /// The initiator's side of the Portals unit.
+    #[inline(always)]
+    fn initiator(&mut self) -> Initiator<'_, 'a> {
+        Initiator { nic: self }
+    }
+
     /// The match queue of the Portals unit.
     #[inline(always)]
     pub fn match_queue(&mut self) -> MatchQueue<'_, 'a> {
@@ -265,7 +280,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn deliver_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
-            true => self.portals_deliver(bus, request),
+            true => self.target().deliver(bus, request),
             false => self.deliver_to_unit(bus, request),
         }
     }
@@ -282,7 +297,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn deliver_own_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
-            true => self.portals_deliver_own(bus, request),
+            true => self.target().deliver_own(bus, request),
             false => self.deliver_to_unit(bus, request),
         }
     }
@@ -320,7 +335,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn complete_send_now(&mut self, command: &Command, fail: u8) {
         if command.is_portals() {
-            self.portals_sent(command, fail);
+            self.initiator().complete_send(command, fail);
         } else if command.is_rma() {
             self.rma().complete_send(command, fail);
         }
@@ -341,7 +356,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn complete_response_now(&mut self, command: &Command, delivery: &Delivery) {
         if command.is_portals() {
-            self.portals_response(command, delivery);
+            self.initiator().complete_response(command, delivery);
         } else if command.is_rma() {
             self.rma().complete_response(command, delivery);
         }
@@ -353,6 +368,29 @@ impl Nic<'_> {
         !command.is_rma() || self.rma().admits_reply(bus, command)
     }
 
+    /// Fails the triggered operations whose executor has died. Each operation runs at most once, so recovery never runs
+    /// one again; only operations on counters and entries are repeated, which is harmless.
+    pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
+        for index in 0..self.tables.triggered.len() {
+            let record = self.tables.triggered[index];
+            if slot::status(record.slot) != triggered::FIRING || alive(record.executor) {
+                continue;
+            }
+            if TriggeredOperations::is_local(record.command.kind) {
+                self.triggered().run_local(bus, index as u32);
+            } else {
+                let (sent, responded) = self.triggered().reported(&record);
+                if !sent {
+                    self.complete_send(&record.command, crate::portals::fail::UNDELIVERABLE);
+                }
+                if record.command.wants_response() && !responded {
+                    self.complete_response(&record.command, &Delivery::failed(crate::portals::fail::UNDELIVERABLE));
+                }
+            }
+            self.triggered().finish_fired(index as u32);
+        }
+    }
+
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
     /// runs; its argument is the home's identifier of the process.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
@@ -361,7 +399,8 @@ impl Nic<'_> {
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
         self.velo().recover();
         self.notifications().recover();
-        self.portals_recover(bus, &mut alive);
+        Recovery { nic: self }.run(&mut alive);
+        self.fail_orphans(bus, &mut alive);
         self.locks().recover(bus, alive);
     }
 }

@@ -289,7 +289,7 @@ impl Program {
             }
             Call::PlainPut(offset) => {
                 bus.mapped = true;
-                transition(|| nic.plain_put(bus, &Put { remote_offset: offset, ..put }));
+                transition(|| nic.target().plain_put(bus, &Put { remote_offset: offset, ..put }));
             }
             Call::Complete(at) => {
                 let command = &commands[usize::from(at) % commands.len()];

@@ -400,7 +400,7 @@ impl Interface {
             return Placement::Whole;
         } else {
             self.take_in_own_ring(own, &mut guard);
-            match guard.place(&mut self.bus_of(own), &Request::from(packet), may_wait, is_usable) {
+            match guard.target().place(&mut self.bus_of(own), &Request::from(packet), may_wait, is_usable) {
                 portals::Placement::Whole => return Placement::Whole,
                 portals::Placement::NotYet => return Placement::NotYet,
                 portals::Placement::Nothing => {
@@ -433,7 +433,7 @@ impl Interface {
             }
             None
         } else {
-            guard.finish_placed(&mut self.bus_of(&self.own), number, why)
+            guard.target().finish_placed(&mut self.bus_of(&self.own), number, why)
         };
         let fired = guard.has_fired();
         drop(guard);

@@ -113,7 +113,7 @@ impl Interface {
             let source = Side { start: source, ..Side::NOWHERE };
             let payload = Payload::Memory(&self.own, &source);
             let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path, asker: None };
-            let done = !waits && guard.plain_put(&mut bus, put);
+            let done = !waits && guard.target().plain_put(&mut bus, put);
             if !done {
                 target.retry_after.store(RETRY_AFTER, Relaxed);
                 return false;

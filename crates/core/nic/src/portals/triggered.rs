@@ -297,7 +297,7 @@ impl TriggeredOperations<'_, '_> {
     /// Moves the payload of an unexpected message to an entry's memory. Both memories belong to the NIC's owner.
     fn move_unexpected<B: Bus>(&self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
-        self.nic.signals.pieces(region, 0, mlength, Fault::Target, |address, at, bytes| {
+        region.pieces(self.nic.signals.heap, 0, mlength, Fault::Target, |address, at, bytes| {
             let mut done = 0;
             while done < bytes {
                 let mut chunk = [0; CHUNK_BYTES];

@@ -171,7 +171,7 @@ impl Pair {
         let is_usable = |start: u64, bytes: u64| {
             offset(start) <= MEMORY_BYTES as u64 && bytes <= MEMORY_BYTES as u64 - offset(start)
         };
-        let placement = transition(|| self.home.nic().place(&mut self.bus, &request, false, is_usable));
+        let placement = transition(|| self.home.nic().target().place(&mut self.bus, &request, false, is_usable));
         self.bus.payload.clear();
         let real = match placement {
             Placement::At(Placed { header, start, bytes, .. }) => {
@@ -179,8 +179,8 @@ impl Pair {
                 self.bus.memory[at..at + bytes].copy_from_slice(&payload[..bytes]);
                 let nic = &mut self.home.nic();
                 let delivery =
-                    transition(|| nic.finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
-                assert_eq!(nic.finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
+                    transition(|| nic.target().finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
+                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
                 Verdict::Done(delivery)
             }
             whole => {

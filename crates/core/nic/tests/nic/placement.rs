@@ -55,7 +55,7 @@ impl Stage {
 
     fn place_when(&mut self, match_bits: u64, may_wait: bool) -> Placement {
         let request = Request { kind: kind::PUT, portal: PORTAL, match_bits, length: 24, ..Request::default() };
-        self.home.nic().place(&mut self.bus, &request, may_wait, |_, _| true)
+        self.home.nic().target().place(&mut self.bus, &request, may_wait, |_, _| true)
     }
 
     fn placed(&mut self, match_bits: u64) -> Placed {
@@ -66,7 +66,7 @@ impl Stage {
     }
 
     fn finish(&mut self, placed: Placed, fail: u8) -> Option<(u8, u64)> {
-        let delivery = self.home.nic().finish_placed(&mut self.bus, placed.header, fail);
+        let delivery = self.home.nic().target().finish_placed(&mut self.bus, placed.header, fail);
         assert_sane(&mut self.home.nic());
         delivery.map(|delivery| (delivery.fail, delivery.mlength))
     }
@@ -145,17 +145,20 @@ fn what_no_entry_takes_is_not_fetched_and_what_a_delivery_has_to_decide_is() {
     let request = Request { kind: kind::PUT, portal: PORTAL, match_bits: 3, length: 8, ..Request::default() };
     let nic = &mut stage.home.nic();
     assert_eq!(
-        nic.place(&mut stage.bus, &request, false, |_, _| false),
+        nic.target().place(&mut stage.bus, &request, false, |_, _| false),
         Placement::Whole,
         "memory that is out of reach"
     );
     assert_eq!(
-        nic.place(&mut stage.bus, &Request { kind: kind::GET, ..request }, false, |_, _| true),
+        nic.target().place(&mut stage.bus, &Request { kind: kind::GET, ..request }, false, |_, _| true),
         Placement::Whole
     );
-    assert_eq!(nic.place(&mut stage.bus, &Request { portal: 99, ..request }, false, |_, _| true), Placement::Nothing);
-    assert_eq!(nic.finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
-    assert_eq!(nic.finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
+    assert_eq!(
+        nic.target().place(&mut stage.bus, &Request { portal: 99, ..request }, false, |_, _| true),
+        Placement::Nothing
+    );
+    assert_eq!(nic.target().finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
+    assert_eq!(nic.target().finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
     assert_eq!(shown.take().len(), 4);
 
     // A put to a counting entry, at once and by the fast path, which leaves it to `deliver`.
-    assert!(!nic.plain_put(bus, &put(1)), "the caller delivers it");
+    assert!(!nic.target().plain_put(bus, &put(1)), "the caller delivers it");
     assert!(shown.take().is_empty());
     nic.deliver(bus, &request(1));
     let count = |success, is_caused| Transition::Count { counter, success, failure: 0, is_caused };
