@@ -67,7 +67,7 @@ impl Target {
                     counter: NONE,
                     uid: u32::MAX,
                 };
-                let _ = nic.append(&mut selvedge_nic::NoMemory, portal, which, &spec);
+                let _ = nic.lists().append(&mut selvedge_nic::NoMemory, portal, which, &spec);
             }
         }
         drop(nic);

@@ -129,7 +129,7 @@ impl Program {
         match source.below(8) {
             0..=2 => {
                 let spec = self.spec(nic, source);
-                match nic.append(bus, portal, source.below(2) as u8, &spec) {
+                match nic.lists().append(bus, portal, source.below(2) as u8, &spec) {
                     Ok(reference) => self.keep(Some(reference.into())),
                     Err(_) => nic.heap().free_iov(spec.iov),
                 }
@@ -142,10 +142,10 @@ impl Program {
             }
             6 => {
                 let spec = EntrySpec { iov: NONE, iov_count: 0, ..self.spec_without_vector(source) };
-                let _ = nic.search(bus, portal, &spec, source.one_in(2));
+                let _ = nic.lists().search(bus, portal, &spec, source.one_in(2));
             }
             _ => {
-                let _ = nic.unlink(self.reference(source));
+                let _ = nic.lists().unlink(self.reference(source));
             }
         }
     }
@@ -212,32 +212,38 @@ impl Program {
         match source.below(9) {
             0 => {
                 let command = self.command(source);
-                let _ = nic.arm(counter, threshold, Action::Command(&command));
+                let _ = nic.triggered().arm(counter, threshold, Action::Command(&command));
             }
             1 => {
                 let (success, failure) = (source.nasty(), source.nasty());
-                let _ = nic.arm(counter, threshold, Action::CounterSet { counter: object, success, failure });
+                let _ =
+                    nic.triggered().arm(counter, threshold, Action::CounterSet { counter: object, success, failure });
             }
             2 => {
                 let (success, failure) = (source.nasty(), source.nasty());
-                let _ = nic.arm(counter, threshold, Action::CounterIncrement { counter: object, success, failure });
+                let _ = nic.triggered().arm(
+                    counter,
+                    threshold,
+                    Action::CounterIncrement { counter: object, success, failure },
+                );
             }
             3 => {
                 let spec = self.spec_without_vector(source);
-                if let Ok(entry) = nic.reserve_entry(source.below(3) as u32, &spec) {
+                if let Ok(entry) = nic.lists().reserve(source.below(3) as u32, &spec) {
                     self.keep(Some(entry.into()));
-                    let _ = nic.arm(counter, threshold, Action::Append { entry, list: source.below(2) as u8 });
+                    let _ =
+                        nic.triggered().arm(counter, threshold, Action::Append { entry, list: source.below(2) as u8 });
                 }
             }
-            4 => drop(nic.arm(counter, threshold, Action::Unlink { entry: object })),
-            5 => drop(nic.cancel_triggered(counter)),
+            4 => drop(nic.triggered().arm(counter, threshold, Action::Unlink { entry: object })),
+            5 => drop(nic.triggered().cancel_all(counter)),
             _ => {
                 for _ in 0..source.below(6) {
-                    let Ok(Some(fired)) = nic.next_fired(bus, 1) else { break };
+                    let Ok(Some(fired)) = nic.triggered().next_fired(bus, 1) else { break };
                     match source.below(4) {
-                        0 => nic.return_fired(fired.index),
+                        0 => nic.triggered().return_fired(fired.index),
                         1 => {}
-                        _ => nic.finish_fired(fired.index),
+                        _ => nic.triggered().finish_fired(fired.index),
                     }
                 }
             }

@@ -18,7 +18,7 @@
 //!   changed then. The home waits for the holders of the grants without the lock, and calls the transition again. A
 //!   home without grants ([`Signals::grants`] is empty) never gets this error.
 //! * The home wakes sleepers, sends response packets, and executes the triggered commands that a transition moved to
-//!   the fire queue ([`Nic::next_fired`]).
+//!   the fire queue ([`TriggeredOperations::next_fired`](portals::triggered::TriggeredOperations::next_fired)).
 //!
 //! This crate has no unsafe code, no I/O, no clock, and no allocation but that of [`aggregation::OwnNode`] when it is made. It builds for
 //! a target without an operating system. A test with a counting allocator checks that transitions allocate nothing

@@ -7,7 +7,7 @@
 use crate::handle::Encoding;
 use crate::portals::errors::PortalError;
 use crate::signals::Signals;
-use crate::tables::{Command, PortalEntry, Tables, slot};
+use crate::tables::{Command, Header, PortalEntry, Tables, header, slot};
 use crate::tap::{Tapped, Transition, Within};
 
 /// A NIC, as the holder of its lock sees it.
@@ -31,6 +31,13 @@ impl Nic<'_> {
         let record = self.tables.entries.get(index as usize)?;
         let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
         live.then_some(index)
+    }
+
+    /// The unexpected message with the index of [`Posted::Matched`](crate::portals::Posted::Matched) or
+    /// [`Receives::find_unexpected`](crate::portals::receive::Receives::find_unexpected).
+    pub fn unexpected(&self, found: u32) -> Option<&Header> {
+        let is_kept = |record: &&Header| matches!(slot::status(record.slot), header::LIVE | header::CLAIMED);
+        self.tables.headers.get(found as usize).filter(is_kept)
     }
 }
 

@@ -61,7 +61,7 @@ impl Registers {
         value.store(value.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Counts messages that the owner has taken ([`crate::Nic::take_receive`]), and their bytes. Only the holder of the
+    /// Counts messages that the owner has taken ([`Receives::take`](crate::portals::receive::Receives::take)), and their bytes. Only the holder of the
     /// NIC's lock calls it.
     #[inline(always)]
     pub fn count_taken(&self, messages: u64, bytes: u64) {

@@ -21,14 +21,21 @@ use crate::nic::Nic;
 use crate::pending::{PendingRequests, PendingRequestsMut};
 use crate::portals::constants::{ack, options};
 use crate::portals::counters::Counters;
+use crate::portals::deliver::Target;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::portals::descriptors::Descriptors;
 use crate::portals::event_queue::EventQueues;
+use crate::portals::grants::Grants;
 use crate::portals::heap::Heap;
+use crate::portals::lists::Lists;
 use crate::portals::matching::MatchQueue;
 use crate::portals::portal_table::PortalTable;
+use crate::portals::receive::Receives;
+use crate::portals::recover::Recovery;
+use crate::portals::respond::Initiator;
+use crate::portals::triggered::TriggeredOperations;
 use crate::rma::{Locks, Notifications, Rma};
-use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind};
+use crate::tables::{Bucket, Command, PortalEntry, Request, Tables, kind, slot, triggered};
 use crate::tap::Transition;
 use crate::velo::{Ports, Velo};
 
@@ -149,10 +156,34 @@ impl<'a> Nic<'a> {
         Atu::of(&mut self.tables, &self.signals)
     }
 
+    /// The target's side of the Portals unit.
+    #[inline(always)]
+    pub fn target(&mut self) -> Target<'_, 'a> {
+        Target { nic: self }
+    }
+
+    /// The initiator's side of the Portals unit.
+    #[inline(always)]
+    fn initiator(&mut self) -> Initiator<'_, 'a> {
+        Initiator { nic: self }
+    }
+
     /// The match queue of the Portals unit.
     #[inline(always)]
     pub fn match_queue(&mut self) -> MatchQueue<'_, 'a> {
         MatchQueue { tables: &mut self.tables, registers: self.signals.registers }
+    }
+
+    /// The lists of the portal table.
+    #[inline(always)]
+    pub fn lists(&mut self) -> Lists<'_, 'a> {
+        Lists { nic: self }
+    }
+
+    /// The receives of an owner that takes its messages itself.
+    #[inline(always)]
+    pub fn receives(&mut self) -> Receives<'_, 'a> {
+        Receives { nic: self }
     }
 
     /// The portal table.
@@ -171,6 +202,18 @@ impl<'a> Nic<'a> {
     #[inline(always)]
     pub fn counters(&mut self) -> Counters<'_, 'a> {
         Counters { nic: self }
+    }
+
+    /// The triggered operations.
+    #[inline(always)]
+    pub fn triggered(&mut self) -> TriggeredOperations<'_, 'a> {
+        TriggeredOperations { nic: self }
+    }
+
+    /// The grants.
+    #[inline(always)]
+    pub fn grants(&mut self) -> Grants<'_, 'a> {
+        Grants { nic: self }
     }
 
     /// The memory descriptors.
@@ -205,7 +248,7 @@ impl<'a> Nic<'a> {
 }
 
 impl Nic<'_> {
-    /// Whether the home is to run something: [`Nic::next_fired`], [`Nic::next_answer`].
+    /// Whether the home is to run something: [`TriggeredOperations::next_fired`], [`Locks::next_answer`].
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
         self.tables.control.has_fired()
@@ -237,7 +280,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn deliver_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
-            true => self.portals_deliver(bus, request),
+            true => self.target().deliver(bus, request),
             false => self.deliver_to_unit(bus, request),
         }
     }
@@ -254,7 +297,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn deliver_own_now<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         match request.is_portals() {
-            true => self.portals_deliver_own(bus, request),
+            true => self.target().deliver_own(bus, request),
             false => self.deliver_to_unit(bus, request),
         }
     }
@@ -292,7 +335,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn complete_send_now(&mut self, command: &Command, fail: u8) {
         if command.is_portals() {
-            self.portals_sent(command, fail);
+            self.initiator().complete_send(command, fail);
         } else if command.is_rma() {
             self.rma().complete_send(command, fail);
         }
@@ -313,7 +356,7 @@ impl Nic<'_> {
     #[inline(always)]
     fn complete_response_now(&mut self, command: &Command, delivery: &Delivery) {
         if command.is_portals() {
-            self.portals_response(command, delivery);
+            self.initiator().complete_response(command, delivery);
         } else if command.is_rma() {
             self.rma().complete_response(command, delivery);
         }
@@ -325,6 +368,29 @@ impl Nic<'_> {
         !command.is_rma() || self.rma().admits_reply(bus, command)
     }
 
+    /// Fails the triggered operations whose executor has died. Each operation runs at most once, so recovery never runs
+    /// one again; only operations on counters and entries are repeated, which is harmless.
+    pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
+        for index in 0..self.tables.triggered.len() {
+            let record = self.tables.triggered[index];
+            if slot::status(record.slot) != triggered::FIRING || alive(record.executor) {
+                continue;
+            }
+            if TriggeredOperations::is_local(record.command.kind) {
+                self.triggered().run_local(bus, index as u32);
+            } else {
+                let (sent, responded) = self.triggered().reported(&record);
+                if !sent {
+                    self.complete_send(&record.command, crate::portals::fail::UNDELIVERABLE);
+                }
+                if record.command.wants_response() && !responded {
+                    self.complete_response(&record.command, &Delivery::failed(crate::portals::fail::UNDELIVERABLE));
+                }
+            }
+            self.triggered().finish_fired(index as u32);
+        }
+    }
+
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
     /// runs; its argument is the home's identifier of the process.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
@@ -333,7 +399,8 @@ impl Nic<'_> {
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
         self.velo().recover();
         self.notifications().recover();
-        self.portals_recover(bus, &mut alive);
+        Recovery { nic: self }.run(&mut alive);
+        self.fail_orphans(bus, &mut alive);
         self.locks().recover(bus, alive);
     }
 }

@@ -234,7 +234,7 @@ impl Program {
                 _ = transition(|| nic.portal_table().free(1));
             }
             Call::Arm(threshold, what) => {
-                let entry = transition(|| nic.reserve_entry(0, &persistent)).unwrap_or(NONE);
+                let entry = transition(|| nic.lists().reserve(0, &persistent)).unwrap_or(NONE);
                 let action = match what {
                     0 => Action::Command(&commands[0]),
                     1 => Action::Append { entry, list: list::PRIORITY },
@@ -244,52 +244,52 @@ impl Program {
                     5 => Action::CounterSuccess { counter, success: 1 },
                     _ => Action::CounterIncrement { counter, success: 1, failure: 0 },
                 };
-                if let Ok(armed) = transition(|| nic.arm(counter, threshold, action)) {
-                    transition(|| nic.is_armed(armed));
+                if let Ok(armed) = transition(|| nic.triggered().arm(counter, threshold, action)) {
+                    transition(|| nic.triggered().is_armed(armed));
                 }
             }
-            Call::Cancel => _ = transition(|| nic.cancel_triggered(counter)),
+            Call::Cancel => _ = transition(|| nic.triggered().cancel_all(counter)),
             Call::Count(by) => {
                 transition(|| nic.counters().increment(counter, by, 1));
                 transition(|| nic.counters().set(counter, by, 0));
             }
             Call::Run => {
-                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
-                    transition(|| nic.begin_report(fired.index, &fired.command, false));
+                if let Ok(Some(fired)) = transition(|| nic.triggered().next_fired(bus, 1)) {
+                    transition(|| nic.triggered().begin_report(fired.index, &fired.command, false));
                     transition(|| nic.complete_send(&fired.command, fail::OK));
-                    transition(|| nic.finish_run(fired.index, 1));
+                    transition(|| nic.triggered().finish_run(fired.index, 1));
                 }
             }
             Call::Return => {
-                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
-                    transition(|| nic.return_fired(fired.index));
+                if let Ok(Some(fired)) = transition(|| nic.triggered().next_fired(bus, 1)) {
+                    transition(|| nic.triggered().return_fired(fired.index));
                 }
             }
             Call::FailOrphans => transition(|| nic.fail_orphans(&mut NoMemory, |_| false)),
             Call::PostReceive => {
-                if let Ok(Posted::Matched(found)) = transition(|| nic.post_receive(bus, 0, &receive)) {
-                    transition(|| nic.drop_unexpected(found));
+                if let Ok(Posted::Matched(found)) = transition(|| nic.receives().post(bus, 0, &receive)) {
+                    transition(|| nic.receives().drop_unexpected(found));
                 }
             }
             Call::TakeReceive => {
                 bus.mapped = true;
-                _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }));
-                _ = transition(|| nic.head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
+                _ = transition(|| nic.receives().take(bus, &Put { portal: 0, ..put }));
+                _ = transition(|| nic.receives().head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
             }
             Call::Unexpected => {
                 let flags = options::OP_PUT | options::MANAGE_LOCAL;
-                _ = transition(|| nic.append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
+                _ = transition(|| nic.lists().append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
                 let request = Request { kind: kind::PUT, length: 8, ..Request::default() };
                 transition(|| nic.deliver(bus, &request));
                 transition(|| nic.deliver_own(bus, &request));
-                if let Some(found) = transition(|| nic.find_unexpected(bus, 0, &receive)) {
-                    transition(|| nic.claim_unexpected(found));
-                    transition(|| nic.drop_unexpected(found));
+                if let Some(found) = transition(|| nic.receives().find_unexpected(bus, 0, &receive)) {
+                    transition(|| nic.receives().claim_unexpected(found));
+                    transition(|| nic.receives().drop_unexpected(found));
                 }
             }
             Call::PlainPut(offset) => {
                 bus.mapped = true;
-                transition(|| nic.plain_put(bus, &Put { remote_offset: offset, ..put }));
+                transition(|| nic.target().plain_put(bus, &Put { remote_offset: offset, ..put }));
             }
             Call::Complete(at) => {
                 let command = &commands[usize::from(at) % commands.len()];
@@ -304,26 +304,26 @@ impl Program {
                 }
             }
             Call::Grant(holder) => {
-                _ = transition(|| nic.append(bus, 0, list::PRIORITY, &persistent));
-                _ = transition(|| nic.grant_put(&put, holder, None, |_| true));
-                _ = transition(|| nic.grant_lane(counter, holder, None, |_| true));
+                _ = transition(|| nic.lists().append(bus, 0, list::PRIORITY, &persistent));
+                _ = transition(|| nic.grants().give_put(&put, holder, None, |_| true));
+                _ = transition(|| nic.grants().give_lane(counter, holder, None, |_| true));
             }
             Call::PutGranted => {
-                if let Ok(terms) = transition(|| nic.grant_put(&put, 9, None, |_| true)) {
-                    transition(|| nic.post_granted(terms.queue, &terms.template, &put, terms.start).is_some());
-                    transition(|| nic.end_grant(terms.handle.slot));
+                if let Ok(terms) = transition(|| nic.grants().give_put(&put, 9, None, |_| true)) {
+                    transition(|| nic.grants().post(terms.queue, &terms.template, &put, terms.start).is_some());
+                    transition(|| nic.grants().end(terms.handle.slot));
                 }
             }
-            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.free_grant_slot(slot))),
+            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.grants().free_slot(slot))),
             Call::RevokeAll => {
-                if let Err(revoking) = transition(|| nic.revoke_all()) {
-                    transition(|| nic.finish_revoking(&revoking));
+                if let Err(revoking) = transition(|| nic.grants().revoke_all()) {
+                    transition(|| nic.grants().finish_revoking(&revoking));
                 }
             }
             Call::Lane => _ = transition(|| nic.counters().lane(counter, 5)),
             Call::Clear => {
-                transition(|| nic.clear_unexpected(0));
-                _ = transition(|| nic.clear_priority(0));
+                transition(|| nic.receives().clear_unexpected(0));
+                _ = transition(|| nic.receives().clear_priority(0));
             }
             Call::Recover => transition(|| nic.recover(bus, |holder| holder == 1)),
         }

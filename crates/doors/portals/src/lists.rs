@@ -162,7 +162,7 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
     interface.progress();
     let spec = draft.into_spec(ni)?;
     let mut guard = interface.lock();
-    match guard.with_revocation(|nic| nic.append(&mut ListBus, pt_index, list, &spec)) {
+    match guard.with_revocation(|nic| nic.lists().append(&mut ListBus, pt_index, list, &spec)) {
         Ok(reference) => *handle = ni.handle(kind, reference),
         Err(error) => {
             guard.heap().free_iov(spec.iov);
@@ -178,7 +178,7 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
 fn unlink(handle: u32, kind: Kind) -> Outcome {
     let (ni, reference) = find(handle, kind)?;
     ni.interface().progress();
-    Ok(ni.interface().lock().with_revocation(|nic| nic.unlink(reference))?)
+    Ok(ni.interface().lock().with_revocation(|nic| nic.lists().unlink(reference))?)
 }
 
 fn search(ni: &Ni, pt_index: u32, draft: Draft, operation: u8) -> Outcome {
@@ -188,7 +188,7 @@ fn search(ni: &Ni, pt_index: u32, draft: Draft, operation: u8) -> Outcome {
     }
     interface.progress();
     let mut guard = interface.lock();
-    guard.search(&mut ListBus, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
+    guard.lists().search(&mut ListBus, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
     let fired = guard.has_fired();
     drop(guard);
     interface.settle(fired);

@@ -99,7 +99,7 @@ pub extern "C" fn PtlCTFree(ct_handle: u32) -> i32 {
 pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
-        ni.interface().lock().cancel_triggered(reference).ok_or(Code::ArgInvalid)
+        ni.interface().lock().triggered().cancel_all(reference).ok_or(Code::ArgInvalid)
     })())
 }
 

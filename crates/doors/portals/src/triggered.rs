@@ -30,7 +30,7 @@ fn arm_action(ni: &Ni, trig_ct_handle: u32, threshold: u64, action: Action<'_>) 
     }
     let interface = ni.interface();
     let mut guard = interface.lock();
-    guard.with_revocation(|nic| nic.arm(counter, threshold, action))?;
+    guard.with_revocation(|nic| nic.triggered().arm(counter, threshold, action))?;
     let fired = guard.has_fired();
     drop(guard);
     interface.settle(fired);
@@ -203,10 +203,10 @@ pub extern "C" fn PtlTriggeredMEAppend(
         let reserved = (|| {
             let mut guard = ni.interface().lock();
             guard.portal(pt_index)?;
-            if !guard.triggered_available() {
+            if !guard.triggered().has_free_record() {
                 return Err(Code::NoSpace);
             }
-            Ok(guard.reserve_entry(pt_index, &spec)?)
+            Ok(guard.lists().reserve(pt_index, &spec)?)
         })();
         match reserved {
             Ok(entry) => {

@@ -137,7 +137,7 @@ fn drop_record(world: &World, record: &Record) {
     let mut guard = world.interface.lock();
     if !world.memory_mapped() {
         for entry in record.entries() {
-            let _ = guard.with_revocation(|nic| nic.unlink(entry));
+            let _ = guard.with_revocation(|nic| nic.lists().unlink(entry));
         }
     }
     let _ = guard.with_revocation(|nic| nic.counters().free(record.reference()));

@@ -45,7 +45,7 @@ impl Arriving<'_> {
         filled: &mut Vec<Filled>,
     ) -> Handed {
         let put = self.put();
-        if let Some(receive) = nic.take_receive(bus, &put) {
+        if let Some(receive) = nic.receives().take(bus, &put) {
             filled.push(Filled::by(&put, self.envelope, &receive));
             return Handed::Filled(put.length.min(receive.length));
         }

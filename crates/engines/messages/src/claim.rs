@@ -31,15 +31,15 @@ impl Receives {
         let index = unsafe { (*wanted.ticket.bindings).index };
         let portal = wanted.kind.portal(index);
         let mut nic = flight.nic.interface.lock();
-        let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
+        let found = nic.receives().find_unexpected(&mut NoMemory, portal, &wanted.entry());
         let Some((found, message)) = found.and_then(|found| Some((found, Arrived::of(nic.unexpected(found)?)))) else {
             drop(nic);
             return report_nothing(flight, wanted);
         };
         if claim {
-            nic.claim_unexpected(found);
+            nic.receives().claim_unexpected(found);
         } else if discard {
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
         }
         drop(nic);
         if claim {
@@ -73,7 +73,7 @@ impl Receives {
         {
             let mut nic = flight.nic.interface.lock();
             let Some(message) = nic.unexpected(header).map(Arrived::of) else { return Err(Refusal::Invalid) };
-            nic.drop_unexpected(header);
+            nic.receives().drop_unexpected(header);
             drop(nic);
             if message.token != 0 {
                 self.release_payload(flight, units, wanted, message);

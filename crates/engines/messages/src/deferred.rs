@@ -127,16 +127,16 @@ impl Works {
         let mut armed = Vec::with_capacity(actions.len());
         let fired = {
             let mut locked = nic.interface.lock();
-            if !locked.triggered_fit(actions.len() + chain.len()) {
+            if !locked.triggered().fit(actions.len() + chain.len()) {
                 return Err(Refusal::NoRoom);
             }
             for action in chain {
-                if locked.with_revocation(|nic| nic.arm(hidden, reached, *action)).is_err() {
+                if locked.with_revocation(|nic| nic.triggered().arm(hidden, reached, *action)).is_err() {
                     return Err(Refusal::Invalid);
                 }
             }
             for action in actions {
-                match locked.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
+                match locked.with_revocation(|nic| nic.triggered().arm(work.trigger, work.threshold, *action)) {
                     Ok(one) => armed.push(one),
                     // The first one failed: there is no such counter.
                     Err(_) => return Err(Refusal::Invalid),
@@ -154,8 +154,8 @@ impl Works {
         if self.queued.len() < self.sweep_at {
             return;
         }
-        let nic = nic.interface.lock();
-        self.queued.retain(|queued| queued.armed.iter().any(|&one| nic.is_armed(one)));
+        let mut nic = nic.interface.lock();
+        self.queued.retain(|queued| queued.armed.iter().any(|&one| nic.triggered().is_armed(one)));
         self.sweep_at = 2 * self.queued.len() + 64;
     }
 
@@ -194,7 +194,7 @@ impl Works {
                 }
                 let mut any = false;
                 for &one in &queued.armed {
-                    any |= nic.cancel_armed(one);
+                    any |= nic.triggered().cancel(one);
                 }
                 if any {
                     cancelled.push(queued.number);

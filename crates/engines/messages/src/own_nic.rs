@@ -44,20 +44,20 @@ impl OwnNic {
 
     /// Links a match entry. None: there is no room.
     pub fn append(&self, portal: u32, list: u8, spec: &EntrySpec) -> Option<u32> {
-        self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, list, spec)).ok()
+        self.interface.lock().with_revocation(|nic| nic.lists().append(&mut NoMemory, portal, list, spec)).ok()
     }
 
     /// Unlinks an entry of the priority list whose memory the program wants back.
     pub fn take_memory_back(&self, entry: Option<u32>) {
         let Some(entry) = entry else { return };
-        let unlink = || self.interface.lock().with_revocation(|nic| nic.unlink(entry));
+        let unlink = || self.interface.lock().with_revocation(|nic| nic.lists().unlink(entry));
         self.interface.retry_while_fetching(|| unlink() != Err(UnlinkError::InUse));
     }
 
     /// Unlinks an entry, if it is not in use.
     pub fn unlink(&self, entry: Option<u32>) {
         if let Some(entry) = entry {
-            let _ = self.interface.lock().with_revocation(|nic| nic.unlink(entry));
+            let _ = self.interface.lock().with_revocation(|nic| nic.lists().unlink(entry));
         }
     }
 

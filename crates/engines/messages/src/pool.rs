@@ -60,7 +60,7 @@ impl InFlight {
             uid: u32::MAX,
         };
         let portal = buffer.portal;
-        let linked = self.nic.interface.lock().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
+        let linked = self.nic.interface.lock().lists().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
         let Some(buffer) = self.operations.buffer(number) else { return false };
         buffer.entry = linked.ok();
         buffer.linked = buffer.entry.is_some();

@@ -61,7 +61,7 @@ impl Receives {
         receive: PlainReceive,
     ) -> bool {
         let Some(spec) = receive.entry() else { return false };
-        if flight.nic.interface.lock().post_to_short_list(receive.portal, &spec).is_some() {
+        if flight.nic.interface.lock().receives().post_to_short_list(receive.portal, &spec).is_some() {
             flight.polling.expects_messages();
             return true;
         }
@@ -73,7 +73,8 @@ impl Receives {
     fn post_behind(&mut self, flight: &mut InFlight, units: &mut Option<Box<Units>>, receive: PlainReceive) -> bool {
         let Some(spec) = receive.entry() else { return false };
         let portal = receive.portal;
-        let posted = flight.nic.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted =
+            flight.nic.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(_)) => flight.polling.expects_messages(),
             Ok(Linked::Matched(found)) => self.fill_plainly(flight, units, &receive, found),
@@ -156,7 +157,8 @@ impl Receives {
         if wanted.multi.is_some() {
             return self.post_for_many(flight, units, wanted, &spec, portal);
         }
-        let posted = flight.nic.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted =
+            flight.nic.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(entry)) => {
                 flight.operations.insert(Operation::Receive(PostedReceive {
@@ -204,7 +206,7 @@ impl Receives {
         while spec.length >= spec.min_free {
             let rest = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
             let posted =
-                flight.nic.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+                flight.nic.interface.lock().with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
             match posted {
                 Ok(Linked::Linked(entry)) => {
                     if let Some(posted) = flight.operations.receive(number) {
@@ -253,13 +255,13 @@ impl Receives {
             unsafe { scatter(header.start as *const u8, held, pieces) };
             // A message that was not fully written to the overflow buffer is lost.
             let outcome = if header.mlength < header.rlength { Err(Fault::NotMapped) } else { Ok(()) };
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
             drop(nic);
             let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
             flight.arrived(kind, ticket, &message, &Placement { start, room, outcome }, true);
             return taken;
         }
-        nic.drop_unexpected(found);
+        nic.receives().drop_unexpected(found);
         drop(nic);
         let bytes = (pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
         let start = match &bytes {
@@ -329,7 +331,7 @@ impl Receives {
             _ => None,
         });
         let Some((number, entry, ticket)) = found else { return false };
-        if flight.nic.interface.lock().with_revocation(|nic| nic.unlink(entry)).is_err() {
+        if flight.nic.interface.lock().with_revocation(|nic| nic.lists().unlink(entry)).is_err() {
             // Its message has come, and the event is in the queue.
             return false;
         }
@@ -356,7 +358,7 @@ fn unlink_plain(flight: &InFlight, bindings: *mut Bindings, context: *mut c_void
     for kind in [Kind::Tagged, Kind::Plain] {
         for wanted in [true, false] {
             let PlainUserPtr(user_ptr) = PlainUserPtr::new(context, wanted)?;
-            if nic.unlink_by_user_ptr(kind.portal(index), user_ptr) {
+            if nic.receives().unlink_by_user_ptr(kind.portal(index), user_ptr) {
                 return Some(Ticket { bindings, context, flags: RECV | kind.flag(), wanted });
             }
         }

@@ -315,7 +315,7 @@ impl Transport {
         for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
             nic.portal_table().alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, *queue).ok()?;
         }
-        nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+        nic.lists().append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         Some(())
     }
 
@@ -334,22 +334,22 @@ impl Transport {
         {
             let mut nic = interface.lock();
             for claimed in receives.claimed.iter().filter(|claimed| claimed.bindings == endpoint) {
-                nic.drop_unexpected(claimed.header);
+                nic.receives().drop_unexpected(claimed.header);
             }
             for portal in portals {
-                nic.clear_unexpected(portal);
-                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
+                nic.receives().clear_unexpected(portal);
+                let _ = nic.with_revocation(|nic| nic.receives().clear_priority(portal));
             }
             for (_, operation) in flight.operations.iter().filter(|(_, operation)| belongs(operation)) {
                 if let Some(entry) = operation.entry() {
-                    let _ = nic.with_revocation(|nic| nic.unlink(entry));
+                    let _ = nic.with_revocation(|nic| nic.lists().unlink(entry));
                 }
             }
         }
         for portal in portals {
             interface.retry_while_fetching(|| {
                 let mut nic = interface.lock();
-                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
+                let _ = nic.with_revocation(|nic| nic.receives().clear_priority(portal));
                 nic.portal_table().free(portal) != Err(PortalError::InUse)
             });
         }

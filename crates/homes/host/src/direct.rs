@@ -186,14 +186,16 @@ impl Interface {
     /// message in the ring consumed the entry.
     pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<DirectOutcome> {
         let Request { portal, match_bits, initiator, .. } = command.request;
-        self.deliver_if(command, owner, ring, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
+        self.deliver_if(command, owner, ring, |nic, _| {
+            nic.receives().has_entry(&mut NoMemory, portal, match_bits, initiator)
+        })
     }
 
     /// As `deliver_posted`, if this process also maps the memory that the operation writes to.
     pub fn deliver_in_place(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<DirectOutcome> {
         let request = &command.request;
         self.deliver_if(command, owner, ring, |nic, target| {
-            let receive = nic.find_receive(&mut NoMemory, request.portal, &request.into());
+            let receive = nic.receives().find(&mut NoMemory, request.portal, &request.into());
             receive.is_some_and(|receive| {
                 let bytes = receive.length.min(request.length);
                 matches!(target.resolve(receive.start, bytes, Access::Write, self.config.path), Place::Direct(_))
@@ -261,7 +263,7 @@ impl Interface {
     pub fn has_entry(&self, id: u64, owner: u64, portal: u32, match_bits: u64) -> bool {
         let target = self.endpoint(id).filter(|target| target.owner() == owner);
         target.is_some_and(|target| {
-            target.segment.lock(self.word).has_entry(&mut NoMemory, portal, match_bits, self.id())
+            target.segment.lock(self.word).receives().has_entry(&mut NoMemory, portal, match_bits, self.id())
         })
     }
 

@@ -262,13 +262,13 @@ impl Interface {
     ) {
         let fired = {
             let mut guard = from.segment.lock(self.word);
-            guard.begin_report(from.fired, command, false);
+            guard.triggered().begin_report(from.fired, command, false);
             guard.complete_send(command, sent);
             if let Some(delivery) = delivery {
-                guard.begin_report(from.fired, command, true);
+                guard.triggered().begin_report(from.fired, command, true);
                 guard.complete_response(command, delivery);
             }
-            guard.finish_run(from.fired, self.word);
+            guard.triggered().finish_run(from.fired, self.word);
             guard.has_fired()
         };
         if fired {
@@ -433,7 +433,7 @@ impl Interface {
                 let mut guard = endpoint.segment.lock(self.word);
                 let drainer = guard.tables.control.drainer;
                 match finished.take() {
-                    Some(Finished::Run(index)) => guard.finish_run(index, self.word),
+                    Some(Finished::Run(index)) => guard.triggered().finish_run(index, self.word),
                     Some(Finished::Answer(answered)) => guard.locks().finish_answer(answered.index, answered.sequence),
                     Some(Finished::SetAside) => {}
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
@@ -442,10 +442,11 @@ impl Interface {
                 }
                 guard.tables.control.drainer = self.word;
                 let mut bus = LiveBus::without_payload(endpoint, self.config.path);
-                let fired = guard.with_revocation(|nic| nic.next_fired(&mut bus, self.word)).unwrap_or(None);
+                let fired =
+                    guard.with_revocation(|nic| nic.triggered().next_fired(&mut bus, self.word)).unwrap_or(None);
                 let fired = match fired {
                     Some(fired) if !self.can_run(endpoint, &fired.command) => {
-                        guard.return_fired(fired.index);
+                        guard.triggered().return_fired(fired.index);
                         None
                     }
                     fired => fired,
@@ -472,7 +473,7 @@ impl Interface {
                 Ok(true) => {}
                 Ok(false) => {
                     let mut guard = endpoint.segment.lock(self.word);
-                    guard.return_fired(fired.index);
+                    guard.triggered().return_fired(fired.index);
                     guard.tables.control.drainer = 0;
                     return;
                 }

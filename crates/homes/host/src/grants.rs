@@ -263,7 +263,7 @@ impl GrantedRoute {
             header_data,
             length,
         };
-        let next = guard.post_granted(route.queue, stamp, &put, self.to.start.wrapping_add(remote_offset));
+        let next = guard.grants().post(route.queue, stamp, &put, self.to.start.wrapping_add(remote_offset));
         route.next_event = next.map_or(ptr::null(), ptr::from_ref);
         held.note(length);
         true
@@ -373,7 +373,7 @@ fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut
     if !packets::wait_for(target, interface.id(), interface.id(), &guard) {
         target.routes.clear_packets();
     }
-    let terms = match guard.grant_put(put, interface.word, kept.before(), Identity::word_is_alive) {
+    let terms = match guard.grants().give_put(put, interface.word, kept.before(), Identity::word_is_alive) {
         Ok(terms) => terms,
         Err(error) => return refused(&mut guard, &error),
     };
@@ -384,7 +384,7 @@ fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut
     if !is_mapped && !attached {
         // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
         // grant yet.
-        return guard.end_grant(kept.slot);
+        return guard.grants().end(kept.slot);
     }
     drop(guard);
     let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.handle) else { return };
@@ -395,7 +395,7 @@ fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut
 /// Requests a lane of a counter from this process's own NIC.
 fn ask_for_lane(interface: &Interface, counter: u32, kept: &mut Kept<OwnLane>) {
     let mut guard = interface.own.segment.lock(interface.word);
-    let given = match guard.grant_lane(counter, interface.word, kept.before(), Identity::word_is_alive) {
+    let given = match guard.grants().give_lane(counter, interface.word, kept.before(), Identity::word_is_alive) {
         Ok(given) => given,
         Err(error) => return refused(&mut guard, &error),
     };
@@ -418,7 +418,7 @@ impl Endpoint {
             let slot = unsafe { owned.slot() };
             if slot != NONE && self.is_ready() {
                 // No thread is in the middle of a put, so there is nothing to wait for.
-                self.segment.lock(word).free_grant_slot(slot);
+                self.segment.lock(word).grants().free_slot(slot);
             }
         }
     }

@@ -468,7 +468,7 @@ impl Interface {
             let mut guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
             // No grant is given after this: a process that requests one checks the state first, under the lock.
-            let _ = guard.with_revocation(|nic| nic.revoke_all());
+            let _ = guard.with_revocation(|nic| nic.grants().revoke_all());
         }
         self.rings.shut();
         self.own.packets.give_up();

@@ -124,7 +124,7 @@ impl<'a> Guard<'a> {
         // SAFETY: the lock is held again. The views that the guard had before are the same ones, and nobody used them
         // here since it was released.
         self.nic = NonNull::from(unsafe { segment.nic() });
-        self.finish_revoking(revoking);
+        self.grants().finish_revoking(revoking);
     }
 }
 

@@ -239,7 +239,7 @@ fn each(
     let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
     let from = side.start.wrapping_add(offset);
     initiator.segment.look_at_heap();
-    initiator.segment.signals().pieces(region, from, bytes, Fault::Initiator, piece)
+    region.pieces(initiator.segment.signals().heap, from, bytes, Fault::Initiator, piece)
 }
 
 /// Moves bytes from an initiator to a target if both ends are directly mapped. False: they are not, and nothing has
@@ -303,7 +303,7 @@ fn visit_places(
     } else {
         let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
         initiator.segment.look_at_heap();
-        initiator.segment.signals().pieces(region, side.start, bytes, Fault::Initiator, piece)
+        region.pieces(initiator.segment.signals().heap, side.start, bytes, Fault::Initiator, piece)
     }
 }
 

@@ -115,7 +115,7 @@ fn put_locked(interface: &Interface, target: &Endpoint, put: &Put, source: u64) 
         let source = Side { start: source, ..Side::NOWHERE };
         let payload = Payload::Memory(&interface.own, &source);
         let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: interface.config.path, asker: None };
-        let done = !waits && guard.plain_put(&mut bus, put);
+        let done = !waits && guard.target().plain_put(&mut bus, put);
         if !done {
             target.retry_after.store(RETRY_AFTER, Relaxed);
             return false;

@@ -165,7 +165,12 @@ impl Arrival<'_> {
             return Placement::Whole;
         } else {
             take_in_own_ring(interface, own, &mut guard);
-            match guard.place(&mut LiveBus::without_payload(own, path), &Request::from(packet), may_wait, is_usable) {
+            match guard.target().place(
+                &mut LiveBus::without_payload(own, path),
+                &Request::from(packet),
+                may_wait,
+                is_usable,
+            ) {
                 portals::Placement::Whole => return Placement::Whole,
                 portals::Placement::NotYet => return Placement::NotYet,
                 portals::Placement::Nothing => {
@@ -199,7 +204,11 @@ impl Arrival<'_> {
             }
             None
         } else {
-            guard.finish_placed(&mut LiveBus::without_payload(&interface.own, interface.config.path), number, why)
+            guard.target().finish_placed(
+                &mut LiveBus::without_payload(&interface.own, interface.config.path),
+                number,
+                why,
+            )
         };
         let fired = guard.has_fired();
         drop(guard);

@@ -44,14 +44,14 @@ fn software_ns(queue: u64) -> f64 {
     nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let bus = &mut NoMemory;
     for tag in 0..queue {
-        nic.append(bus, 0, list::PRIORITY, &receive(tag, 1)).expect("there is room");
+        nic.lists().append(bus, 0, list::PRIORITY, &receive(tag, 1)).expect("there is room");
     }
     let mut runs: Vec<f64> = (0..101)
         .map(|_| {
             let began = Instant::now();
             for _ in 0..200 {
                 black_box(nic.deliver_own(bus, &put(queue - 1)));
-                nic.append(bus, 0, list::PRIORITY, &receive(queue - 1, 1)).expect("there is room");
+                nic.lists().append(bus, 0, list::PRIORITY, &receive(queue - 1, 1)).expect("there is room");
             }
             began.elapsed().as_nanos() as f64 / 200.0
         })

@@ -4,7 +4,7 @@
 //! Words: C0 and C1 of index i are `CounterBook` i, T0 to T2 of index i are `Triggered` i.
 //!
 //! 1. Commands have their effects in the order of their tags. A command's operations have fired when it retires: so `nic` runs the
-//!    command, and then [`Nic::next_fired`](selvedge_nic::Nic::next_fired) until nothing is due.
+//!    command, and then [`TriggeredOperations::next_fired`](selvedge_nic::portals::triggered::TriggeredOperations::next_fired) until nothing is due.
 //! 2. An operation that moves data gives its record back when it enters its port's register. If the port is not ready, that is later:
 //!    the trace says when, and `nic` finishes the operation then.
 //! 3. Compared: status and values of answers; slot, amounts, lowest threshold, head and tail of counters; slot, counter, threshold,
@@ -141,7 +141,7 @@ impl CountersLockstep {
             for write in &trace.writes {
                 self.shadow.apply(write)?;
                 if let Some(index) = left_port(write, 0) {
-                    self.home.nic().finish_fired(index);
+                    self.home.nic().triggered().finish_fired(index);
                 }
                 changed.push(write.clone());
             }
@@ -209,7 +209,7 @@ impl CountersLockstep {
                 let index = self.home.control.free_triggered;
                 let generation =
                     self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));
-                match self.home.nic().arm(counter, threshold, action.nic_action()) {
+                match self.home.nic().triggered().arm(counter, threshold, action.nic_action()) {
                     Ok(armed) => {
                         new.1 = (index, generation);
                         self.handles.push((new.1, armed));
@@ -220,11 +220,11 @@ impl CountersLockstep {
                     Err(_) => Status::Full,
                 }
             }
-            CounterCommand::Cancel(counter) => of(self.home.nic().cancel_triggered(counter).is_some()),
+            CounterCommand::Cancel(counter) => of(self.home.nic().triggered().cancel_all(counter).is_some()),
             CounterCommand::CancelOne { index, generation } => {
                 // `nic` hands out handles only by arming, so a handle that was never armed is no operation of its.
                 let handle = self.handles.iter().find(|(handle, _)| *handle == (index, generation));
-                of(handle.is_some_and(|&(_, armed)| self.home.nic().cancel_armed(armed)))
+                of(handle.is_some_and(|&(_, armed)| self.home.nic().triggered().cancel(armed)))
             }
         };
         same("status", status, expected)?;
@@ -234,12 +234,12 @@ impl CountersLockstep {
     /// Runs on `nic` what the command has made due, and compares with what the RTL's writes say.
     fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, 0));
-        while let Some(fired) = self.home.nic().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
+        while let Some(fired) = self.home.nic().triggered().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
             let (index, is_free) = rtl.next().ok_or_else(|| format!("nic fires {fired:x?}, the RTL nothing"))?;
             same("the operation that fires", index, fired.index)?;
             self.due[Port::of(fired.command.kind) as usize].push_back((fired.command.kind, body_of(&fired.command)));
             if is_free {
-                self.home.nic().finish_fired(index);
+                self.home.nic().triggered().finish_fired(index);
             }
         }
         match rtl.next() {

@@ -279,13 +279,13 @@ impl ListsLockstep {
                 other => panic!("{other:?}: no other process, no fault"),
             },
             ListCommand::Append { portal, which, spec } => {
-                let appended = nic.append(bus, *portal, *which, spec);
+                let appended = nic.lists().append(bus, *portal, *which, spec);
                 outcome.is_linked = appended.is_ok_and(|reference| nic.entry_index(reference).is_some());
                 outcome.appended = Some(appended);
             }
-            ListCommand::Unlink(reference) => outcome.unlinked = Some(nic.unlink(*reference)),
+            ListCommand::Unlink(reference) => outcome.unlinked = Some(nic.lists().unlink(*reference)),
             ListCommand::Search { portal, spec, delete } => {
-                nic.search(bus, *portal, spec, *delete).expect("the portal table entry is enabled");
+                nic.lists().search(bus, *portal, spec, *delete).expect("the portal table entry is enabled");
             }
         }
         while let Taken::Event(event, _) = nic.signals.take_event(queue) {

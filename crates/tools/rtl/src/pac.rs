@@ -310,7 +310,7 @@ impl EngineLockstep {
         self.left.retain(|&index| {
             let is_firing = slot::status(model.home.triggered[index as usize].slot) == triggered::FIRING;
             if is_firing {
-                model.home.nic().finish_fired(index);
+                model.home.nic().triggered().finish_fired(index);
             }
             !is_firing
         });
@@ -365,7 +365,7 @@ impl EngineLockstep {
             match rtl.next() {
                 Some((fired, is_free)) if fired == index => {
                     if is_free {
-                        self.model.home.nic().finish_fired(index);
+                        self.model.home.nic().triggered().finish_fired(index);
                     }
                 }
                 other => return Err(format!("nic fires operation {index}, the RTL {other:?}").into()),

@@ -3,7 +3,7 @@
 
 use crate::tables::Command;
 
-/// An armed operation, for [`Nic::cancel_armed`](crate::Nic::cancel_armed).
+/// An armed operation, for [`TriggeredOperations::cancel`](super::triggered::TriggeredOperations::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Armed {
     pub(crate) index: u32,

@@ -20,8 +20,6 @@
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation. It touches the lock, the
 //! portal table entry, one bucket, the entry, the payload, the counter and two lines of registers.
 
-use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
-
 use super::constants::{event_kind, fail, list, options};
 use super::delivery::{Delivery, Verdict};
 use super::event::{Event, comm_kind, entry_event};
@@ -35,28 +33,33 @@ use crate::bus::{Bus, Fault, Step};
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Entry, Header, Intent, PortalEntry, Request, entry, header, kind, portal, slot};
+use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
 
 /// Bytes of an atomic that are computed per step; a multiple of every datatype's size.
 const CHUNK_BYTES: usize = 256;
 
-impl Nic<'_> {
+/// The target of requests.
+pub struct Target<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl Target<'_, '_> {
     /// Handles a request in any process of the job. It records its intent, so that the next holder of the lock can
     /// finish or fail the request if this process dies.
     #[inline]
-    pub(crate) fn portals_deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn deliver<B: Bus>(mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, false>(bus, request)
     }
 
-    /// `portals_deliver` for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
+    /// [`Target::deliver`] for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
     #[inline]
-    pub(crate) fn portals_deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn deliver_own<B: Bus>(mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, true>(bus, request)
     }
 
     #[inline(always)]
     fn deliver_by<B: Bus, const OWNER: bool>(&mut self, bus: &mut B, request: &Request) -> Verdict {
-        let Some(portal_record) = self.tables.portals.get(request.portal as usize) else { return self.dropped() };
+        let Some(portal_record) = self.nic.tables.portals.get(request.portal as usize) else { return self.dropped() };
         let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
         bus.charge(Step::TableAccess);
         if status != portal::ENABLED {
@@ -67,9 +70,11 @@ impl Nic<'_> {
         if flow_controlled && request.epoch() != 0 && request.epoch() != portal_record.epoch() {
             return self.refused(request);
         }
-        let found = match self.match_queue().find_entry(bus, request.portal, 0, &key) {
+        let found = match self.nic.match_queue().find_entry(bus, request.portal, 0, &key) {
             Some(found) => Some((found, list::PRIORITY)),
-            None => self.match_queue().find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
+            None => {
+                self.nic.match_queue().find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW))
+            }
         };
         let Some((found, which)) = found else {
             return self.exhausted(request, flow_controlled, false);
@@ -79,13 +84,13 @@ impl Nic<'_> {
                 return Verdict::Done(delivery);
             }
         }
-        self.deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
+        self.nic.target().deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
     }
 
     /// Delivers a request of any kind to the entry that it matched.
     #[inline(never)]
     fn deliver_to<B: Bus, const OWNER: bool>(
-        &mut self,
+        mut self,
         bus: &mut B,
         index: u32,
         which: u8,
@@ -93,26 +98,27 @@ impl Nic<'_> {
         queue: u32,
         request: &Request,
     ) -> Verdict {
-        let record = self.tables.entries[index as usize];
+        let record = self.nic.tables.entries[index as usize];
         if let Some(verdict) = self.forbidden(&record, request) {
             return verdict;
         }
         let plan = Plan::new(&record, which, request);
-        if plan.keeps_header && self.tables.headers.get(self.tables.control.free_header as usize).is_none() {
+        if plan.keeps_header && self.nic.tables.headers.get(self.nic.tables.control.free_header as usize).is_none() {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
             return self.exhausted(request, flow_controlled, quiet);
         }
-        if flow_controlled && self.tap.is_set() {
-            self.queues().show_taken(queue);
+        if flow_controlled && self.nic.tap.is_set() {
+            self.nic.queues().show_taken(queue);
         }
-        if flow_controlled && self.queues().room(queue) < plan.events {
+        if flow_controlled && self.nic.queues().room(queue) < plan.events {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
             return self.exhausted(request, true, quiet);
         }
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
-        let reached = self.signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, _, bytes| {
-            if bus.reaches(address, bytes) { Ok(()) } else { Err(Fault::Gone) }
-        });
+        let reached =
+            region.pieces(self.nic.signals.heap, plan.offset, plan.mlength, Fault::Target, |address, _, bytes| {
+                if bus.reaches(address, bytes) { Ok(()) } else { Err(Fault::Gone) }
+            });
         if reached == Err(Fault::Gone) {
             return Verdict::Unreachable;
         }
@@ -121,7 +127,7 @@ impl Nic<'_> {
             bus.charge(Step::TableAccess);
         }
         if !OWNER {
-            let counted = self.counters().total(record.counter);
+            let counted = self.nic.counters().total(record.counter);
             let intent = Intent {
                 list: plan.list,
                 offset: plan.offset,
@@ -130,23 +136,23 @@ impl Nic<'_> {
                 datatype: request.datatype,
                 ..Put::from(request).intent(index, plan.mlength)
             };
-            let tail = self.queues().tail(queue);
-            self.record_intent(1, tail, counted, intent);
+            let tail = self.nic.queues().tail(queue);
+            self.nic.tables.control.record_intent(1, tail, counted, intent);
         }
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
             Err(Fault::Target) => {
-                self.signals.registers.add(Register::Segv, 1);
+                self.nic.signals.registers.add(Register::Segv, 1);
                 fail::SEGV
             }
             Err(fault) => {
-                self.set_stage(0);
+                self.nic.tables.control.set_stage(0);
                 return Verdict::Initiator(fault);
             }
         };
         if !OWNER {
-            self.tables.control.intent.fail = fail;
-            self.set_stage(2);
+            self.nic.tables.control.intent.fail = fail;
+            self.nic.tables.control.set_stage(2);
         }
         self.commit(bus, index, queue, &plan, request, fail)
     }
@@ -163,7 +169,7 @@ impl Nic<'_> {
         fail: u8,
     ) -> Verdict {
         let mlength = if fail == fail::OK { plan.mlength } else { 0 };
-        let record = &mut self.tables.entries[index as usize];
+        let record = &mut self.nic.tables.entries[index as usize];
         if record.options & options::MANAGE_LOCAL != 0 {
             record.local_offset = record.local_offset.wrapping_add(plan.mlength);
         }
@@ -172,13 +178,13 @@ impl Nic<'_> {
         let start = if record.iov == NONE {
             record.start.wrapping_add(plan.offset)
         } else {
-            self.signals.address_at(region, plan.offset)
+            region.address_at(self.nic.signals.heap, plan.offset)
         };
         if plan.keeps_header {
-            self.keep_header(index, start, mlength, request);
+            self.nic.lists().keep_header(index, start, mlength, request);
         }
         if plan.unlinks {
-            self.auto_unlink(index);
+            self.nic.lists().auto_unlink(index);
         }
         let event = Event {
             start,
@@ -199,10 +205,10 @@ impl Nic<'_> {
         };
         self.report(bus, queue, &record, plan.unlinks, &event);
         if plan.unlinks {
-            self.after_unlink(index, plan.list);
+            self.nic.lists().after_unlink(index, plan.list);
         }
-        self.set_stage(0);
-        let registers = self.signals.registers;
+        self.nic.tables.control.set_stage(0);
+        let registers = self.nic.signals.registers;
         registers.add(Register::Requests, 1);
         let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
         registers.add(matched, 1);
@@ -225,16 +231,16 @@ impl Nic<'_> {
                 && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);
             if wanted {
                 bus.charge(Step::EventPosted);
-                self.queues().post(queue, event);
+                self.nic.queues().post(queue, event);
             }
             if unlinks && record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.queues().post(queue, &entry_event(record, event_kind::AUTO_UNLINK, event.list));
+                self.nic.queues().post(queue, &entry_event(record, event_kind::AUTO_UNLINK, event.list));
             }
         }
         if record.options & options::EVENT_CT_COMM != 0 {
             bus.charge(Step::CounterUpdated);
             let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
-            self.counters().count_outcome(record.counter, event.fail == fail::OK, in_bytes, event.mlength);
+            self.nic.counters().count_outcome(record.counter, event.fail == fail::OK, in_bytes, event.mlength);
         }
     }
 
@@ -245,12 +251,12 @@ impl Nic<'_> {
             return Ok(());
         }
         bus.charge(Step::Transfer(plan.mlength));
-        let signals = self.signals;
+        let heap = self.nic.signals.heap;
         match request.kind {
-            kind::PUT => signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
+            kind::PUT => region.pieces(heap, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
                 bus.put(at, address, bytes)
             }),
-            kind::GET => signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
+            kind::GET => region.pieces(heap, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
                 bus.get(address, at, bytes)
             }),
             _ => self.transfer_atomic(bus, region, plan, request),
@@ -270,14 +276,14 @@ impl Nic<'_> {
         else {
             return Err(Fault::Initiator);
         };
-        let signals = self.signals;
+        let heap = self.nic.signals.heap;
         let mut done = 0;
         while done < plan.mlength {
             let bytes = (plan.mlength - done).min(CHUNK_BYTES as u64) as usize;
             let offset = plan.offset + done;
             let (mut target, mut operand) = ([0u8; CHUNK_BYTES], [0u8; CHUNK_BYTES]);
             bus.payload(done, &mut operand[..bytes])?;
-            signals.pieces(region, offset, bytes as u64, Fault::Target, |address, at, length| {
+            region.pieces(heap, offset, bytes as u64, Fault::Target, |address, at, length| {
                 bus.read(address, &mut target[at as usize..(at + length) as usize])
             })?;
             if request.kind != kind::ATOMIC {
@@ -295,7 +301,7 @@ impl Nic<'_> {
                 true
             };
             if written {
-                signals.pieces(region, offset, bytes as u64, Fault::Target, |address, at, length| {
+                region.pieces(heap, offset, bytes as u64, Fault::Target, |address, at, length| {
                     bus.write(address, &target[at as usize..(at + length) as usize])
                 })?;
             }
@@ -308,8 +314,8 @@ impl Nic<'_> {
     #[inline]
     fn forbidden(&mut self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {
-            self.signals.registers.add(Register::Requests, 1);
-            self.signals.registers.add(Register::PermissionViolations, 1);
+            self.nic.signals.registers.add(Register::Requests, 1);
+            self.nic.signals.registers.add(Register::PermissionViolations, 1);
             return Some(Verdict::Done(Delivery::failed(fail::PERM_VIOLATION)));
         }
         let needed = match request.kind {
@@ -318,23 +324,23 @@ impl Nic<'_> {
             _ => options::OP_PUT | options::OP_GET,
         };
         if record.options & needed != needed {
-            self.signals.registers.add(Register::Requests, 1);
-            self.signals.registers.add(Register::OperationViolations, 1);
+            self.nic.signals.registers.add(Register::Requests, 1);
+            self.nic.signals.registers.add(Register::OperationViolations, 1);
             return Some(Verdict::Done(Delivery::failed(fail::OP_VIOLATION)));
         }
         None
     }
 
     fn dropped(&mut self) -> Verdict {
-        self.signals.registers.add(Register::Requests, 1);
-        self.signals.registers.add(Register::Dropped, 1);
+        self.nic.signals.registers.add(Register::Requests, 1);
+        self.nic.signals.registers.add(Register::Dropped, 1);
         Verdict::Done(Delivery::failed(fail::DROPPED))
     }
 
     fn refused(&mut self, request: &Request) -> Verdict {
-        self.signals.registers.add(Register::Requests, 1);
-        self.signals.registers.add(Register::RefusedDisabled, 1);
-        let epoch = self.tables.portals.get(request.portal as usize).map_or(0, PortalEntry::epoch);
+        self.nic.signals.registers.add(Register::Requests, 1);
+        self.nic.signals.registers.add(Register::RefusedDisabled, 1);
+        let epoch = self.nic.tables.portals.get(request.portal as usize).map_or(0, PortalEntry::epoch);
         let remote_offset = if request.epoch() == 0 { 0 } else { epoch };
         Verdict::Done(Delivery { remote_offset, ..Delivery::failed(fail::PT_DISABLED) })
     }
@@ -344,88 +350,7 @@ impl Nic<'_> {
         if !flow_controlled {
             return self.dropped();
         }
-        self.queues().disable_portal(request.portal, quiet);
+        self.nic.queues().disable_portal(request.portal, quiet);
         self.refused(request)
-    }
-
-    /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
-    /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
-    #[inline(always)]
-    pub(super) fn record_intent(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
-        let sequence = self.tables.control.sequence;
-        self.tables.control.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
-        self.set_stage(stage);
-    }
-
-    /// Records the stage of a delivery. The compiler moves no store across this one. So a process that recovers this
-    /// NIC sees the stores of the dead process in program order.
-    #[inline(always)]
-    pub(crate) fn set_stage(&mut self, stage: u16) {
-        compiler_fence(SeqCst);
-        self.tables.control.intent.stage = stage;
-        compiler_fence(SeqCst);
-    }
-
-    fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
-        if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
-            self.match_queue().chain_header(header);
-            self.signals.registers.add(Register::Unexpected, 1);
-        }
-    }
-
-    /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
-    pub(super) fn take_header(
-        &mut self,
-        index: u32,
-        start: u64,
-        mlength: u64,
-        request: &Request,
-        status: u32,
-    ) -> Option<u32> {
-        let free = self.tables.control.free_header;
-        let sequence = self.next_sequence();
-        let record = self.tables.headers.get_mut(free as usize)?;
-        self.tables.control.free_header = slot::next(free, record.links[0][0]);
-        let generation = slot::generation(record.slot);
-        *record = Header {
-            slot: slot::word(generation, slot::FREE),
-            entry: index,
-            source: request.initiator,
-            match_bits: request.match_bits,
-            sequence,
-            start,
-            rlength: request.length,
-            mlength,
-            remote_offset: request.remote_offset,
-            header_data: request.header_data,
-            uid: request.uid,
-            portal: request.portal as u16,
-            kind: request.kind,
-            operation: request.operation,
-            datatype: request.datatype,
-            token: request.token(),
-            ..Header::default()
-        };
-        compiler_fence(SeqCst);
-        record.slot = slot::word(generation, status);
-        let kept = &mut self.tables.entries[index as usize].headers;
-        *kept = kept.wrapping_add(1);
-        Some(free)
-    }
-
-    /// Takes a used-up entry off its list. The record stays until its events are written.
-    pub(crate) fn auto_unlink(&mut self, index: u32) {
-        self.match_queue().unchain_entry(index);
-        let record = &mut self.tables.entries[index as usize];
-        record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
-    }
-
-    /// Called after the events of an automatic unlink: frees the entry, or lets it drain.
-    fn after_unlink(&mut self, index: u32, which: u8) {
-        if which == list::PRIORITY {
-            self.free_entry(index);
-        } else if self.tables.entries[index as usize].headers == 0 {
-            self.finish_draining(index);
-        }
     }
 }

@@ -10,7 +10,7 @@ use crate::errors::Full;
 /// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
 ///
 /// The home releases the lock, makes every core pass a full fence, and waits until none of the senders is busy. Then it
-/// calls [`Nic::finish_revoking`](crate::Nic::finish_revoking) under the lock, and calls the transition again.
+/// calls [`Grants::finish_revoking`](super::grants::Grants::finish_revoking) under the lock, and calls the transition again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoking {

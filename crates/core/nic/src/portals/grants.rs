@@ -13,7 +13,7 @@
 //! A transition that invalidates a grant needs the grant revoked first. Such transitions are: another entry on that
 //! list, the entry unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The
 //! transition checks this when it starts. It clears the grant word and returns [`Revoking`]; the rest of the state is
-//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Nic::finish_revoking`]), and calls
+//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Grants::finish_revoking`]), and calls
 //! the transition again.
 //!
 //! ```text
@@ -40,7 +40,7 @@
 //!    while a home waits.
 //! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So the second try of
 //!    a home that waited succeeds, unless another transition came first.
-//! 5. [`Nic::finish_revoking`] ends a grant only if its number is not above the last number that was given when its
+//! 5. [`Grants::finish_revoking`] ends a grant only if its number is not above the last number that was given when its
 //!    word was cleared. So a home that waited long cannot end a later grant in the same slot.
 //! 6. If a process dies while it waits, the grant stays marked as revoking. The next transition that needs it revoked,
 //!    or that would give a grant in its place, gets [`Revoking`], and its home waits.
@@ -94,25 +94,30 @@ pub struct Terms {
 
 // ---- Giving ------------------------------------------------------------------------------------------------------
 
-impl Nic<'_> {
+/// The grants of a NIC.
+pub struct Grants<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl<'n> Grants<'n, '_> {
     /// Gives process `holder` a grant for puts like this one, if possible in the slot that it had (`before`). The
     /// holder thereby gives up the grant that is still in that slot: none of its threads may be in the middle of a put
     /// by it.
-    pub fn grant_put(
+    pub fn give_put(
         &mut self,
         put: &Put,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<Terms, GrantError> {
-        let (entry, queue) = self.only_entry_for(put).ok_or(GrantError::Unavailable)?;
-        let record = *self.tables.entries.get(entry as usize).ok_or(GrantError::Unavailable)?;
+        let (entry, queue) = self.nic.target().only_entry_for(put).ok_or(GrantError::Unavailable)?;
+        let record = *self.nic.tables.entries.get(entry as usize).ok_or(GrantError::Unavailable)?;
         let counter = match PutHandling::of(&record, queue, put.uid) {
             PutHandling { plain: true, uses_up: false, counts: true, .. } => Some(record.counter),
             PutHandling { plain: true, uses_up: false, posts: true, .. } => None,
             _ => return Err(GrantError::Unavailable),
         };
-        let handle = self.make_grant(put.portal, counter, holder, before, alive)?;
+        let handle = self.give(put.portal, counter, holder, before, alive)?;
         Ok(Terms {
             handle,
             start: record.start,
@@ -127,19 +132,19 @@ impl Nic<'_> {
     }
 
     /// Gives a process a lane of its own counter. The process counts the puts of its descriptors there. `before` as in
-    /// [`Nic::grant_put`].
-    pub fn grant_lane(
+    /// [`Grants::give_put`].
+    pub fn give_lane(
         &mut self,
         counter: u32,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<GrantHandle, GrantError> {
-        self.make_grant(NONE, Some(counter), holder, before, alive)
+        self.give(NONE, Some(counter), holder, before, alive)
     }
 
     /// All steps that may fail come before the first change.
-    fn make_grant(
+    fn give(
         &mut self,
         portal: u32,
         counter: Option<u32>,
@@ -148,12 +153,12 @@ impl Nic<'_> {
         alive: impl Fn(u64) -> bool,
     ) -> Result<GrantHandle, GrantError> {
         // A tap is shown every put.
-        if self.tap.is_set() {
+        if self.nic.tap.is_set() {
             return Err(GrantError::Unavailable);
         }
         let index = match counter {
             Some(counter) => {
-                let (index, book) = self.counters().book(counter).ok_or(GrantError::Unavailable)?;
+                let (index, book) = self.nic.counters().book(counter).ok_or(GrantError::Unavailable)?;
                 if book.armed_head != NONE {
                     return Err(GrantError::Unavailable);
                 }
@@ -161,26 +166,26 @@ impl Nic<'_> {
             }
             None => NONE,
         };
-        let at = self.free_slot(holder, before, &alive).ok_or(GrantError::Unavailable)?;
-        let lane = if index == NONE { 0 } else { self.free_lane(index, at, &alive).ok_or(GrantError::Unavailable)? };
+        let at = self.find_slot(holder, before, &alive).ok_or(GrantError::Unavailable)?;
+        let lane = if index == NONE { 0 } else { self.find_lane(index, at, &alive).ok_or(GrantError::Unavailable)? };
         let same = |word: u32, wanted: u32| wanted != NONE && word == wanted;
         self.check_not_revoking(|slot, grant| {
             let is_holders = slot == at && grant.holder.load(Relaxed) == holder;
             is_holders || same(grant.portal.load(Relaxed), portal) || same(grant.counter.load(Relaxed), index)
         })?;
-        let grants = self.signals.grants;
+        let grants = self.nic.signals.grants;
         let grant = grants.get(at as usize).ok_or(GrantError::Unavailable)?;
         self.end_grants(1 << at);
         if grant.holder.load(Relaxed) != holder {
-            self.free_grant_slot(at);
+            self.free_slot(at);
         }
-        if let Some(owner) = self.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
+        if let Some(owner) = self.nic.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
             if owner != 0 {
                 // Its holder is dead.
-                self.free_grant_slot(owner & !GRANTED);
+                self.free_slot(owner & !GRANTED);
             }
         }
-        let control = &mut *self.tables.control;
+        let control = &mut *self.nic.tables.control;
         control.grants_given = control.grants_given.wrapping_add(1).max(1);
         let number = control.grants_given;
         grant.holder.store(holder, Relaxed);
@@ -189,7 +194,7 @@ impl Nic<'_> {
         grant.number.store(number, Relaxed);
         control.granted |= 1 << at;
         if let (Some(book), Some(counter)) =
-            (self.tables.counters.get_mut(index as usize), self.signals.counters.get(index as usize))
+            (self.nic.tables.counters.get_mut(index as usize), self.nic.signals.counters.get(index as usize))
         {
             book.lane_owners[lane] = GRANTED | at;
             counter.give(lane);
@@ -200,8 +205,8 @@ impl Nic<'_> {
     }
 
     /// The slot that the process had before, a free slot, or the slot of a process that has ended.
-    fn free_slot(&self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
-        let grants = self.signals.grants;
+    fn find_slot(&self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
+        let grants = self.nic.signals.grants;
         let holder_of = |slot: u32| Some(grants.get(slot as usize)?.holder.load(Relaxed));
         let mut all = 0..grants.len().min(GRANTS) as u32;
         before
@@ -212,12 +217,12 @@ impl Nic<'_> {
 
     /// A free lane of a counter, the lane of the grant in this slot, or the lane of a process that has ended. None if
     /// senders have lanes permanently.
-    fn free_lane(&self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
-        let owners = self.tables.counters.get(counter as usize)?.lane_owners;
+    fn find_lane(&self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
+        let owners = self.nic.tables.counters.get(counter as usize)?.lane_owners;
         if owners.iter().any(|&owner| owner != 0 && owner & GRANTED == 0) {
             return None;
         }
-        let grants = self.signals.grants;
+        let grants = self.nic.signals.grants;
         let is_dead = |&owner: &u32| {
             grants.get((owner & !GRANTED) as usize).is_some_and(|grant| !alive(grant.holder.load(Relaxed)))
         };
@@ -229,16 +234,18 @@ impl Nic<'_> {
 
     /// Ends a grant and frees its slot. Its holder has ended, or gives the grant up itself and is not in the middle of
     /// a put. So there is nothing to wait for.
-    pub fn free_grant_slot(&mut self, slot: u32) {
-        let Some(grant) = self.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else { return };
+    pub fn free_slot(&mut self, slot: u32) {
+        let Some(grant) = self.nic.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else {
+            return;
+        };
         self.end_grants(1 << slot);
         // This store comes first: a free slot must not be busy, even if this process dies here.
         grant.busy.store(0, Relaxed);
         grant.holder.store(0, Release);
     }
 
-    /// As [`Nic::free_grant_slot`], but the slot stays with its holder.
-    pub fn end_grant(&mut self, slot: u32) {
+    /// As [`Grants::free_slot`], but the slot stays with its holder.
+    pub fn end(&mut self, slot: u32) {
         if (slot as usize) < GRANTS {
             self.end_grants(1 << slot);
         }
@@ -247,19 +254,19 @@ impl Nic<'_> {
     /// Posts the event of a put by a grant that has no lane. The entry's memory at `start` has the whole put. Returns
     /// the first word of the block for the next event.
     #[inline(always)]
-    pub fn post_granted(&mut self, queue: u32, template: &EventTemplate, put: &Put, start: u64) -> Option<&AtomicU64> {
-        self.queues().post_from_template(queue, template, put, start);
-        self.queues().next_block(queue)
+    pub fn post(self, queue: u32, template: &EventTemplate, put: &Put, start: u64) -> Option<&'n AtomicU64> {
+        self.nic.queues().post_from_template(queue, template, put, start);
+        self.nic.queues().next_block(queue)
     }
 }
 
 // ---- Revoking ----------------------------------------------------------------------------------------------------
 
-impl Nic<'_> {
+impl Grants<'_, '_> {
     /// Revokes the grants at a portal table entry. If the NIC has no grants, this costs one load.
     #[inline(always)]
     pub fn revoke_at_portal(&mut self, portal: u32) -> Result<(), Revoking> {
-        if self.tables.control.granted == 0 {
+        if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
         self.revoke_where(|grant| grant.portal.load(Relaxed) == portal)
@@ -268,22 +275,22 @@ impl Nic<'_> {
     /// Revokes the grants that count at a counter.
     #[inline(always)]
     pub fn revoke_at_counter(&mut self, counter: u32) -> Result<(), Revoking> {
-        if self.tables.control.granted == 0 {
+        if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
-        let (index, _) = self.signals.encodings.counters.decode(counter);
+        let (index, _) = self.nic.signals.encodings.counters.decode(counter);
         self.revoke_where(|grant| grant.counter.load(Relaxed) == index)
     }
 
     /// Revokes what a triggered operation on an entry needs revoked before it runs.
     #[inline(always)]
     pub(super) fn revoke_for(&mut self, operation: u32) -> Result<(), Revoking> {
-        if self.tables.control.granted == 0 {
+        if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
-        let Some(operation) = self.tables.triggered.get(operation as usize) else { return Ok(()) };
-        let Some(index) = self.entry_index(operation.object) else { return Ok(()) };
-        let Some(record) = self.tables.entries.get(index as usize) else { return Ok(()) };
+        let Some(operation) = self.nic.tables.triggered.get(operation as usize) else { return Ok(()) };
+        let Some(index) = self.nic.entry_index(operation.object) else { return Ok(()) };
+        let Some(record) = self.nic.tables.entries.get(index as usize) else { return Ok(()) };
         let portal = u32::from(record.portal);
         match (operation.command.kind, slot::status(record.slot)) {
             (kind::APPEND, entry::RESERVED) if operation.list != u32::from(list::OVERFLOW) => {
@@ -304,53 +311,54 @@ impl Nic<'_> {
     #[cold]
     fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
         let (mut awaited, mut ended) = (0, 0);
-        for (slot, grant) in select(self.signals.grants, self.tables.control.granted).filter(|(_, grant)| picks(grant))
+        for (slot, grant) in
+            select(self.nic.signals.grants, self.nic.tables.control.granted).filter(|(_, grant)| picks(grant))
         {
             grant.word.store(0, SeqCst);
             let counts = grant.counter.load(Relaxed) != NONE;
             *if counts { &mut awaited } else { &mut ended } |= 1 << slot;
         }
         self.end_grants(ended);
-        self.tables.control.revoking |= awaited;
+        self.nic.tables.control.revoking |= awaited;
         self.result(awaited)
     }
 
     /// An error if a grant for which `picks` is true is being revoked.
     fn check_not_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
-        let revoking = self.tables.control.revoking;
+        let revoking = self.nic.tables.control.revoking;
         if revoking == 0 {
             return Ok(());
         }
-        let picked = select(self.signals.grants, revoking).filter(|&(slot, grant)| picks(slot, grant));
+        let picked = select(self.nic.signals.grants, revoking).filter(|&(slot, grant)| picks(slot, grant));
         self.result(picked.fold(0, |bits, (slot, _)| bits | 1 << slot))
     }
 
     fn result(&self, grants: u64) -> Result<(), Revoking> {
-        if grants == 0 { Ok(()) } else { Err(Revoking { grants, last_number: self.tables.control.grants_given }) }
+        if grants == 0 { Ok(()) } else { Err(Revoking { grants, last_number: self.nic.tables.control.grants_given }) }
     }
 
     /// Reports that the home has waited: no sender is in the middle of a put by these grants.
     pub fn finish_revoking(&mut self, revoking: &Revoking) {
         let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last_number;
-        let waited = select(self.signals.grants, revoking.grants & self.tables.control.revoking);
+        let waited = select(self.nic.signals.grants, revoking.grants & self.nic.tables.control.revoking);
         self.end_grants(waited.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot));
     }
 
     /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
     /// values.
     fn end_grants(&mut self, grants: u64) {
-        let grants = grants & self.tables.control.granted;
+        let grants = grants & self.nic.tables.control.granted;
         if grants == 0 {
             return;
         }
-        for (slot, grant) in select(self.signals.grants, grants) {
+        for (slot, grant) in select(self.nic.signals.grants, grants) {
             grant.word.store(0, SeqCst);
-            if let Some(book) = self.tables.counters.get_mut(grant.counter.load(Relaxed) as usize) {
+            if let Some(book) = self.nic.tables.counters.get_mut(grant.counter.load(Relaxed) as usize) {
                 book.lane_owners.iter_mut().filter(|owner| **owner == GRANTED | slot).for_each(|owner| *owner = 0);
             }
         }
-        self.tables.control.granted &= !grants;
-        self.tables.control.revoking &= !grants;
+        self.nic.tables.control.granted &= !grants;
+        self.nic.tables.control.revoking &= !grants;
     }
 
     /// Repairs the grants after a holder of the lock has died. All grants are then being revoked, and only they own
@@ -358,11 +366,11 @@ impl Nic<'_> {
     ///
     /// There is nothing to wait for. The dead process ended the grants before it changed what they depend on, so no
     /// remaining grant depends on it. And rebuilding the tables changes nothing that a put in progress stores to.
-    pub(super) fn recover_grants(&mut self) {
-        self.tables.control.revoking = 0;
+    pub(super) fn recover(&mut self) {
+        self.nic.tables.control.revoking = 0;
         let _ = self.revoke_all();
-        let (revoking, grants) = (self.tables.control.revoking, self.signals.grants);
-        for (index, book) in (0..).zip(self.tables.counters.iter_mut()) {
+        let (revoking, grants) = (self.nic.tables.control.revoking, self.nic.signals.grants);
+        for (index, book) in (0..).zip(self.nic.tables.counters.iter_mut()) {
             let keeps = |owner: u32| {
                 owner & GRANTED == 0 || {
                     let slot = owner & !GRANTED;

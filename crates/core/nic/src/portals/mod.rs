@@ -5,7 +5,7 @@
 //!
 //! * [`resources`]: making and freeing descriptors, counters, queues, portal table entries, heap blocks.
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
-//! * [`append`]: linking entries against unexpected headers; search; unlink.
+//! * [`lists`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: a request at its target, from the match to the counter.
 //! * [`placement`]: the same for a put whose payload comes later: the match, and then the events.
 //! * [`plain_put`]: the fast path, for a put that changes only memory and a counter or a queue.
@@ -25,7 +25,7 @@
 //! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 
 pub mod action;
-pub mod append;
+
 mod armed;
 pub mod constants;
 pub mod counters;
@@ -39,6 +39,7 @@ pub mod event;
 pub mod event_queue;
 pub mod grants;
 pub mod heap;
+pub mod lists;
 pub mod matching;
 pub mod operation;
 pub mod placement;

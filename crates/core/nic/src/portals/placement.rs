@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts whose payload comes after their header: first the match, then the bytes, last the events.
 //!
-//! A home that fetches a long payload from the sender's memory asks where it goes, and fetches it to there ([`Nic::place`]). When it is there,
-//! or will never be, [`Nic::finish_placed`] posts what [`Nic::deliver`] would have posted.
+//! A home that fetches a long payload from the sender's memory asks where it goes, and fetches it to there ([`Target::place`]). When it is there,
+//! or will never be, [`Target::finish_placed`] posts what [`Nic::deliver`](crate::Nic::deliver) would have posted.
 //!
 //! Rules
 //! 1. Only a put is placed that an entry of the priority list takes, into one piece of memory at the put's own offset.
@@ -13,13 +13,13 @@
 //! 4. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
 
 use super::constants::{fail, list, options};
+use super::deliver::Target;
 use super::delivery::Delivery;
 use super::event::{Event, header_event};
 use super::plan::Plan;
 use super::search::Key;
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
-use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Request, entry, header, kind, portal, slot};
 
@@ -48,7 +48,7 @@ pub struct Placed {
     pub in_order: bool,
 }
 
-impl Nic<'_> {
+impl Target<'_, '_> {
     /// Matches a put whose payload is to come. `may_wait`: the caller can ask again. `is_usable` says whether the payload can be fetched to so
     /// many bytes at an address.
     pub fn place<B: Bus>(
@@ -59,32 +59,33 @@ impl Nic<'_> {
         is_usable: impl FnOnce(u64, u64) -> bool,
     ) -> Placement {
         // A tap is shown whole deliveries.
-        if self.tap.is_set() || request.kind != kind::PUT {
+        if self.nic.tap.is_set() || request.kind != kind::PUT {
             return Placement::Whole;
         }
-        let Some(record) = self.tables.portals.get(request.portal as usize) else { return Placement::Nothing };
+        let Some(record) = self.nic.tables.portals.get(request.portal as usize) else { return Placement::Nothing };
         let (queue, flow_controlled) = (record.queue, record.options & options::PT_FLOWCTRL != 0);
         let is_late = flow_controlled && request.epoch() != 0 && request.epoch() != record.epoch();
         if record.status != portal::ENABLED || is_late {
             return Placement::Nothing;
         }
         let key = Key::from(request);
-        let Some(found) = self.match_queue().find_entry(bus, request.portal, usize::from(list::PRIORITY), &key) else {
+        let Some(found) = self.nic.match_queue().find_entry(bus, request.portal, usize::from(list::PRIORITY), &key)
+        else {
             if may_wait {
                 return Placement::NotYet;
             }
             // A header that waits for its payload to be fetched by the program has none.
             let is_dropped =
-                self.match_queue().find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
+                self.nic.match_queue().find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
             return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };
         };
-        let record = self.tables.entries[found.entry as usize];
+        let record = self.nic.tables.entries[found.entry as usize];
         let is_allowed = record.uid == u32::MAX || record.uid == request.uid;
         if !is_allowed || record.options & options::OP_PUT == 0 {
             return Placement::Nothing;
         }
         let plan = Plan::new(&record, list::PRIORITY, request);
-        if plan.mlength == 0 || flow_controlled && self.queues().room(queue) < plan.events {
+        if plan.mlength == 0 || flow_controlled && self.nic.queues().room(queue) < plan.events {
             return Placement::Nothing;
         }
         let start = record.start.wrapping_add(plan.offset);
@@ -92,17 +93,18 @@ impl Nic<'_> {
         if !is_plain || !is_usable(start, plan.mlength) {
             return Placement::Whole;
         }
-        let Some(index) = self.take_header(found.entry, start, plan.mlength, request, header::CLAIMED) else {
+        let Some(index) = self.nic.lists().take_header(found.entry, start, plan.mlength, request, header::CLAIMED)
+        else {
             return Placement::Whole;
         };
         if flow_controlled {
-            self.queues().hold_room(queue, plan.events);
+            self.nic.queues().hold_room(queue, plan.events);
         }
         if plan.unlinks {
             bus.charge(Step::TableAccess);
-            self.auto_unlink(found.entry);
+            self.nic.lists().auto_unlink(found.entry);
         }
-        let generation = slot::generation(self.tables.headers[index as usize].slot);
+        let generation = slot::generation(self.nic.tables.headers[index as usize].slot);
         let header = u64::from(index) | u64::from(generation) << 32;
         Placement::At(Placed { header, start, bytes: plan.mlength, in_order: !plan.unlinks })
     }
@@ -111,28 +113,28 @@ impl Nic<'_> {
     /// such put.
     pub fn finish_placed<B: Bus>(&mut self, bus: &mut B, placed: u64, fail: u8) -> Option<Delivery> {
         let index = placed as u32;
-        let header = *self.tables.headers.get(index as usize)?;
+        let header = *self.nic.tables.headers.get(index as usize)?;
         if header.slot != slot::word((placed >> 32) as u32, header::CLAIMED) {
             return None;
         }
-        let record = *self.tables.entries.get(header.entry as usize)?;
+        let record = *self.nic.tables.entries.get(header.entry as usize)?;
         let unlinks = slot::status(record.slot) == entry::DRAINING;
         let mlength = if fail == fail::OK { header.mlength } else { 0 };
-        let portal = self.portal(header.portal.into()).ok().copied();
+        let portal = self.nic.portal(header.portal.into()).ok().copied();
         let queue = portal.map_or(NONE, |portal| portal.queue);
         if portal.is_some_and(|portal| portal.options & options::PT_FLOWCTRL != 0) {
-            self.queues().give_room_back(queue, Plan::events(record.options, unlinks));
+            self.nic.queues().give_room_back(queue, Plan::events(record.options, unlinks));
         }
         let event = Event { mlength, fail, ..header_event(&header, record.user_ptr) };
         bus.charge(Step::Transfer(mlength));
         self.report(bus, queue, &record, unlinks, &event);
         if unlinks {
             // The entry was in the priority list: nothing follows its unlink.
-            self.tables.headers[index as usize].entry = NONE;
-            self.free_entry(header.entry);
+            self.nic.tables.headers[index as usize].entry = NONE;
+            self.nic.lists().free_entry(header.entry);
         }
-        self.free_header(index);
-        let registers = self.signals.registers;
+        self.nic.lists().free_header(index);
+        let registers = self.nic.signals.registers;
         registers.add(Register::Requests, 1);
         registers.add(Register::MatchedPriority, 1);
         registers.add(Register::BytesIn, mlength);

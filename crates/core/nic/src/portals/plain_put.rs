@@ -10,11 +10,11 @@
 //! freed and its event or count is posted, or neither happens.
 
 use super::constants::{fail, list, options};
+use super::deliver::Target;
 use super::delivery::Delivery;
 use super::put::{Moved, Put, PutHandling, move_payload};
 use super::search::{Found, accepts};
 use crate::bus::{Bus, Step};
-use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
 use crate::tables::{PortalEntry, portal};
@@ -23,23 +23,23 @@ use crate::tables::{PortalEntry, portal};
 /// messages take.
 const PREFETCH_AHEAD: u32 = 3;
 
-impl Nic<'_> {
+impl Target<'_, '_> {
     /// Carries out a put that needs no response, if it is plain. False: nothing has changed, and the caller uses
-    /// [`Nic::deliver`].
+    /// [`Nic::deliver`](crate::Nic::deliver).
     #[inline(always)]
     pub fn plain_put<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
-        if self.tap.is_set() {
+        if self.nic.tap.is_set() {
             return false;
         }
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
-        let Some(found) = self.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
+        let Some(found) = self.nic.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.plain_put_to(bus, found, queue, put).is_some()
     }
 
     /// The portal table entry, if it is enabled and has no flow control.
     #[inline(always)]
     fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
-        let record = self.tables.portals.get(portal as usize)?;
+        let record = self.nic.tables.portals.get(portal as usize)?;
         (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
     }
 
@@ -47,8 +47,8 @@ impl Nic<'_> {
     #[inline(always)]
     pub(super) fn only_entry_for(&mut self, put: &Put) -> Option<(u32, u32)> {
         let queue = self.plain_portal(put.portal)?.queue;
-        let only = self.match_queue().only_entry(put.portal)?;
-        let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
+        let only = self.nic.match_queue().only_entry(put.portal)?;
+        let accepted = accepts(&self.nic.tables.entries.get(only as usize)?.into(), &put.into());
         accepted.then_some((only, queue))
     }
 
@@ -63,7 +63,7 @@ impl Nic<'_> {
         put: &Put,
     ) -> Option<Delivery> {
         let index = found.entry;
-        let record = self.tables.entries.get(index as usize)?;
+        let record = self.nic.tables.entries.get(index as usize)?;
         let flags = record.options;
         let PutHandling { plain, uses_up, posts, counts } = PutHandling::of(record, queue, put.uid);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
@@ -71,36 +71,36 @@ impl Nic<'_> {
             return None;
         }
         let Moved { start, mlength } = move_payload(bus, (record.start, record.length), put.remote_offset, put)?;
-        let queue = self.queues().index(queue);
+        let queue = self.nic.queues().index(queue);
         if uses_up {
             bus.charge(Step::TableAccess);
-            let counted = if counts { self.counters().total(counter) } else { 0 };
-            let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
-            self.record_intent(2, tail, counted, put.intent(index, mlength));
+            let counted = if counts { self.nic.counters().total(counter) } else { 0 };
+            let tail = queue.map_or(0, |queue| self.nic.tables.queues[queue].tail);
+            self.nic.tables.control.record_intent(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
             for ahead in [index.wrapping_sub(PREFETCH_AHEAD), index.wrapping_add(PREFETCH_AHEAD)] {
-                if let Some(record) = self.tables.entries.get(ahead as usize) {
+                if let Some(record) = self.nic.tables.entries.get(ahead as usize) {
                     bus.prefetch_write(record);
                 }
             }
         }
         if posts {
             bus.charge(Step::EventPosted);
-            if let Some(block) = self.queues().post_at(queue, &put.event(start, user_ptr, mlength)) {
-                if let Some(word) = self.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
+            if let Some(block) = self.nic.queues().post_at(queue, &put.event(start, user_ptr, mlength)) {
+                if let Some(word) = self.nic.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
                     bus.prefetch_write(word);
                 }
             }
         }
         if counts {
             bus.charge(Step::CounterUpdated);
-            self.counters().increment(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
+            self.nic.counters().increment(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if uses_up {
-            self.use_up(found);
-            self.set_stage(0);
+            self.nic.lists().use_up(found);
+            self.nic.tables.control.set_stage(0);
         }
-        let registers = self.signals.registers;
+        let registers = self.nic.signals.registers;
         registers.add(Register::Requests, 1);
         registers.add(Register::MatchedPriority, 1);
         registers.add(Register::BytesIn, mlength);
@@ -109,12 +109,5 @@ impl Nic<'_> {
         }
         let ack_disabled = flags & options::ACK_DISABLE != 0;
         Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, ack_disabled, list: list::PRIORITY })
-    }
-
-    /// Frees an entry of the priority list that a message used up.
-    #[inline(always)]
-    pub(super) fn use_up(&mut self, found: Found) {
-        self.match_queue().unchain_found(found, usize::from(list::PRIORITY));
-        self.free_entry(found.entry);
     }
 }

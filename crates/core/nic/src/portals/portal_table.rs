@@ -55,7 +55,7 @@ impl PortalTable<'_, '_> {
             return Err(PortalError::InUse);
         }
         while let Some(header) = self.nic.match_queue().first_header(index) {
-            self.nic.drop_header(header);
+            self.nic.lists().drop_header(header);
         }
         if entry.disabled_event != 0 {
             if let Some(queue) = self.nic.signals.queue(entry.queue) {
@@ -78,7 +78,7 @@ impl PortalTable<'_, '_> {
         }
         self.nic.portal(index)?;
         if !enabled {
-            self.nic.revoke_at_portal(index)?;
+            self.nic.grants().revoke_at_portal(index)?;
         }
         let entry = &mut self.nic.tables.portals[index as usize];
         match enabled {

@@ -51,5 +51,5 @@ impl Receive {
     }
 }
 
-/// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
+/// Options of entries that [`Receives::take`](super::receive::Receives::take) leaves to `deliver`.
 const NOT_PLAIN: u32 = options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;

@@ -44,7 +44,7 @@ impl Put {
     }
 
     /// The intent to record if this put matches entry `index` of the priority list.
-    /// [`Nic::record_intent`](crate::Nic::record_intent) adds the values from before the put.
+    /// [`Control::record_intent`](crate::tables::Control::record_intent) adds the values from before the put.
     #[inline(always)]
     pub(super) fn intent(&self, index: u32, mlength: u64) -> Intent {
         Intent {

@@ -8,12 +8,12 @@
 //!
 //! Rules
 //! 1. A receive is a use-once entry of the priority list. Any put that matches may use it, and is cut to its length.
-//! 2. If an unexpected header matches, [`Nic::post_receive`] links no entry. It returns the header. The owner reads the
-//!    payload and then drops the header ([`Nic::drop_unexpected`]).
-//! 3. [`Nic::take_receive`] fills the entry that `deliver` would have matched, and frees it if it is used up: a use-once
+//! 2. If an unexpected header matches, [`Receives::post`] links no entry. It returns the header. The owner reads the
+//!    payload and then drops the header ([`Receives::drop_unexpected`]).
+//! 3. [`Receives::take`] fills the entry that `deliver` would have matched, and frees it if it is used up: a use-once
 //!    entry, or a locally managed one with less than its least room left. It does nothing if no entry matches, or if the
 //!    entry is of another kind (persistent, counted, with an I/O vector). The message then goes to [`Nic::deliver_own`].
-//! 4. A claimed header ([`Nic::claim_unexpected`]) is on no list. Its payload stays in place until the header is
+//! 4. A claimed header ([`Receives::claim_unexpected`]) is on no list. Its payload stays in place until the header is
 //!    dropped.
 //!
 //! Cost: a receive at the head of the short list takes one record, no event and no intent.
@@ -49,7 +49,7 @@ impl Head<'_> {
         self.portal.entries[0]
     }
 
-    /// [`Nic::take_receive`], if the first entry of the list matches.
+    /// [`Receives::take`], if the first entry of the list matches.
     #[inline(always)]
     pub fn take_receive<B: Bus>(
         &mut self,
@@ -80,22 +80,27 @@ impl Head<'_> {
     }
 }
 
-impl Nic<'_> {
+/// The receives of an owner that takes its messages itself, and its unexpected messages.
+pub struct Receives<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl<'n> Receives<'n, '_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
     #[inline]
-    pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.post_receive(bus, index, spec),
+    pub fn post<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.receives().post(bus, index, spec),
                 |posted| Some(Transition::PostReceive { portal: index, spec: *spec, posted: posted.ok() }),
             );
         }
         match self.post_to_short_list(index, spec) {
             Some(at) => {
-                let encoding = Encoding::new(self.tables.entries.len());
-                Ok(Posted::Linked(encoding.encode(at, slot::generation(self.tables.entries[at as usize].slot))))
+                let encoding = Encoding::new(self.nic.tables.entries.len());
+                Ok(Posted::Linked(encoding.encode(at, slot::generation(self.nic.tables.entries[at as usize].slot))))
             }
-            None => self.post_receive_behind(bus, index, spec),
+            None => self.nic.receives().post_behind(bus, index, spec),
         }
     }
 
@@ -104,10 +109,10 @@ impl Nic<'_> {
     #[inline(always)]
     pub fn post_to_short_list(&mut self, index: u32, spec: &EntrySpec) -> Option<u32> {
         // The caller posts by `post_receive` then, which shows it.
-        if self.tap.is_open() {
+        if self.nic.tap.is_open() {
             return None;
         }
-        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
+        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.nic.tables;
         let portal = portals.get_mut(index as usize)?;
         let (length, number) = (portal.short_length(), portal.short_tail);
         let has_grant = length == 1 && control.granted != 0;
@@ -131,40 +136,35 @@ impl Nic<'_> {
 
     /// The general case of `post_receive`: there are unexpected messages, or the list is long or full.
     #[inline(never)]
-    fn post_receive_behind<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        index: u32,
-        spec: &EntrySpec,
-    ) -> Result<Posted, AppendError> {
-        let record = self.portal(index).map_err(|_| AppendError::Portal)?;
+    fn post_behind<B: Bus>(mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+        let record = self.nic.portal(index).map_err(|_| AppendError::Portal)?;
         let (headers, length) = (record.headers, record.entries[0]);
         if headers != 0 {
             if let Some(found) = self.find_unexpected(bus, index, spec) {
                 return Ok(Posted::Matched(found));
             }
         }
-        if length >= self.tables.list_max {
+        if length >= self.nic.tables.list_max {
             return Err(AppendError::TooLong);
         }
-        self.revoke_at_portal(index)?;
-        let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
-        let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
-        self.put_on_list(at, entry::PRIORITY);
+        self.nic.grants().revoke_at_portal(index)?;
+        let reference = self.nic.lists().reserve(index, spec).map_err(|Full| AppendError::Full)?;
+        let Some(at) = self.nic.entry_index(reference) else { return Err(AppendError::Full) };
+        self.nic.lists().put_on_list(at, entry::PRIORITY);
         Ok(Posted::Linked(reference))
     }
 
     /// The head of a portal table entry's priority list, for an owner that takes many messages. None: the portal table
     /// entry is not enabled.
     #[inline(always)]
-    pub fn head(&mut self, index: u32) -> Option<Head<'_>> {
-        let generations = Encoding::new(self.tables.entries.len()).generations();
-        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
+    pub fn head(self, index: u32) -> Option<Head<'n>> {
+        let generations = Encoding::new(self.nic.tables.entries.len()).generations();
+        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.nic.tables;
         let portal = portals.get_mut(index as usize).filter(|portal| portal.status == portal::ENABLED)?;
         let slots = *short_list as usize;
         let first = index as usize * slots;
-        // A tap is shown what `Nic::take_receive` takes.
-        let slots = if self.tap.is_set() { 0 } else { slots };
+        // A tap is shown what `Receives::take` takes.
+        let slots = if self.nic.tap.is_set() { 0 } else { slots };
         let ring = short_lists.get(first..)?.get(..slots)?;
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
@@ -174,36 +174,36 @@ impl Nic<'_> {
     ///
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
-    pub fn take_receive<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.take_receive_now(bus, put),
+    pub fn take<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.receives().take_now(bus, put),
                 |taken| taken.map(|receive| Transition::TakeReceive { put: *put, receive }),
             );
         }
-        self.take_receive_now(bus, put)
+        self.take_now(bus, put)
     }
 
     #[inline(always)]
-    fn take_receive_now<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
-        let record = self.tables.portals.get(put.portal as usize)?;
+    fn take_now<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
+        let record = self.nic.tables.portals.get(put.portal as usize)?;
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
         }
-        let found = self.match_queue().find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
-        let record = self.tables.entries.get(found.entry as usize)?;
+        let found = self.nic.match_queue().find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
+        let record = self.nic.tables.entries.get(found.entry as usize)?;
         let receive = Receive::or_rest_of(record, put.length)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { 0 } else { put.remote_offset };
         let moved = move_payload(bus, (receive.start, receive.length), offset, put)?;
         match receive.uses_up {
-            true => self.use_up(found),
+            true => self.nic.lists().use_up(found),
             false => {
-                let record = &mut self.tables.entries[found.entry as usize];
+                let record = &mut self.nic.tables.entries[found.entry as usize];
                 record.local_offset = record.local_offset.wrapping_add(moved.mlength);
             }
         }
         if moved.mlength < put.length {
-            self.signals.registers.add(Register::Truncated, 1);
+            self.nic.signals.registers.add(Register::Truncated, 1);
         }
         Some(receive)
     }
@@ -211,62 +211,56 @@ impl Nic<'_> {
     /// The number of receives posted at a portal table entry.
     #[inline(always)]
     pub fn posted_count(&self, index: u32) -> u32 {
-        self.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
+        self.nic.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
     }
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
     pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
-        self.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
-    }
-
-    /// An unexpected message, by what [`Posted::Matched`] or [`Nic::find_unexpected`] said.
-    pub fn unexpected(&self, found: u32) -> Option<&Header> {
-        let is_kept = |record: &&Header| matches!(slot::status(record.slot), header::LIVE | header::CLAIMED);
-        self.tables.headers.get(found as usize).filter(is_kept)
+        self.nic.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
     /// Takes an unexpected message off its list for one receive. Its payload stays until the message is dropped.
     pub fn claim_unexpected(&mut self, found: u32) {
-        let Some(record) = self.tables.headers.get(found as usize) else { return };
+        let Some(record) = self.nic.tables.headers.get(found as usize) else { return };
         if slot::status(record.slot) != header::LIVE {
             return;
         }
-        if self.tap.is_open() {
+        if self.nic.tap.is_open() {
             let Header { portal, source, match_bits, .. } = *record;
             let (header, portal) = (found, portal.into());
-            return self.tapped(
-                |nic| nic.claim_unexpected(found),
+            return self.nic.tapped(
+                |nic| nic.receives().claim_unexpected(found),
                 |()| Some(Transition::ClaimUnexpected { header, portal, source, match_bits }),
             );
         }
-        self.match_queue().unchain_header(found.into());
-        let record = &mut self.tables.headers[found as usize];
+        self.nic.match_queue().unchain_header(found.into());
+        let record = &mut self.nic.tables.headers[found as usize];
         record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
     }
 
     /// Drops an unexpected message. This may free the overflow entry that has its payload.
     pub fn drop_unexpected(&mut self, found: u32) {
-        let Some(record) = self.tables.headers.get(found as usize) else { return };
-        if self.tap.is_open() {
+        let Some(record) = self.nic.tables.headers.get(found as usize) else { return };
+        if self.nic.tap.is_open() {
             let Header { portal, source, match_bits, .. } = *record;
             let (header, portal) = (found, portal.into());
             let is_kept = slot::status(record.slot) != slot::FREE;
-            return self.tapped(
-                |nic| nic.drop_unexpected(found),
+            return self.nic.tapped(
+                |nic| nic.receives().drop_unexpected(found),
                 |()| is_kept.then_some(Transition::DropUnexpected { header, portal, source, match_bits }),
             );
         }
         match slot::status(record.slot) {
-            header::LIVE => self.drop_header(found),
-            header::CLAIMED => self.free_header(found),
+            header::LIVE => self.nic.lists().drop_header(found),
+            header::CLAIMED => self.nic.lists().free_header(found),
             _ => {}
         }
     }
 
     /// Drops all unexpected messages of a portal table entry.
     pub fn clear_unexpected(&mut self, index: u32) {
-        for _ in 0..self.tables.headers.len() {
-            let Some(found) = self.match_queue().first_header(index) else { return };
+        for _ in 0..self.nic.tables.headers.len() {
+            let Some(found) = self.nic.match_queue().first_header(index) else { return };
             self.drop_unexpected(found);
         }
     }
@@ -275,35 +269,36 @@ impl Nic<'_> {
     /// was one.
     pub fn unlink_by_user_ptr(&mut self, index: u32, user_ptr: u64) -> bool {
         let is_it = |&at: &usize| {
-            let record = &self.tables.entries[at];
+            let record = &self.nic.tables.entries[at];
             record.user_ptr == user_ptr
                 && u32::from(record.portal) == index
                 && slot::status(record.slot) == entry::PRIORITY
                 && record.headers == 0
         };
-        let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
+        let first =
+            (0..self.nic.tables.entries.len()).filter(is_it).min_by_key(|&at| self.nic.tables.entries[at].sequence);
         if let Some(at) = first {
             self.show_unlink(at);
-            self.match_queue().unchain_entry(at as u32);
-            self.free_entry(at as u32);
+            self.nic.match_queue().unchain_entry(at as u32);
+            self.nic.lists().free_entry(at as u32);
         }
         first.is_some()
     }
 
     /// Unlinks all entries of a portal table entry's priority list.
     pub fn clear_priority(&mut self, index: u32) -> Result<(), Revoking> {
-        self.revoke_at_portal(index)?;
-        for at in 0..self.tables.entries.len() {
+        self.nic.grants().revoke_at_portal(index)?;
+        for at in 0..self.nic.tables.entries.len() {
             // Most lists are short, and begin at the start of the table.
-            if self.portal(index).is_ok_and(|portal| portal.entries[usize::from(list::PRIORITY)] == 0) {
+            if self.nic.portal(index).is_ok_and(|portal| portal.entries[usize::from(list::PRIORITY)] == 0) {
                 break;
             }
-            let record = &self.tables.entries[at];
+            let record = &self.nic.tables.entries[at];
             let is_its = slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index;
             if is_its && record.headers == 0 {
                 self.show_unlink(at);
-                self.match_queue().unchain_entry(at as u32);
-                self.free_entry(at as u32);
+                self.nic.match_queue().unchain_entry(at as u32);
+                self.nic.lists().free_entry(at as u32);
             }
         }
         Ok(())
@@ -311,18 +306,18 @@ impl Nic<'_> {
 
     /// Shows that a linked entry is about to be unlinked.
     fn show_unlink(&self, at: usize) {
-        if self.tap.is_open() {
-            let generation = slot::generation(self.tables.entries[at].slot);
-            let entry = Encoding::new(self.tables.entries.len()).encode(at as u32, generation);
-            self.show(&Transition::Unlink { entry, is_done: true });
+        if self.nic.tap.is_open() {
+            let generation = slot::generation(self.nic.tables.entries[at].slot);
+            let entry = Encoding::new(self.nic.tables.entries.len()).encode(at as u32, generation);
+            self.nic.show(&Transition::Unlink { entry, is_done: true });
         }
     }
 
     /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the
     /// priority list matches, or the entry's memory is in several pieces.
-    pub fn find_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
-        let found = self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key)?;
-        let record = self.tables.entries.get(found.entry as usize)?;
+    pub fn find<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
+        let found = self.nic.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let record = self.nic.tables.entries.get(found.entry as usize)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
         let (start, length) = (record.start.wrapping_add(offset), record.length.saturating_sub(offset));
         let uses_up = record.options & options::USE_ONCE != 0;
@@ -336,6 +331,6 @@ impl Nic<'_> {
 
     /// Whether a put with this key would find an entry of the priority list.
     pub fn has_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> bool {
-        self.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
+        self.nic.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
     }
 }

@@ -12,63 +12,42 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::constants::{event_kind, fail, list, options};
-use super::delivery::Delivery;
 use super::event::{Event, comm_kind, entry_event, first_word};
 use super::scatter::Region;
 use crate::buddy::Buddy;
-use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::tables::{Bucket, Class, counter, entry, header, queue, slot, triggered};
 
-impl Nic<'_> {
-    /// Recovers the tables of the Portals unit ([`Nic::recover`]).
-    pub(crate) fn portals_recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        self.recover_grants();
+/// The recovery of the unit's tables. The caller holds the lock that the dead process held.
+pub(crate) struct Recovery<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl Recovery<'_, '_> {
+    /// Rebuilds the derived state, and finishes or fails the interrupted operation.
+    pub(crate) fn run(&mut self, alive: &mut impl FnMut(u64) -> bool) {
+        self.nic.grants().recover();
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();
         self.rebuild_free_lists();
         self.rebuild_heap();
-        if !alive(self.tables.control.drainer) {
-            self.tables.control.drainer = 0;
+        if !alive(self.nic.tables.control.drainer) {
+            self.nic.tables.control.drainer = 0;
         }
         self.finish_intent();
-        self.queues().rebuild_disabled_events();
-        self.fail_orphans(bus, alive);
-    }
-
-    /// Fails the triggered operations whose executor has died. Each operation runs at most once, so recovery never runs
-    /// one again; only operations on counters and entries are repeated, which is harmless.
-    pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        for index in 0..self.tables.triggered.len() {
-            let record = self.tables.triggered[index];
-            if slot::status(record.slot) != triggered::FIRING || alive(record.executor) {
-                continue;
-            }
-            if Self::is_local(record.command.kind) {
-                self.run_local(bus, index as u32);
-            } else {
-                let (sent, responded) = self.reported(&record);
-                if !sent {
-                    self.complete_send(&record.command, fail::UNDELIVERABLE);
-                }
-                if record.command.wants_response() && !responded {
-                    self.complete_response(&record.command, &Delivery::failed(fail::UNDELIVERABLE));
-                }
-            }
-            self.finish_fired(index as u32);
-        }
+        self.nic.queues().rebuild_disabled_events();
     }
 
     /// A complete event counts and an incomplete one does not. A count that was made stays visible. A queue or counter
     /// is live if its record in the tables is live.
     fn rebuild_queues(&mut self) {
-        for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
+        for (book, queue) in self.nic.tables.queues.iter_mut().zip(self.nic.signals.queues) {
             if slot::status(book.slot) == queue::LIVE {
                 let whole = |number: u64| {
                     let word = first_word(book.ring, book.capacity, number)?;
-                    Some(self.signals.heap.get(word)?.load(Acquire) == number.wrapping_add(1))
+                    Some(self.nic.signals.heap.get(word)?.load(Acquire) == number.wrapping_add(1))
                 };
                 if whole(book.tail) == Some(true) {
                     book.tail = book.tail.wrapping_add(1);
@@ -81,7 +60,7 @@ impl Nic<'_> {
                 queue.slot.store(slot::FREE, Release);
             }
         }
-        for (book, counter) in self.tables.counters.iter().zip(self.signals.counters) {
+        for (book, counter) in self.nic.tables.counters.iter().zip(self.nic.signals.counters) {
             if slot::status(book.slot) == counter::LIVE {
                 counter.failure.store(book.failure, Release);
                 counter.success.store(book.success, Release);
@@ -93,9 +72,9 @@ impl Nic<'_> {
     }
 
     fn rebuild_lists(&mut self) {
-        self.tables.entry_buckets.fill(Bucket::EMPTY);
-        self.tables.header_buckets.fill(Bucket::EMPTY);
-        for portal in self.tables.portals.iter_mut() {
+        self.nic.tables.entry_buckets.fill(Bucket::EMPTY);
+        self.nic.tables.header_buckets.fill(Bucket::EMPTY);
+        for portal in self.nic.tables.portals.iter_mut() {
             portal.entries = [0; 2];
             portal.others = [0; 2];
             portal.active = [0; 2];
@@ -106,34 +85,34 @@ impl Nic<'_> {
             portal.classes = [Class::default(); crate::tables::CLASSES];
         }
         let mut at = self.sorted_entries();
-        while let Some(record) = self.tables.entries.get(at as usize) {
+        while let Some(record) = self.nic.tables.entries.get(at as usize) {
             let next = record.next;
-            self.match_queue().chain_entry(at);
+            self.nic.match_queue().chain_entry(at);
             at = next;
         }
-        for record in self.tables.entries.iter_mut() {
+        for record in self.nic.tables.entries.iter_mut() {
             record.headers = 0;
         }
         let mut at = self.sorted_headers();
-        while let Some(record) = self.tables.headers.get(at as usize) {
+        while let Some(record) = self.nic.tables.headers.get(at as usize) {
             let (next, owner) = (record.links[0][0], record.entry);
-            self.match_queue().chain_header(at);
-            if let Some(owner) = self.tables.entries.get_mut(owner as usize) {
+            self.nic.match_queue().chain_header(at);
+            if let Some(owner) = self.nic.tables.entries.get_mut(owner as usize) {
                 owner.headers += 1;
             }
             at = next;
         }
-        for record in self.tables.headers.iter().filter(|record| slot::status(record.slot) == header::CLAIMED) {
-            if let Some(owner) = self.tables.entries.get_mut(record.entry as usize) {
+        for record in self.nic.tables.headers.iter().filter(|record| slot::status(record.slot) == header::CLAIMED) {
+            if let Some(owner) = self.nic.tables.entries.get_mut(record.entry as usize) {
                 owner.headers += 1;
             }
         }
-        for index in 0..self.tables.entries.len() as u32 {
-            let record = self.tables.entries[index as usize];
-            let intent = self.tables.control.intent;
+        for index in 0..self.nic.tables.entries.len() as u32 {
+            let record = self.nic.tables.entries[index as usize];
+            let intent = self.nic.tables.control.intent;
             let in_the_middle = intent.stage != 0 && intent.entry == index;
             if slot::status(record.slot) == entry::DRAINING && record.headers == 0 && !in_the_middle {
-                self.finish_draining(index);
+                self.nic.lists().finish_draining(index);
             }
         }
     }
@@ -141,20 +120,20 @@ impl Nic<'_> {
     /// Chains the entries of lists by `next`, in order of sequence. Returns the first.
     fn sorted_entries(&mut self) -> u32 {
         let mut sort = Sorter::default();
-        for index in 0..self.tables.entries.len() {
-            let status = slot::status(self.tables.entries[index].slot);
+        for index in 0..self.nic.tables.entries.len() {
+            let status = slot::status(self.nic.tables.entries[index].slot);
             if status == entry::PRIORITY || status == entry::OVERFLOW {
-                self.tables.entries[index].next = NONE;
+                self.nic.tables.entries[index].next = NONE;
                 sort.push(
                     index as u32,
-                    self.tables.entries,
+                    self.nic.tables.entries,
                     |records, a| records[a as usize].sequence,
                     |records, a| &mut records[a as usize].next,
                 );
             }
         }
         sort.finish(
-            self.tables.entries,
+            self.nic.tables.entries,
             |records, a| records[a as usize].sequence,
             |records, a| &mut records[a as usize].next,
         )
@@ -163,61 +142,63 @@ impl Nic<'_> {
     /// Chains the headers by `links[0][0]`, in order of sequence. Returns the first.
     fn sorted_headers(&mut self) -> u32 {
         let mut sort = Sorter::default();
-        for index in 0..self.tables.headers.len() {
-            if slot::status(self.tables.headers[index].slot) == header::LIVE {
-                self.tables.headers[index].links[0][0] = NONE;
+        for index in 0..self.nic.tables.headers.len() {
+            if slot::status(self.nic.tables.headers[index].slot) == header::LIVE {
+                self.nic.tables.headers[index].links[0][0] = NONE;
                 sort.push(
                     index as u32,
-                    self.tables.headers,
+                    self.nic.tables.headers,
                     |records, a| records[a as usize].sequence,
                     |records, a| &mut records[a as usize].links[0][0],
                 );
             }
         }
         sort.finish(
-            self.tables.headers,
+            self.nic.tables.headers,
             |records, a| records[a as usize].sequence,
             |records, a| &mut records[a as usize].links[0][0],
         )
     }
 
     fn rebuild_triggered(&mut self) {
-        for book in self.tables.counters.iter_mut() {
+        for book in self.nic.tables.counters.iter_mut() {
             (book.armed_head, book.armed_tail, book.threshold_next) = (NONE, NONE, u64::MAX);
         }
-        (self.tables.control.fire_head, self.tables.control.fire_tail) = (NONE, NONE);
-        self.signals.doorbell.fired.store(0, Relaxed);
+        (self.nic.tables.control.fire_head, self.nic.tables.control.fire_tail) = (NONE, NONE);
+        self.nic.signals.doorbell.fired.store(0, Relaxed);
         let mut sort = Sorter::default();
         let sequence = |records: &[crate::tables::Triggered], a: u32| records[a as usize].sequence;
-        for index in 0..self.tables.triggered.len() {
-            let status = slot::status(self.tables.triggered[index].slot);
+        for index in 0..self.nic.tables.triggered.len() {
+            let status = slot::status(self.nic.tables.triggered[index].slot);
             if status == triggered::ARMED || status == triggered::QUEUED {
-                self.tables.triggered[index].next = NONE;
-                sort.push(index as u32, self.tables.triggered, sequence, |records, a| &mut records[a as usize].next);
+                self.nic.tables.triggered[index].next = NONE;
+                sort.push(index as u32, self.nic.tables.triggered, sequence, |records, a| {
+                    &mut records[a as usize].next
+                });
             }
         }
-        let mut at = sort.finish(self.tables.triggered, sequence, |records, a| &mut records[a as usize].next);
-        while let Some(record) = self.tables.triggered.get(at as usize) {
+        let mut at = sort.finish(self.nic.tables.triggered, sequence, |records, a| &mut records[a as usize].next);
+        while let Some(record) = self.nic.tables.triggered.get(at as usize) {
             let next = record.next;
             if slot::status(record.slot) == triggered::ARMED {
-                self.counters().chain_armed(at);
+                self.nic.counters().chain_armed(at);
             } else {
-                self.counters().queue_fired(at);
+                self.nic.counters().queue_fired(at);
             }
             at = next;
         }
-        for index in 0..self.tables.counters.len() {
-            let word = self.tables.counters[index].slot;
+        for index in 0..self.nic.tables.counters.len() {
+            let word = self.nic.tables.counters[index].slot;
             if slot::status(word) == counter::LIVE {
-                let encoding = self.signals.encodings.counters;
-                self.counters().threshold_reached(encoding.encode(index as u32, slot::generation(word)));
+                let encoding = self.nic.signals.encodings.counters;
+                self.nic.counters().threshold_reached(encoding.encode(index as u32, slot::generation(word)));
             }
         }
     }
 
     /// Chains the free slots of every table, lowest first.
     fn rebuild_free_lists(&mut self) {
-        let control = &mut *self.tables.control;
+        let control = &mut *self.nic.tables.control;
         macro_rules! link {
             ($head:ident, $records:expr, $record:ident => $free:expr, $set:expr) => {
                 control.$head = NONE;
@@ -229,28 +210,28 @@ impl Nic<'_> {
                 }
             };
         }
-        link!(free_entry, self.tables.entries.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
-        link!(free_header, self.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.links[0][0] = link);
-        link!(free_triggered, self.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
-        link!(free_pending, self.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
-        link!(free_counter, self.tables.counters.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
-        link!(free_queue, self.tables.queues.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
-        link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |link| r.next_free.store(link, Relaxed));
+        link!(free_entry, self.nic.tables.entries.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_header, self.nic.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.links[0][0] = link);
+        link!(free_triggered, self.nic.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_pending, self.nic.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next = link);
+        link!(free_counter, self.nic.tables.counters.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
+        link!(free_queue, self.nic.tables.queues.iter_mut(), r => slot::status(r.slot) == slot::FREE, |link| r.next_free = link);
+        link!(free_descriptor, self.nic.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |link| r.next_free.store(link, Relaxed));
     }
 
     /// Rebuilds the heap's allocator: event rings and I/O vectors are allocated, the rest is free.
     fn rebuild_heap(&mut self) {
         let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
-        let signals = self.signals;
-        let queues = self.tables.queues.iter().filter(|book| slot::status(book.slot) == queue::LIVE);
+        let signals = self.nic.signals;
+        let queues = self.nic.tables.queues.iter().filter(|book| slot::status(book.slot) == queue::LIVE);
         let queues = queues.map(|book| (book.ring, book.capacity));
         let descriptors =
             signals.descriptors.iter().filter(|record| slot::status(record.slot.load(Relaxed)) != slot::FREE);
         let descriptors = descriptors.map(|record| (record.iov.load(Relaxed), vectors(record.iov_count.load(Relaxed))));
-        let entries = self.tables.entries.iter().filter(|record| slot::status(record.slot) != slot::FREE);
+        let entries = self.nic.tables.entries.iter().filter(|record| slot::status(record.slot) != slot::FREE);
         let entries = entries.map(|record| (record.iov, vectors(record.iov_count)));
         let live = queues.chain(descriptors).chain(entries).filter(|&(first, _)| first != NONE);
-        if let Ok(mut heap) = Buddy::attach(self.tables.heap_map) {
+        if let Ok(mut heap) = Buddy::attach(self.nic.tables.heap_map) {
             heap.rebuild(live);
         }
     }
@@ -259,13 +240,13 @@ impl Nic<'_> {
     /// and does not repeat them.
     fn finish_intent(&mut self) {
         self.finish_delivery();
-        self.set_stage(0);
+        self.nic.tables.control.set_stage(0);
     }
 
     fn finish_delivery(&mut self) {
-        let intent = self.tables.control.intent;
-        let Some(&record) = self.tables.entries.get(intent.entry as usize) else { return };
-        let Ok(queue) = self.portal(u32::from(record.portal)).map(|portal| portal.queue) else { return };
+        let intent = self.nic.tables.control.intent;
+        let Some(&record) = self.nic.tables.entries.get(intent.entry as usize) else { return };
+        let Ok(queue) = self.nic.portal(u32::from(record.portal)).map(|portal| portal.queue) else { return };
         let flags = record.options;
         let keeps_header = intent.list == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
         let (done, fail) = match intent.stage {
@@ -278,19 +259,19 @@ impl Nic<'_> {
         let local = flags & options::MANAGE_LOCAL != 0;
         let left = record.length.saturating_sub(intent.offset).saturating_sub(intent.mlength);
         if done && local {
-            self.tables.entries[intent.entry as usize].local_offset = intent.offset.wrapping_add(intent.mlength);
+            self.nic.tables.entries[intent.entry as usize].local_offset = intent.offset.wrapping_add(intent.mlength);
         }
         let full = done && local && record.min_free != 0 && left < record.min_free;
         let unlinks = flags & options::USE_ONCE != 0 || full;
         let status = slot::status(record.slot);
         if unlinks && (status == entry::PRIORITY || status == entry::OVERFLOW) {
-            self.auto_unlink(intent.entry);
+            self.nic.lists().auto_unlink(intent.entry);
         }
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         let event = Event {
             start: match record.iov {
                 NONE => record.start.wrapping_add(intent.offset),
-                _ => self.signals.address_at(region, intent.offset),
+                _ => region.address_at(self.nic.signals.heap, intent.offset),
             },
             user_ptr: record.user_ptr,
             header_data: intent.header_data,
@@ -308,7 +289,7 @@ impl Nic<'_> {
             datatype: intent.datatype,
         };
         // Some of the due events may exist; they are the first ones.
-        let mut written = self.queues().tail(queue).wrapping_sub(intent.queue_tail);
+        let mut written = self.nic.queues().tail(queue).wrapping_sub(intent.queue_tail);
         let quiet = flags & options::EVENT_COMM_DISABLE != 0
             || (fail == fail::OK && flags & options::EVENT_SUCCESS_DISABLE != 0);
         let due = [
@@ -318,20 +299,20 @@ impl Nic<'_> {
         ];
         for event in due.into_iter().flatten() {
             match written {
-                0 => self.queues().post(queue, &event),
+                0 => self.nic.queues().post(queue, &event),
                 _ => written -= 1,
             }
         }
-        if flags & options::EVENT_CT_COMM != 0 && self.counters().total(record.counter) == intent.counted {
+        if flags & options::EVENT_CT_COMM != 0 && self.nic.counters().total(record.counter) == intent.counted {
             let in_bytes = flags & options::EVENT_CT_BYTES != 0;
-            self.counters().count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
+            self.nic.counters().count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
         }
-        let record = self.tables.entries[intent.entry as usize];
+        let record = self.nic.tables.entries[intent.entry as usize];
         if unlinks && slot::status(record.slot) == entry::DRAINING {
             if intent.list == list::PRIORITY || (record.headers == 0 && written != 0) {
-                self.free_entry(intent.entry);
+                self.nic.lists().free_entry(intent.entry);
             } else if record.headers == 0 {
-                self.finish_draining(intent.entry);
+                self.nic.lists().finish_draining(intent.entry);
             }
         }
     }
@@ -339,7 +320,7 @@ impl Nic<'_> {
     /// Whether a header was stored since `sequence` was current.
     fn has_header_after(&self, sequence: u64) -> bool {
         let live = |status: u32| slot::status(status) == header::LIVE;
-        self.tables.headers.iter().any(|record| live(record.slot) && record.sequence > sequence)
+        self.nic.tables.headers.iter().any(|record| live(record.slot) && record.sequence > sequence)
     }
 }
 

@@ -16,10 +16,15 @@ use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::tables::{Command, Side};
 
-impl Nic<'_> {
+/// The initiator of commands.
+pub struct Initiator<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl Initiator<'_, '_> {
     /// SEND: the payload has been read, or, with a failure, will never be read.
     #[inline]
-    pub(crate) fn portals_sent(&mut self, command: &Command, fail: u8) {
+    pub(crate) fn complete_send(mut self, command: &Command, fail: u8) {
         if !command.has_payload() {
             return;
         }
@@ -30,13 +35,13 @@ impl Nic<'_> {
         }
         if side.options & options::MD_EVENT_CT_SEND != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-            self.counters().count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
+            self.nic.counters().count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
         }
     }
 
     /// ACK or REPLY: the outcome at the target.
     #[inline]
-    pub(crate) fn portals_response(&mut self, command: &Command, delivery: &Delivery) {
+    pub(crate) fn complete_response(mut self, command: &Command, delivery: &Delivery) {
         match command.has_reply() {
             true => self.complete_reply(command, delivery),
             false => self.complete_ack(command, delivery),
@@ -85,13 +90,13 @@ impl Nic<'_> {
 
     fn count_side(&mut self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
         if ok || side.options & options::MD_FAILURES_UNCOUNTED == 0 {
-            self.counters().count_outcome(side.counter, ok, in_bytes, bytes);
+            self.nic.counters().count_outcome(side.counter, ok, in_bytes, bytes);
         }
     }
 
     fn post_unless_quiet(&mut self, side: &Side, event: &Event) {
         if side.queue != NONE && (event.fail != fail::OK || side.options & options::MD_EVENT_SUCCESS_DISABLE == 0) {
-            self.queues().post(side.queue, event);
+            self.nic.queues().post(side.queue, event);
         }
     }
 }

@@ -4,11 +4,11 @@
 //! A vector is copied into the NIC's heap when an entry or descriptor is made: pairs of words, address and bytes.
 //! A range of `bytes` from `offset` is a sequence of pieces, visited in order. O(vectors before the range's end).
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
-use crate::signals::Signals;
 
 /// Words of a heap block.
 pub const BLOCK_WORDS: usize = (BLOCK_BYTES / 8) as usize;
@@ -21,20 +21,20 @@ pub struct Region {
     pub iov_count: u32,
 }
 
-impl Signals<'_> {
-    /// Vector number `index` of a vector that starts at heap block `iov`: address and bytes.
+impl Region {
+    /// Vector number `index` of the I/O vector: address and bytes.
     #[inline]
-    pub fn iov_at(&self, iov: u32, index: u32) -> Option<(u64, u64)> {
-        let word = (iov as usize).checked_mul(BLOCK_WORDS)?.checked_add(index as usize * 2)?;
-        Some((self.heap.get(word)?.load(Relaxed), self.heap.get(word + 1)?.load(Relaxed)))
+    fn vector(self, heap: &[AtomicU64], index: u32) -> Option<(u64, u64)> {
+        let word = (self.iov as usize).checked_mul(BLOCK_WORDS)?.checked_add(index as usize * 2)?;
+        Some((heap.get(word)?.load(Relaxed), heap.get(word + 1)?.load(Relaxed)))
     }
 
     /// Visits the pieces of a range: `visit(address, offset within the range, bytes)`. `outside` is what it means
     /// when the vector is shorter than its owner's record says.
     #[inline]
     pub fn pieces<E>(
-        &self,
-        region: Region,
+        self,
+        heap: &[AtomicU64],
         offset: u64,
         bytes: u64,
         outside: E,
@@ -43,12 +43,12 @@ impl Signals<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        if region.iov == NONE {
-            return visit(region.start.wrapping_add(offset), 0, bytes);
+        if self.iov == NONE {
+            return visit(self.start.wrapping_add(offset), 0, bytes);
         }
         let (mut skip, mut done) = (offset, 0);
-        for index in 0..region.iov_count {
-            let Some((address, length)) = self.iov_at(region.iov, index) else { return Err(outside) };
+        for index in 0..self.iov_count {
+            let Some((address, length)) = self.vector(heap, index) else { return Err(outside) };
             if skip >= length {
                 skip -= length;
                 continue;
@@ -65,12 +65,12 @@ impl Signals<'_> {
     }
 
     /// The address of the byte at `offset`; the region's start if there is none.
-    pub fn address_at(&self, region: Region, offset: u64) -> u64 {
+    pub fn address_at(self, heap: &[AtomicU64], offset: u64) -> u64 {
         let mut found = None;
-        let _ = self.pieces(region, offset, 1, (), |address, _, _| {
+        let _ = self.pieces(heap, offset, 1, (), |address, _, _| {
             found = Some(address);
             Err(())
         });
-        found.unwrap_or(region.start)
+        found.unwrap_or(self.start)
     }
 }

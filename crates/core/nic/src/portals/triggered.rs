@@ -36,7 +36,7 @@ pub use super::action::{Action, Armed};
 /// An operation that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Fired {
-    /// Its slot, for [`Nic::finish_fired`].
+    /// Its slot, for [`TriggeredOperations::finish_fired`].
     pub index: u32,
     pub command: Command,
 }
@@ -69,8 +69,8 @@ impl Counters<'_, '_> {
             );
         }
         self.nic.counters().book(reference).ok_or(CounterError::Invalid)?;
-        self.nic.revoke_at_counter(reference)?;
-        self.nic.cancel_triggered(reference).ok_or(CounterError::Invalid)?;
+        self.nic.grants().revoke_at_counter(reference)?;
+        self.nic.triggered().cancel_all(reference).ok_or(CounterError::Invalid)?;
         let encoding = self.nic.signals.encodings.counters;
         let (index, generation) = encoding.decode(reference);
         let free = self.nic.tables.control.free_counter;
@@ -83,17 +83,22 @@ impl Counters<'_, '_> {
     }
 }
 
-impl Nic<'_> {
+/// The triggered operations.
+pub struct TriggeredOperations<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl TriggeredOperations<'_, '_> {
     /// Whether another triggered operation fits.
-    pub fn triggered_available(&self) -> bool {
-        self.triggered_fit(1)
+    pub fn has_free_record(&self) -> bool {
+        self.fit(1)
     }
 
     /// Whether `count` more triggered operations fit. O(count).
-    pub fn triggered_fit(&self, count: usize) -> bool {
-        let mut at = self.tables.control.free_triggered;
+    pub fn fit(&self, count: usize) -> bool {
+        let mut at = self.nic.tables.control.free_triggered;
         for _ in 0..count {
-            let Some(record) = self.tables.triggered.get(at as usize) else { return false };
+            let Some(record) = self.nic.tables.triggered.get(at as usize) else { return false };
             at = slot::next(at, record.next);
         }
         true
@@ -103,28 +108,28 @@ impl Nic<'_> {
     /// such counter, because nothing would ever free the operation. Fails also if senders count permanently in the
     /// counter's lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.arm(counter, threshold, action),
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.triggered().arm(counter, threshold, action),
                 |armed| {
                     let armed = armed.ok().map(Armed::pair);
                     Some(Transition::Arm { counter, threshold, action: action.into(), armed })
                 },
             );
         }
-        let index = self.tables.control.free_triggered;
-        if !self.triggered_available() {
+        let index = self.nic.tables.control.free_triggered;
+        if !self.has_free_record() {
             return Err(ArmError::Full);
         }
-        self.revoke_at_counter(counter)?;
-        let in_lanes = self.signals.counter(counter).ok_or(Full)?.in_lanes();
-        match self.counters().book(counter) {
+        self.nic.grants().revoke_at_counter(counter)?;
+        let in_lanes = self.nic.signals.counter(counter).ok_or(Full)?.in_lanes();
+        match self.nic.counters().book(counter) {
             Some((_, book)) if book.lane_owners == [0; LANES] => book.lanes_when_armed = in_lanes,
             _ => return Err(ArmError::Full),
         }
-        let sequence = self.next_sequence();
-        let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_triggered = slot::next(index, record.next);
+        let sequence = self.nic.tables.control.next_sequence();
+        let record = self.nic.tables.triggered.get_mut(index as usize).ok_or(Full)?;
+        self.nic.tables.control.free_triggered = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
         let mut fresh = Triggered {
             slot: slot::word(generation, slot::FREE),
@@ -164,20 +169,20 @@ impl Nic<'_> {
         }
         *record = fresh;
         record.slot = slot::word(generation, triggered::ARMED);
-        self.counters().chain_armed(index);
-        if self.counters().book(counter).is_some_and(|(_, book)| book.reached() >= threshold) {
-            self.counters().threshold_reached(counter);
+        self.nic.counters().chain_armed(index);
+        if self.nic.counters().book(counter).is_some_and(|(_, book)| book.reached() >= threshold) {
+            self.nic.counters().threshold_reached(counter);
         }
         Ok(Armed { index, generation })
     }
 
     /// Runs the due operations up to the first one that moves data, and returns that one. `executor` names the process
-    /// that runs it and then calls [`Nic::finish_fired`]. An operation that needs grants revoked stays unchanged at the
+    /// that runs it and then calls [`TriggeredOperations::finish_fired`]. An operation that needs grants revoked stays unchanged at the
     /// head of the queue; the ones before it have run.
     pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
-        if self.tap.is_open() && self.has_fired() {
-            return self.tapped_quietly(
-                |nic| nic.next_fired(bus, executor),
+        if self.nic.tap.is_open() && self.nic.has_fired() {
+            return self.nic.tapped_quietly(
+                |nic| nic.triggered().next_fired(bus, executor),
                 |fired| {
                     let fired = fired.ok()?.map(|fired| (fired.index, fired.command));
                     Some(Transition::Fire { fired })
@@ -197,31 +202,31 @@ impl Nic<'_> {
     }
 
     /// Takes the next operation of any kind out of the fire queue, for a caller that runs each when its own order says so
-    /// ([`Nic::run_local`], or the command); then it calls [`Nic::finish_fired`].
+    /// ([`TriggeredOperations::run_local`], or the command); then it calls [`TriggeredOperations::finish_fired`].
     ///
     /// # Errors
-    /// As [`Nic::next_fired`].
+    /// As [`TriggeredOperations::next_fired`].
     pub fn next_due(&mut self, executor: u64) -> Result<Option<Fired>, Revoking> {
-        let index = self.tables.control.fire_head;
-        let Some(record) = self.tables.triggered.get(index as usize) else { return Ok(None) };
+        let index = self.nic.tables.control.fire_head;
+        let Some(record) = self.nic.tables.triggered.get(index as usize) else { return Ok(None) };
         if slot::status(record.slot) != triggered::QUEUED {
-            self.tables.control.fire_head = NONE;
-            self.tables.control.fire_tail = NONE;
+            self.nic.tables.control.fire_head = NONE;
+            self.nic.tables.control.fire_tail = NONE;
             return Ok(None);
         }
-        self.revoke_for(index)?;
-        let record = &mut self.tables.triggered[index as usize];
+        self.nic.grants().revoke_for(index)?;
+        let record = &mut self.nic.tables.triggered[index as usize];
         record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
         record.executor = executor;
         let record = *record;
-        self.tables.control.fire_head = record.next;
-        if self.tables.triggered.get(record.next as usize).is_none() {
-            self.tables.control.fire_head = NONE;
-            self.tables.control.fire_tail = NONE;
+        self.nic.tables.control.fire_head = record.next;
+        if self.nic.tables.triggered.get(record.next as usize).is_none() {
+            self.nic.tables.control.fire_head = NONE;
+            self.nic.tables.control.fire_tail = NONE;
         }
-        let fired = &self.signals.doorbell.fired;
+        let fired = &self.nic.signals.doorbell.fired;
         fired.store(fired.load(Relaxed).saturating_sub(1), Release);
-        self.signals.registers.add(Register::TriggeredFired, 1);
+        self.nic.signals.registers.add(Register::TriggeredFired, 1);
         Ok(Some(Fired { index, command: record.command }))
     }
 
@@ -229,15 +234,15 @@ impl Nic<'_> {
     /// again changes nothing. The grants that it needs revoked are revoked: the check took place under this same lock,
     /// when the operation left the fire queue.
     pub fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
-        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
+        let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
             kind::COUNTER_SET | kind::COUNTER_INCREMENT => self.run_on_counter(index, &record),
             kind::APPEND if record.list == RECEIVES => {
                 self.receive_reserved(bus, record.object, record.command.source.queue);
             }
-            kind::APPEND => self.link_reserved(bus, record.object, record.list as u8),
+            kind::APPEND => self.nic.lists().link_reserved(bus, record.object, record.list as u8),
             _ => {
-                let _ = self.unlink(record.object);
+                let _ = self.nic.lists().unlink(record.object);
             }
         }
     }
@@ -247,10 +252,10 @@ impl Nic<'_> {
     fn run_on_counter(&mut self, index: u32, record: &Triggered) {
         let object = record.object;
         if record.list == BOOKED {
-            return self.counters().set_booked(object, record.command.source.start, record.command.sink.start);
+            return self.nic.counters().set_booked(object, record.command.source.start, record.command.sink.start);
         }
-        let in_lanes = self.signals.counter(object).map_or(0, Counter::in_lanes);
-        let Some((_, book)) = self.counters().book(object) else { return };
+        let in_lanes = self.nic.signals.counter(object).map_or(0, Counter::in_lanes);
+        let Some((_, book)) = self.nic.counters().book(object) else { return };
         let (success, failure) = match record.command.kind {
             kind::COUNTER_INCREMENT => {
                 (book.success.wrapping_add(record.success), book.failure.wrapping_add(record.failure))
@@ -258,41 +263,41 @@ impl Nic<'_> {
             _ if record.list == KEEPS_FAILURES => (record.success.wrapping_sub(in_lanes), book.failure),
             _ => (record.success.wrapping_sub(in_lanes), record.failure),
         };
-        let record = &mut self.tables.triggered[index as usize];
+        let record = &mut self.nic.tables.triggered[index as usize];
         (record.command.source.start, record.command.sink.start) = (success, failure);
         compiler_fence(SeqCst);
         record.list = BOOKED;
         compiler_fence(SeqCst);
-        self.counters().set_booked(object, success, failure);
+        self.nic.counters().set_booked(object, success, failure);
     }
 
     /// [`Action::Receive`].
     fn receive_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, queue: u32) {
-        let Some(index) = self.entry_index(reference) else { return };
-        let record = self.tables.entries[index as usize];
+        let Some(index) = self.nic.entry_index(reference) else { return };
+        let record = self.nic.tables.entries[index as usize];
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
-        let Some(found) = self.match_queue().find_header(bus, u32::from(record.portal), &(&record).into()) else {
-            return self.link_reserved(bus, reference, list::PRIORITY);
+        let Some(found) = self.nic.match_queue().find_header(bus, u32::from(record.portal), &(&record).into()) else {
+            return self.nic.lists().link_reserved(bus, reference, list::PRIORITY);
         };
-        let header = self.tables.headers[found.index as usize];
+        let header = self.nic.tables.headers[found.index as usize];
         let mlength = header.mlength.min(record.length);
         if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
-            self.queues().post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
-            return self.free_entry(index);
+            self.nic.queues().post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
+            return self.nic.lists().free_entry(index);
         }
         let event = Event { start: record.start, mlength, ..header_event(&header, record.user_ptr) };
-        self.queues().post(queue, &event);
-        self.counters().count_outcome(record.counter, true, false, mlength);
-        self.drop_found(found);
-        self.free_entry(index);
+        self.nic.queues().post(queue, &event);
+        self.nic.counters().count_outcome(record.counter, true, false, mlength);
+        self.nic.lists().drop_found(found);
+        self.nic.lists().free_entry(index);
     }
 
     /// Moves the payload of an unexpected message to an entry's memory. Both memories belong to the NIC's owner.
     fn move_unexpected<B: Bus>(&self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
-        self.signals.pieces(region, 0, mlength, Fault::Target, |address, at, bytes| {
+        region.pieces(self.nic.signals.heap, 0, mlength, Fault::Target, |address, at, bytes| {
             let mut done = 0;
             while done < bytes {
                 let mut chunk = [0; CHUNK_BYTES];
@@ -313,15 +318,15 @@ impl Nic<'_> {
 
     /// Puts an operation back at the head of the fire queue, because its executor cannot run it. The owner must run it.
     pub fn return_fired(&mut self, index: u32) {
-        let head = self.tables.control.fire_head;
-        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        let head = self.nic.tables.control.fire_head;
+        let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
         (record.next, record.prev, record.executor) = (head, NONE, 0);
-        self.tables.control.fire_head = index;
-        if self.tables.triggered.get(head as usize).is_none() {
-            self.tables.control.fire_tail = index;
+        self.nic.tables.control.fire_head = index;
+        if self.nic.tables.triggered.get(head as usize).is_none() {
+            self.nic.tables.control.fire_tail = index;
         }
-        let bell = self.signals.doorbell;
+        let bell = self.nic.signals.doorbell;
         bell.fired.store(bell.fired.load(Relaxed).wrapping_add(1), Release);
         bell.owner_wanted.store(1, Release);
     }
@@ -338,8 +343,8 @@ impl Nic<'_> {
 
     #[cold]
     fn note_report(&mut self, index: u32, command: &Command, response: bool) {
-        let tail = self.queues().tail(report_queue(command, response)) + 1;
-        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        let tail = self.nic.queues().tail(report_queue(command, response)) + 1;
+        let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         compiler_fence(SeqCst);
         // Operations that move data do not use these two fields otherwise.
         match response {
@@ -351,7 +356,8 @@ impl Nic<'_> {
 
     /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
     pub(crate) fn reported(&mut self, record: &Triggered) -> (bool, bool) {
-        let since = |nic: &mut Self, response| nic.queues().tail(report_queue(&record.command, response)) + 1;
+        let since =
+            |operations: &mut Self, response| operations.nic.queues().tail(report_queue(&record.command, response)) + 1;
         let responded = record.failure != 0 && since(self, true) != record.failure;
         (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), responded)
     }
@@ -359,7 +365,7 @@ impl Nic<'_> {
     /// Frees the slot of an operation that this executor has run and completed.
     #[inline(always)]
     pub fn finish_run(&mut self, index: u32, executor: u64) {
-        if let Some(record) = self.tables.triggered.get(index as usize) {
+        if let Some(record) = self.nic.tables.triggered.get(index as usize) {
             if slot::status(record.slot) == triggered::FIRING && record.executor == executor {
                 self.finish_fired(index);
             }
@@ -368,56 +374,56 @@ impl Nic<'_> {
 
     /// Frees the slot of an operation that has run.
     pub fn finish_fired(&mut self, index: u32) {
-        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         if slot::status(record.slot) == slot::FREE {
             return;
         }
-        if self.tap.is_open() {
-            return self.tapped(|nic| nic.finish_fired(index), |()| Some(Transition::Finish { index }));
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(|nic| nic.triggered().finish_fired(index), |()| Some(Transition::Finish { index }));
         }
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
-        record.next = slot::link(index, self.tables.control.free_triggered);
-        self.tables.control.free_triggered = index;
+        record.next = slot::link(index, self.nic.tables.control.free_triggered);
+        self.nic.tables.control.free_triggered = index;
     }
 
     /// Cancels all operations that wait for a counter (`PtlCTCancelTriggered`).
-    pub fn cancel_triggered(&mut self, reference: u32) -> Option<()> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.cancel_triggered(reference),
+    pub fn cancel_all(&mut self, reference: u32) -> Option<()> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.triggered().cancel_all(reference),
                 |done| Some(Transition::CancelTriggered { counter: reference, is_done: done.is_some() }),
             );
         }
-        self.counters().book(reference)?;
-        for _ in 0..=self.tables.triggered.len() {
-            let head = self.counters().book(reference)?.1.armed_head;
-            let Some(&record) = self.tables.triggered.get(head as usize) else { break };
-            self.counters().unlink_armed_head(reference, record.next);
+        self.nic.counters().book(reference)?;
+        for _ in 0..=self.nic.tables.triggered.len() {
+            let head = self.nic.counters().book(reference)?.1.armed_head;
+            let Some(&record) = self.nic.tables.triggered.get(head as usize) else { break };
+            self.nic.counters().unlink_armed_head(reference, record.next);
             self.drop_unlinked(head);
         }
         Some(())
     }
 
     /// Cancels one operation. False: it is due, has run, or was cancelled.
-    pub fn cancel_armed(&mut self, armed: Armed) -> bool {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.cancel_armed(armed),
+    pub fn cancel(&mut self, armed: Armed) -> bool {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.triggered().cancel(armed),
                 |&is_done| Some(Transition::CancelArmed { armed: armed.pair(), is_done }),
             );
         }
-        let Some(&record) = self.tables.triggered.get(armed.index as usize) else { return false };
+        let Some(&record) = self.nic.tables.triggered.get(armed.index as usize) else { return false };
         if record.slot != slot::word(armed.generation, triggered::ARMED) {
             return false;
         }
-        match self.tables.triggered.get_mut(record.prev as usize) {
-            None => self.counters().unlink_armed_head(record.counter, record.next),
+        match self.nic.tables.triggered.get_mut(record.prev as usize) {
+            None => self.nic.counters().unlink_armed_head(record.counter, record.next),
             Some(before) => {
                 before.next = record.next;
-                match self.tables.triggered.get_mut(record.next as usize) {
+                match self.nic.tables.triggered.get_mut(record.next as usize) {
                     Some(behind) => behind.prev = record.prev,
                     None => {
-                        if let Some((_, book)) = self.counters().book(record.counter) {
+                        if let Some((_, book)) = self.nic.counters().book(record.counter) {
                             book.armed_tail = record.prev;
                         }
                     }
@@ -430,19 +436,20 @@ impl Nic<'_> {
 
     /// Whether an operation still waits for its counter.
     pub fn is_armed(&self, armed: Armed) -> bool {
-        let record = self.tables.triggered.get(armed.index as usize);
+        let record = self.nic.tables.triggered.get(armed.index as usize);
         record.is_some_and(|record| record.slot == slot::word(armed.generation, triggered::ARMED))
     }
 
     /// Frees a cancelled operation, and the entry that it reserved.
     fn drop_unlinked(&mut self, index: u32) {
-        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
+        let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         if record.command.kind == kind::APPEND {
             // Free the entry only if it never was in a list: the program may have named another entry.
-            let reserved =
-                |nic: &Self, index: u32| slot::status(nic.tables.entries[index as usize].slot) == entry::RESERVED;
-            if let Some(entry) = self.entry_index(record.object).filter(|&index| reserved(self, index)) {
-                self.free_entry(entry);
+            let reserved = |operations: &Self, index: u32| {
+                slot::status(operations.nic.tables.entries[index as usize].slot) == entry::RESERVED
+            };
+            if let Some(entry) = self.nic.entry_index(record.object).filter(|&index| reserved(self, index)) {
+                self.nic.lists().free_entry(entry);
             }
         }
         self.finish_fired(index);

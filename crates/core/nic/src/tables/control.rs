@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of a NIC that exist once, among them the intent of a change.
 
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
 use crate::handle::NONE;
 
 /// The intent of an operation that changes the tables. If its process dies, another process uses it to finish or fail
@@ -63,6 +65,31 @@ pub struct Control {
 }
 
 impl Control {
+    /// Takes the next sequence number of entries, headers and triggered operations.
+    #[inline]
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
+    /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
+    #[inline(always)]
+    pub(crate) fn record_intent(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
+        let sequence = self.sequence;
+        self.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
+        self.set_stage(stage);
+    }
+
+    /// Records the stage of a delivery. The compiler moves no store across this one. So a process that recovers this
+    /// NIC sees the stores of the dead process in program order.
+    #[inline(always)]
+    pub(crate) fn set_stage(&mut self, stage: u16) {
+        compiler_fence(SeqCst);
+        self.intent.stage = stage;
+        compiler_fence(SeqCst);
+    }
+
     /// Whether the home is to run something: operations of the fire queue, or answers of kept lock requests.
     #[inline]
     pub fn has_fired(&self) -> bool {

@@ -99,7 +99,8 @@ impl Pair {
         match op {
             Op::Append { portal, which, spec } => {
                 let fields = self.entry_spec(spec);
-                let real = transition(|| self.home.nic().append(&mut self.bus, *portal as u32, *which, &fields));
+                let real =
+                    transition(|| self.home.nic().lists().append(&mut self.bus, *portal as u32, *which, &fields));
                 let modelled = self.model.append(*portal, *which, spec);
                 assert_eq!(real.err(), modelled.err(), "append");
                 match (real, modelled) {
@@ -109,14 +110,15 @@ impl Pair {
             }
             Op::Unlink(back) => {
                 let Some(&(reference, entry)) = self.entries.iter().rev().nth(*back) else { return };
-                let real = transition(|| self.home.nic().unlink(reference));
+                let real = transition(|| self.home.nic().lists().unlink(reference));
                 assert_eq!(real, self.model.unlink(entry), "unlink");
             }
             Op::Deliver { request, weather } => self.deliver(request, *weather),
             Op::Place(request) => self.place(request),
             Op::Search { portal, spec, delete } => {
                 let fields = self.entry_spec(spec);
-                let real = transition(|| self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete));
+                let real =
+                    transition(|| self.home.nic().lists().search(&mut self.bus, *portal as u32, &fields, *delete));
                 assert_eq!(real, Ok(()));
                 self.home.nic().heap().free_iov(fields.iov);
                 self.model.search(*portal, spec, *delete);
@@ -169,7 +171,7 @@ impl Pair {
         let is_usable = |start: u64, bytes: u64| {
             offset(start) <= MEMORY_BYTES as u64 && bytes <= MEMORY_BYTES as u64 - offset(start)
         };
-        let placement = transition(|| self.home.nic().place(&mut self.bus, &request, false, is_usable));
+        let placement = transition(|| self.home.nic().target().place(&mut self.bus, &request, false, is_usable));
         self.bus.payload.clear();
         let real = match placement {
             Placement::At(Placed { header, start, bytes, .. }) => {
@@ -177,8 +179,8 @@ impl Pair {
                 self.bus.memory[at..at + bytes].copy_from_slice(&payload[..bytes]);
                 let nic = &mut self.home.nic();
                 let delivery =
-                    transition(|| nic.finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
-                assert_eq!(nic.finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
+                    transition(|| nic.target().finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
+                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
                 Verdict::Done(delivery)
             }
             whole => {

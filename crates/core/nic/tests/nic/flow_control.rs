@@ -67,7 +67,7 @@ fn a_disabled_index_is_reported_while_the_owner_empties_the_queue() {
         counter: NONE,
         uid: u32::MAX,
     };
-    nic.append(&mut bus, 0, list::PRIORITY, &entry).expect("an entry");
+    nic.lists().append(&mut bus, 0, list::PRIORITY, &entry).expect("an entry");
     let signals = nic.signals;
     let nic = Mutex::new(nic);
     let [started, emptied, reports] = [const { AtomicU64::new(0) }; 3];

@@ -114,18 +114,18 @@ impl Stage {
             Ok(result) => result,
             Err(revoking) => {
                 self.awaited |= revoking.grants;
-                self.home.nic().finish_revoking(&revoking);
+                self.home.nic().grants().finish_revoking(&revoking);
                 self.try_once(transition).expect("revoked, and needed again")
             }
         }
     }
 
     fn append(&mut self, portal: u32, which: u8, spec: &EntrySpec) -> u32 {
-        self.run(|nic, bus| nic.append(bus, portal, which, spec)).expect("room")
+        self.run(|nic, bus| nic.lists().append(bus, portal, which, spec)).expect("room")
     }
 
     fn unlink(&mut self, entry: u32) {
-        self.run(|nic, _| nic.unlink(entry)).expect("it is linked");
+        self.run(|nic, _| nic.lists().unlink(entry)).expect("it is linked");
     }
 
     fn enable(&mut self, portal: u32, enabled: bool) {
@@ -133,7 +133,7 @@ impl Stage {
     }
 
     fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> bool {
-        self.run(|nic, _| nic.arm(counter, threshold, action)).is_ok()
+        self.run(|nic, _| nic.triggered().arm(counter, threshold, action)).is_ok()
     }
 
     fn counter_free(&mut self, counter: u32) {
@@ -141,7 +141,7 @@ impl Stage {
     }
 
     fn revoke_all(&mut self) {
-        self.run(|nic, _| nic.revoke_all()).expect("nobody is busy");
+        self.run(|nic, _| nic.grants().revoke_all()).expect("nobody is busy");
     }
 
     /// Rebuilds the tables, and ends what that leaves to be revoked.
@@ -151,7 +151,7 @@ impl Stage {
     }
 
     fn grant_put(&mut self, holder: u64) -> Option<Terms> {
-        self.home.nic().grant_put(&PUT, holder, None, |_| true).ok()
+        self.home.nic().grants().give_put(&PUT, holder, None, |_| true).ok()
     }
 
     fn granted(&mut self, holder: u64) -> GrantHandle {
@@ -187,7 +187,7 @@ impl Stage {
     }
 
     fn run_fired(&mut self) {
-        let fired = self.run(|nic, bus| nic.next_fired(bus, 1)).expect("nobody is busy");
+        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("nobody is busy");
         assert!(fired.is_none(), "only local operations were armed");
     }
 }
@@ -255,9 +255,9 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "the entry behind a short list that is gone", change: |stage| {
         let others = (0..LIMITS.short_list).map(|_| stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter)));
         let others: Vec<u32> = others.collect();
-        stage.home.nic().unlink(stage.entry).expect("it is linked");
+        stage.home.nic().lists().unlink(stage.entry).expect("it is linked");
         for entry in &others[..others.len() - 1] {
-            stage.home.nic().unlink(*entry).expect("it is linked");
+            stage.home.nic().lists().unlink(*entry).expect("it is linked");
         }
     }),
     row!(false, "an unlinked entry", change: |stage| stage.unlink(stage.entry)),
@@ -296,7 +296,7 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
         let portal = if put.portal < LIMITS.portals { put.portal } else { PORTAL };
         stage.entry = stage.append(portal, list::PRIORITY, &spec);
         (meeting.change)(&mut stage);
-        let terms = stage.home.nic().grant_put(&put, 55, None, |_| true).ok();
+        let terms = stage.home.nic().grants().give_put(&put, 55, None, |_| true).ok();
         assert_eq!(terms.is_some(), meeting.granted, "{}", meeting.name);
         let Some(terms) = terms else { continue };
         let ack_disabled = spec.options & options::ACK_DISABLE != 0;
@@ -328,18 +328,18 @@ const CHANGES: &[Change] = &[
     }),
     ("a receive is posted", true, |stage| {
         let spec = spec(options::OP_PUT | options::USE_ONCE, NONE);
-        let posted = stage.run(|nic, bus| nic.post_receive(bus, PORTAL, &spec));
+        let posted = stage.run(|nic, bus| nic.receives().post(bus, PORTAL, &spec));
         assert!(matches!(posted, Ok(Posted::Linked(_))));
     }),
     ("the priority list is cleared", true, |stage| {
-        stage.run(|nic, _| nic.clear_priority(PORTAL)).expect("nobody is busy");
+        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("nobody is busy");
     }),
     ("the counter is freed", true, |stage| stage.counter_free(stage.counter)),
     ("a process died with the lock", true, |stage| stage.recover(true)),
     ("all are revoked", true, |stage| stage.revoke_all()),
     ("an entry is appended by trigger", true, |stage| {
         let other = stage.home.nic().counters().alloc().expect("room");
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::PRIORITY }), "room");
         stage.run_fired();
     }),
@@ -361,7 +361,7 @@ const CHANGES: &[Change] = &[
         assert_eq!(stage.arrived(counter), 5);
     }),
     ("operations that wait for it are cancelled", false, |stage| {
-        stage.home.nic().cancel_triggered(stage.counter).expect("it lives");
+        stage.home.nic().triggered().cancel_all(stage.counter).expect("it lives");
     }),
     ("an entry is appended to the overflow list", false, |stage| {
         stage.append(PORTAL, list::OVERFLOW, &spec(COUNTING, NONE));
@@ -388,20 +388,20 @@ const CHANGES: &[Change] = &[
         stage.unlink(entry);
     }),
     ("an entry is appended that cannot be", false, |stage| {
-        let appended = stage.run(|nic, bus| nic.append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
+        let appended = stage.run(|nic, bus| nic.lists().append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
         assert!(appended.is_err());
     }),
     ("an entry that is not there is unlinked", false, |stage| {
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
-        assert_eq!(stage.run(|nic, _| nic.unlink(entry)), Err(UnlinkError::InUse));
-        assert_eq!(stage.run(|nic, _| nic.unlink(u32::MAX)), Err(UnlinkError::Invalid));
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        assert_eq!(stage.run(|nic, _| nic.lists().unlink(entry)), Err(UnlinkError::InUse));
+        assert_eq!(stage.run(|nic, _| nic.lists().unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
     ("the portal table entry cannot be freed", false, |stage| {
         assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
         let other = stage.home.nic().counters().alloc().expect("room");
-        let entry = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, NONE)).expect("room");
+        let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::OVERFLOW }), "room");
         stage.run_fired();
     }),
@@ -431,7 +431,7 @@ fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
 /// The transition, and what its home needs to wait for.
 fn begin_unlink(stage: &mut Stage) -> Revoking {
     let entry = stage.entry;
-    stage.try_once(|nic, _| nic.unlink(entry)).expect_err("there is a grant")
+    stage.try_once(|nic, _| nic.lists().unlink(entry)).expect_err("there is a grant")
 }
 
 #[test]
@@ -441,9 +441,9 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     stage.home.nic().portal_table().alloc(Some(1), 0, queue).expect("room");
     let entry = stage.append(1, list::PRIORITY, &spec(options::OP_PUT, NONE));
     let put = Put { portal: 1, ..PUT };
-    let handle = stage.home.nic().grant_put(&put, 1, None, |_| true).expect("a grant").handle;
+    let handle = stage.home.nic().grants().give_put(&put, 1, None, |_| true).expect("a grant").handle;
     assert_eq!(handle.counter, NONE);
-    stage.home.nic().unlink(entry).expect("nobody is waited for");
+    stage.home.nic().lists().unlink(entry).expect("nobody is waited for");
     assert!(!stage.is_granted(&handle));
     assert_eq!(stage.home.nic().tables.control.granted, 0);
 }
@@ -455,17 +455,17 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     // Two homes wait for the same grant; one is ready sooner, and its transition fails for another reason.
     let (slow, fast) = (begin_unlink(&mut stage), begin_unlink(&mut stage));
     assert_eq!((slow, fast.grants), (fast, 1 << first.slot));
-    stage.home.nic().finish_revoking(&fast);
-    let second = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
+    stage.home.nic().grants().finish_revoking(&fast);
+    let second = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(second.slot, first.slot);
     // The first home has waited for the first grant only.
-    stage.home.nic().finish_revoking(&slow);
+    stage.home.nic().grants().finish_revoking(&slow);
     assert!(stage.is_granted(&second), "it was not revoked");
     let third = begin_unlink(&mut stage);
-    stage.home.nic().finish_revoking(&slow);
+    stage.home.nic().grants().finish_revoking(&slow);
     assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
-    stage.home.nic().finish_revoking(&third);
-    stage.home.nic().unlink(stage.entry).expect("revoked");
+    stage.home.nic().grants().finish_revoking(&third);
+    stage.home.nic().lists().unlink(stage.entry).expect("revoked");
 }
 
 #[test]
@@ -476,13 +476,13 @@ fn a_revocation_whose_process_died_is_ended_by_the_next_that_needs_it() {
     assert!(!stage.put_by(&handle, 1));
     // Neither its holder nor anybody else gets a grant here before that.
     for (holder, before) in [(1, Some(handle.slot)), (2, None)] {
-        let refused = stage.try_once(|nic, _| nic.grant_put(&PUT, holder, before, |_| true)).map(drop);
+        let refused = stage.try_once(|nic, _| nic.grants().give_put(&PUT, holder, before, |_| true)).map(drop);
         assert_eq!(refused.expect_err("it is being revoked").grants, 1 << handle.slot);
     }
     let counter = stage.counter;
-    let refused = stage.home.nic().grant_lane(counter, 3, None, |_| true);
+    let refused = stage.home.nic().grants().give_lane(counter, 3, None, |_| true);
     let Err(GrantError::Revoking(revoking)) = refused else { panic!("a lane of the same counter") };
-    stage.home.nic().finish_revoking(&revoking);
+    stage.home.nic().grants().finish_revoking(&revoking);
     assert!(stage.grant_put(2).is_some());
 }
 
@@ -509,14 +509,19 @@ fn tables_are_rebuilt_without_a_wait() {
 fn a_holder_gives_its_own_grant_up_without_a_wait() {
     let mut stage = Stage::new();
     let (first, second) = (stage.granted(1), stage.granted(2));
-    stage.home.nic().end_grant(first.slot);
+    stage.home.nic().grants().end(first.slot);
     assert!(!stage.put_by(&first, 1) && stage.put_by(&second, 1));
-    let again =
-        stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("its slot is still its own").handle;
+    let again = stage
+        .home
+        .nic()
+        .grants()
+        .give_put(&PUT, 1, Some(first.slot), |_| true)
+        .expect("its slot is still its own")
+        .handle;
     assert_eq!((again.slot, again.lane), (first.slot, first.lane));
     let nic = &mut stage.home.nic();
     for slot in [first.slot, second.slot, u32::MAX] {
-        nic.free_grant_slot(slot);
+        nic.grants().free_slot(slot);
     }
     assert_eq!((nic.tables.control.granted, nic.tables.control.revoking), (0, 0));
 }
@@ -534,7 +539,7 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
     assert_ne!((second.slot, second.number), (first.slot, first.number), "the first is still its process's");
     assert!(stage.put_by(&second, 3) && !stage.put_by(&first, 1));
     assert_eq!(stage.arrived(stage.counter), 33);
-    let again = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
+    let again = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(again.slot, first.slot);
     assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is none");
     assert!(again.lane != second.lane && stage.put_by(&again, 1));
@@ -590,7 +595,7 @@ fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
 fn a_process_is_given_a_lane_of_its_own_counter() {
     let mut stage = Stage::new();
     let counter = stage.counter;
-    let handle = stage.home.nic().grant_lane(counter, 1, None, |_| true).expect("a lane");
+    let handle = stage.home.nic().grants().give_lane(counter, 1, None, |_| true).expect("a lane");
     assert!(stage.put_by(&handle, 2));
     assert!(stage.grant_put(2).is_some(), "another lane is an initiator's");
     stage.awaited();
@@ -600,10 +605,10 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
     assert!(!stage.put_by(&handle, 2));
-    assert!(stage.home.nic().grant_lane(counter, 1, Some(handle.slot), |_| true).is_err());
-    assert!(stage.home.nic().grant_lane(NONE, 1, None, |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(counter, 1, Some(handle.slot), |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(NONE, 1, None, |_| true).is_err());
     stage.counter_free(other);
-    assert!(stage.home.nic().grant_lane(other, 1, None, |_| true).is_err());
+    assert!(stage.home.nic().grants().give_lane(other, 1, None, |_| true).is_err());
 }
 
 // ---- Processes that end ------------------------------------------------------------------------------------------
@@ -618,7 +623,8 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
         stage.home.nic().signals.grants[handle.slot as usize].busy.store(1, Relaxed);
     }
     assert!(stage.grant_put(1).is_none());
-    let heir = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
+    let heir =
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
     assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
     let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
@@ -635,14 +641,15 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     for holder in 0..GRANTS as u64 {
         // Revoked at once: a slot stays its process's.
         let counter = counters[holder as usize % 2];
-        stage.home.nic().grant_lane(counter, 100 + holder, None, |_| true).expect("a grant");
+        stage.home.nic().grants().give_lane(counter, 100 + holder, None, |_| true).expect("a grant");
         stage.revoke_all();
     }
     let entry = stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
     assert!(stage.grant_put(1).is_none(), "none is left");
-    let handle = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
+    let handle =
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
     assert_eq!(handle.slot, 17);
-    stage.home.nic().free_grant_slot(handle.slot);
+    stage.home.nic().grants().free_slot(handle.slot);
     assert!(!stage.put_by(&handle, 1), "given up");
     assert_eq!(stage.granted(2).slot, 17, "what was given up is anybody's");
     stage.unlink(entry);
@@ -804,7 +811,7 @@ proptest! {
                     for holder in first..=last {
                         let before = model.grants[holder].map(|handle| handle.slot);
                         let alive = |name: u64| names.contains(&name);
-                        let handle = stage.home.nic().grant_put(&PUT, names[holder], before, alive).ok();
+                        let handle = stage.home.nic().grants().give_put(&PUT, names[holder], before, alive).ok();
                         let lanes = (0..HOLDERS).filter(|&other| {
                             other != holder && model.grants[other].is_some_and(|l| stage.is_granted(&l))
                         });
@@ -847,7 +854,7 @@ proptest! {
                     }
                 }
                 Op::Cancel => {
-                    stage.home.nic().cancel_triggered(counter).expect("it lives");
+                    stage.home.nic().triggered().cancel_all(counter).expect("it lives");
                     model.waiting.clear();
                 }
                 Op::Count(by) => {
@@ -866,7 +873,7 @@ proptest! {
                 }
                 Op::GiveUp(holder) => {
                     if let Some(handle) = model.grants[holder].take() {
-                        stage.home.nic().free_grant_slot(handle.slot);
+                        stage.home.nic().grants().free_slot(handle.slot);
                     }
                 }
                 Op::Die(holder) => {
@@ -1001,23 +1008,23 @@ impl Stage {
         let (counter, first) = (self.counter, self.first_entry().unwrap_or(u32::MAX));
         let action = self.increments(counter);
         match wanted {
-            Wanted::Append => {
-                self.try_once(|nic, bus| nic.append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter))).map(drop)
-            }
-            Wanted::Unlink => self.try_once(|nic, _| nic.unlink(first)).map(drop),
+            Wanted::Append => self
+                .try_once(|nic, bus| nic.lists().append(bus, PORTAL, list::PRIORITY, &spec(COUNTING, counter)))
+                .map(drop),
+            Wanted::Unlink => self.try_once(|nic, _| nic.lists().unlink(first)).map(drop),
             Wanted::Disable => self.try_once(|nic, _| nic.portal_table().set(PORTAL, false)).map(drop),
-            Wanted::Arm => self.try_once(|nic, _| nic.arm(counter, u64::MAX, action)).map(drop),
-            Wanted::ClearPriority => self.try_once(|nic, _| nic.clear_priority(PORTAL)).map(drop),
+            Wanted::Arm => self.try_once(|nic, _| nic.triggered().arm(counter, u64::MAX, action)).map(drop),
+            Wanted::ClearPriority => self.try_once(|nic, _| nic.receives().clear_priority(PORTAL)).map(drop),
             Wanted::PostReceive => {
                 let spec = spec(options::OP_PUT | options::USE_ONCE, NONE);
-                self.try_once(|nic, bus| nic.post_receive(bus, PORTAL, &spec)).map(drop)
+                self.try_once(|nic, bus| nic.receives().post(bus, PORTAL, &spec)).map(drop)
             }
             Wanted::RunFired => {
                 // Those before it run; the one that needs a grant revoked is then the first, and has not begun.
-                let _ = self.home.nic().next_fired(&mut self.bus, 1);
-                self.try_once(|nic, bus| nic.next_fired(bus, 1)).map(drop)
+                let _ = self.home.nic().triggered().next_fired(&mut self.bus, 1);
+                self.try_once(|nic, bus| nic.triggered().next_fired(bus, 1)).map(drop)
             }
-            Wanted::RevokeAll => self.try_once(|nic, _| nic.revoke_all()).map(drop),
+            Wanted::RevokeAll => self.try_once(|nic, _| nic.grants().revoke_all()).map(drop),
             Wanted::FreeCounter => {
                 self.try_once(|nic, _| nic.counters().free(counter))?.expect("it lives");
                 self.counter = self.home.nic().counters().alloc().expect("one was freed");
@@ -1047,7 +1054,7 @@ proptest! {
                     let Sender { name, handle, in_put } = senders[sender];
                     if !in_put {
                         let alive = |name: u64| senders.iter().any(|sender| sender.name == name);
-                        let handle = stage.home.nic().grant_put(&PUT, name, handle.map(|handle| handle.slot), alive);
+                        let handle = stage.home.nic().grants().give_put(&PUT, name, handle.map(|handle| handle.slot), alive);
                         senders[sender].handle = handle.ok().map(|terms| terms.handle).or(senders[sender].handle);
                     }
                 }
@@ -1074,7 +1081,7 @@ proptest! {
                 }
                 Step::GiveUp(sender) => {
                     if let Sender { handle: Some(handle), in_put: false, .. } = senders[sender] {
-                        stage.home.nic().free_grant_slot(handle.slot);
+                        stage.home.nic().grants().free_slot(handle.slot);
                         senders[sender].handle = None;
                     }
                 }
@@ -1092,23 +1099,23 @@ proptest! {
                             sender.in_put && sender.handle.is_some_and(of)
                         };
                         if !senders.iter().any(is_awaited) {
-                            stage.home.nic().finish_revoking(&revoking);
+                            stage.home.nic().grants().finish_revoking(&revoking);
                             waiting[thread] = stage.attempt(wanted).err().map(|revoking| (wanted, revoking));
                         }
                     }
                 }
                 Step::Leave(thread) => waiting[thread] = None,
                 Step::Enable => stage.home.nic().portal_table().set(PORTAL, true).expect("needs nothing"),
-                Step::Cancel => stage.home.nic().cancel_triggered(stage.counter).expect("it lives"),
+                Step::Cancel => stage.home.nic().triggered().cancel_all(stage.counter).expect("it lives"),
                 Step::AppendLater => {
-                    if let Ok(entry) = stage.home.nic().reserve_entry(PORTAL, &spec(COUNTING, stage.counter)) {
+                    if let Ok(entry) = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, stage.counter)) {
                         let action = Action::Append { entry, list: list::PRIORITY };
-                        let _ = stage.home.nic().arm(now, 0, action);
+                        let _ = stage.home.nic().triggered().arm(now, 0, action);
                     }
                 }
                 Step::UnlinkLater => {
                     if let Some(entry) = stage.first_entry() {
-                        let _ = stage.home.nic().arm(now, 0, Action::Unlink { entry });
+                        let _ = stage.home.nic().triggered().arm(now, 0, Action::Unlink { entry });
                     }
                 }
                 Step::Recover => stage.home.nic().recover(&mut TestBus::default(), |_| true),

@@ -118,11 +118,11 @@ fn portals() {
     assert_eq!(home.nic().portal_table().set(u32::MAX, true), Err(PortalError::Invalid));
     assert!(home.memory == before);
     let mut bus = TestBus::default();
-    let reference = home.nic().append(&mut bus, 3, list::PRIORITY, &spec(0)).expect("room");
+    let reference = home.nic().lists().append(&mut bus, 3, list::PRIORITY, &spec(0)).expect("room");
     let before = home.memory.clone();
     assert_eq!(home.nic().portal_table().free(3), Err(PortalError::InUse));
     assert!(home.memory == before);
-    assert_eq!(home.nic().unlink(reference), Ok(()));
+    assert_eq!(home.nic().lists().unlink(reference), Ok(()));
     assert_eq!(home.nic().portal_table().free(3), Ok(()));
 }
 
@@ -132,13 +132,13 @@ fn entries_of_a_list_and_of_the_table() {
     assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(0));
     assert_eq!(home.nic().portal_table().alloc(None, 0, NONE), Ok(1));
     let mut bus = TestBus::default();
-    let (made, error) = fill(&mut home, |nic| nic.append(&mut bus, 0, list::PRIORITY, &spec(1)));
+    let (made, error) = fill(&mut home, |nic| nic.lists().append(&mut bus, 0, list::PRIORITY, &spec(1)));
     assert_eq!((made.len(), error), (6, AppendError::TooLong));
-    let (made, error) = fill(&mut home, |nic| nic.append(&mut bus, 1, list::OVERFLOW, &spec(1)));
+    let (made, error) = fill(&mut home, |nic| nic.lists().append(&mut bus, 1, list::OVERFLOW, &spec(1)));
     assert_eq!((made.len(), error), (2, AppendError::Full));
-    let (reserved, Full) = fill(&mut home, |nic| nic.reserve_entry(0, &spec(1)));
+    let (reserved, Full) = fill(&mut home, |nic| nic.lists().reserve(0, &spec(1)));
     assert!(reserved.is_empty());
-    let (none, error) = fill(&mut home, |nic| nic.append(&mut bus, 4, list::PRIORITY, &spec(1)));
+    let (none, error) = fill(&mut home, |nic| nic.lists().append(&mut bus, 4, list::PRIORITY, &spec(1)));
     assert_eq!((none.len(), error), (0, AppendError::Portal));
 }
 
@@ -147,11 +147,15 @@ fn triggered_operations() {
     let mut home = Home::new(&LIMITS);
     let counter = home.nic().counters().alloc().expect("room");
     let action = Action::CounterIncrement { counter, success: 1, failure: 0 };
-    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.triggered().arm(counter, 7, action)) else {
+        panic!("no grants")
+    };
     assert_eq!(made.len(), 5);
-    assert!(!home.nic().triggered_available());
-    assert_eq!(home.nic().cancel_triggered(counter), Some(()));
-    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
+    assert!(!home.nic().triggered().has_free_record());
+    assert_eq!(home.nic().triggered().cancel_all(counter), Some(()));
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.triggered().arm(counter, 7, action)) else {
+        panic!("no grants")
+    };
     assert_eq!(made.len(), 5);
 }
 
@@ -208,7 +212,7 @@ fn unexpected_headers() {
         let mut bus = TestBus::default();
         let flags = if flow_controlled { options::PT_FLOWCTRL } else { 0 };
         assert_eq!(home.nic().portal_table().alloc(None, flags, NONE), Ok(0));
-        home.nic().append(&mut bus, 0, list::OVERFLOW, &spec(1)).expect("room");
+        home.nic().lists().append(&mut bus, 0, list::OVERFLOW, &spec(1)).expect("room");
         for _ in 0..LIMITS.headers {
             assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
         }
@@ -219,7 +223,7 @@ fn unexpected_headers() {
         tables_after(&mut home, &mut bus, 0, fail);
         assert_eq!(home.nic().signals.registers.get(register), 1);
         // One entry takes them all; then there is room again.
-        home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
+        home.nic().lists().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
         home.nic().portal_table().set(0, true).expect("allocated");
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
     }
@@ -231,7 +235,7 @@ fn events_of_a_flow_controlled_portal() {
     let mut bus = TestBus::default();
     let queue = home.nic().queues().alloc(3).expect("room");
     assert_eq!(home.nic().portal_table().alloc(None, options::PT_FLOWCTRL, queue), Ok(0));
-    home.nic().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
+    home.nic().lists().append(&mut bus, 0, list::PRIORITY, &spec(1)).expect("room");
     for _ in 0..2 {
         assert_eq!(put(&mut home, &mut bus, 0).fail, fail::OK);
     }
@@ -258,7 +262,7 @@ fn puts_of_an_epoch_that_is_over() {
     // There is no entry, which is said in either way.
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
-    home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
+    home.nic().lists().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     home.nic().portal_table().set(0, true).expect("allocated");
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
     assert_eq!(put_in(&mut home, 2).0, fail::OK);
@@ -267,10 +271,10 @@ fn puts_of_an_epoch_that_is_over() {
     home.nic().portal_table().set(0, false).expect("allocated");
     assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
     home.nic().portal_table().set(0, true).expect("allocated");
-    home.nic().clear_priority(0).expect("no grants");
+    home.nic().receives().clear_priority(0).expect("no grants");
     home.nic().portal_table().free(0).expect("nothing is linked");
     assert_eq!(home.nic().portal_table().alloc(Some(0), flags, NONE), Ok(0));
-    home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
+    home.nic().lists().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     assert_eq!(put_in(&mut home, 3), (fail::PT_DISABLED, 4));
     sane::assert_sane(&mut home.nic());
 }
@@ -364,12 +368,12 @@ proptest! {
         let portal = home.nic().portal_table().alloc(None, 0, queue).unwrap_or(0);
         let with_counter = EntrySpec { counter, options: spec(1).options | options::EVENT_CT_COMM, ..spec(1) };
         for which in [list::OVERFLOW, list::PRIORITY] {
-            let _ = home.nic().append(&mut bus, portal, which, &with_counter);
+            let _ = home.nic().lists().append(&mut bus, portal, which, &with_counter);
             put(&mut home, &mut bus, portal);
         }
-        let _ = home.nic().search(&mut bus, portal, &with_counter, true);
-        let _ = home.nic().arm(counter, 1, Action::CounterSet { counter, success: 0, failure: 0 });
-        while home.nic().next_fired(&mut bus, 1).expect("no grants").is_some() {}
+        let _ = home.nic().lists().search(&mut bus, portal, &with_counter, true);
+        let _ = home.nic().triggered().arm(counter, 1, Action::CounterSet { counter, success: 0, failure: 0 });
+        while home.nic().triggered().next_fired(&mut bus, 1).expect("no grants").is_some() {}
         home.nic().recover(&mut bus, |_| false);
         sane::assert_sane(&mut home.nic());
     }

@@ -46,7 +46,7 @@ impl Stage {
             counter: NONE,
             uid: u32::MAX,
         };
-        self.home.nic().append(&mut self.bus, PORTAL, list::PRIORITY, &spec).expect("room")
+        self.home.nic().lists().append(&mut self.bus, PORTAL, list::PRIORITY, &spec).expect("room")
     }
 
     fn place(&mut self, match_bits: u64) -> Placement {
@@ -55,7 +55,7 @@ impl Stage {
 
     fn place_when(&mut self, match_bits: u64, may_wait: bool) -> Placement {
         let request = Request { kind: kind::PUT, portal: PORTAL, match_bits, length: 24, ..Request::default() };
-        self.home.nic().place(&mut self.bus, &request, may_wait, |_, _| true)
+        self.home.nic().target().place(&mut self.bus, &request, may_wait, |_, _| true)
     }
 
     fn placed(&mut self, match_bits: u64) -> Placed {
@@ -66,7 +66,7 @@ impl Stage {
     }
 
     fn finish(&mut self, placed: Placed, fail: u8) -> Option<(u8, u64)> {
-        let delivery = self.home.nic().finish_placed(&mut self.bus, placed.header, fail);
+        let delivery = self.home.nic().target().finish_placed(&mut self.bus, placed.header, fail);
         assert_sane(&mut self.home.nic());
         delivery.map(|delivery| (delivery.fail, delivery.mlength))
     }
@@ -88,7 +88,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert!(!placed.in_order, "nobody looks there before the event");
     assert_eq!(stage.event(), None, "nothing has arrived");
     assert_eq!(stage.place(1), Placement::Nothing, "the entry has left its list");
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::InUse));
     assert_eq!(stage.home.nic().portal_table().free(PORTAL), Err(PortalError::InUse));
     // The tables are rebuilt meanwhile, because another process has died.
     stage.home.nic().recover(&mut stage.bus, |_| true);
@@ -98,7 +98,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert_eq!((event.kind, event.user_ptr, event.mlength, event.rlength), (event_kind::PUT, 7, 16, 24));
     assert_eq!(stage.event().map(|event| event.kind), Some(event_kind::AUTO_UNLINK));
     assert_eq!(stage.event(), None);
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::Invalid));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::Invalid));
     assert_eq!(stage.finish(placed, fail::OK), None, "it is finished once");
     assert_eq!(stage.home.nic().portal_table().free(PORTAL), Ok(()));
 }
@@ -110,10 +110,10 @@ fn an_entry_that_stays_takes_several_and_is_held_until_the_last_is_there() {
     let [first, second] = [stage.placed(1), stage.placed(1)];
     assert!(first.in_order && second.in_order, "the program may look there");
     assert_eq!(stage.finish(second, fail::OK), Some((fail::OK, 16)));
-    assert_eq!(stage.home.nic().unlink(entry), Err(UnlinkError::InUse));
-    stage.home.nic().clear_priority(PORTAL).expect("no grants");
+    assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::InUse));
+    stage.home.nic().receives().clear_priority(PORTAL).expect("no grants");
     assert_eq!(stage.finish(first, fail::OK), Some((fail::OK, 16)));
-    assert_eq!(stage.home.nic().unlink(entry), Ok(()));
+    assert_eq!(stage.home.nic().lists().unlink(entry), Ok(()));
 }
 
 #[test]
@@ -145,17 +145,20 @@ fn what_no_entry_takes_is_not_fetched_and_what_a_delivery_has_to_decide_is() {
     let request = Request { kind: kind::PUT, portal: PORTAL, match_bits: 3, length: 8, ..Request::default() };
     let nic = &mut stage.home.nic();
     assert_eq!(
-        nic.place(&mut stage.bus, &request, false, |_, _| false),
+        nic.target().place(&mut stage.bus, &request, false, |_, _| false),
         Placement::Whole,
         "memory that is out of reach"
     );
     assert_eq!(
-        nic.place(&mut stage.bus, &Request { kind: kind::GET, ..request }, false, |_, _| true),
+        nic.target().place(&mut stage.bus, &Request { kind: kind::GET, ..request }, false, |_, _| true),
         Placement::Whole
     );
-    assert_eq!(nic.place(&mut stage.bus, &Request { portal: 99, ..request }, false, |_, _| true), Placement::Nothing);
-    assert_eq!(nic.finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
-    assert_eq!(nic.finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
+    assert_eq!(
+        nic.target().place(&mut stage.bus, &Request { portal: 99, ..request }, false, |_, _| true),
+        Placement::Nothing
+    );
+    assert_eq!(nic.target().finish_placed(&mut stage.bus, 0, fail::OK), None, "nothing was placed");
+    assert_eq!(nic.target().finish_placed(&mut stage.bus, u64::MAX, fail::OK), None);
 }
 
 #[test]

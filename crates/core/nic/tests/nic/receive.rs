@@ -104,7 +104,7 @@ impl Stage {
         let mut bus = TestBus { mapped, ..TestBus::default() };
         let queue = home.nic().queues().alloc(4).expect("room");
         let portal = home.nic().portal_table().alloc(Some(0), 0, queue).expect("room");
-        home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
+        home.nic().lists().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
         Stage { home, bus, portal, queue, lists: Lists::default(), claimed: Vec::new(), references: Vec::new() }
     }
 
@@ -116,12 +116,12 @@ impl Stage {
         let wanted = (number, bits, ignore, source);
         let expected = self.first_message(&wanted);
         let mut nic = self.home.nic();
-        match nic.post_receive(&mut self.bus, self.portal, &spec(bits, ignore, source, number)) {
+        match nic.receives().post(&mut self.bus, self.portal, &spec(bits, ignore, source, number)) {
             Ok(Posted::Matched(found)) => {
                 let header = *nic.unexpected(found).expect("it waits");
                 let at = expected.expect("nothing should have matched");
                 assert_eq!(header.header_data, self.lists.messages.remove(at).0);
-                nic.drop_unexpected(found);
+                nic.receives().drop_unexpected(found);
             }
             Ok(Posted::Linked(reference)) => {
                 assert_eq!(expected, None);
@@ -146,7 +146,7 @@ impl Stage {
         };
         let mut nic = self.home.nic();
         if by_owner {
-            let taken = nic.take_receive(&mut self.bus, &Put::from(&request));
+            let taken = nic.receives().take(&mut self.bus, &Put::from(&request));
             if let Some(receive) = taken {
                 assert_eq!(Some(receive.user_ptr), expected);
                 return;
@@ -175,10 +175,10 @@ impl Stage {
     fn claim(&mut self, bits: u64, ignore: u64, source: Option<u64>) {
         let expected = self.first_message(&(0, bits, ignore, source));
         let mut nic = self.home.nic();
-        let found = nic.find_unexpected(&mut self.bus, self.portal, &spec(bits, ignore, source, 0));
+        let found = nic.receives().find_unexpected(&mut self.bus, self.portal, &spec(bits, ignore, source, 0));
         assert_eq!(found.is_some(), expected.is_some());
         if let (Some(found), Some(at)) = (found, expected) {
-            nic.claim_unexpected(found);
+            nic.receives().claim_unexpected(found);
             self.claimed.push((found, self.lists.messages.remove(at).0));
         }
     }
@@ -188,14 +188,14 @@ impl Stage {
             let (found, number) = self.claimed.remove(0);
             let mut nic = self.home.nic();
             assert_eq!(nic.unexpected(found).expect("it is kept").header_data, number);
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
         }
     }
 
     fn cancel(&mut self, back: usize) {
         let Some(&(number, reference)) = self.references.iter().rev().nth(back) else { return };
         let there = self.lists.receives.iter().position(|receive| receive.0 == number);
-        assert_eq!(self.home.nic().unlink(reference).is_ok(), there.is_some());
+        assert_eq!(self.home.nic().lists().unlink(reference).is_ok(), there.is_some());
         if let Some(there) = there {
             self.lists.receives.remove(there);
         }
@@ -237,11 +237,11 @@ fn a_token_leaves_the_payload_with_its_sender() {
         ignore_bits: u64::MAX,
         ..spec(0, 0, None, 0)
     };
-    home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
+    home.nic().lists().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
     let request = Request { kind: kind::PUT, portal, length: 1 << 30, operand: [7, 0, 0, 0], ..Request::default() };
     let portals::Verdict::Done(delivery) = home.nic().deliver(&mut bus, &request) else { panic!("it is taken") };
     assert_eq!((delivery.fail, delivery.list, delivery.mlength), (portals::fail::OK, list::OVERFLOW, 0));
-    let Ok(Posted::Matched(found)) = home.nic().post_receive(&mut bus, portal, &spec(0, 0, None, 1)) else {
+    let Ok(Posted::Matched(found)) = home.nic().receives().post(&mut bus, portal, &spec(0, 0, None, 1)) else {
         panic!("it waits")
     };
     let header = *home.nic().unexpected(found).expect("it waits");
@@ -260,15 +260,15 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
     let mut home = Home::new(&limits);
     let mut bus = TestBus { mapped: true, ..TestBus::default() };
     let portal = home.nic().portal_table().alloc(Some(0), 0, NONE).expect("room");
-    home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
+    home.nic().lists().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
     let put = |bits| Request { kind: kind::PUT, portal, match_bits: bits, ..Request::default() };
     for round in 0..3 {
         let begun = steps(&mut home);
         for number in 0..LENGTH {
-            home.nic().post_receive(&mut bus, portal, &spec(number, 0, None, number)).expect("room");
+            home.nic().receives().post(&mut bus, portal, &spec(number, 0, None, number)).expect("room");
         }
         for number in (0..LENGTH).rev() {
-            let receive = home.nic().take_receive(&mut bus, &Put::from(&put(number))).expect("it is posted");
+            let receive = home.nic().receives().take(&mut bus, &Put::from(&put(number))).expect("it is posted");
             assert_eq!(receive.user_ptr, number);
         }
         let posted = steps(&mut home);
@@ -278,10 +278,10 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
         }
         let delivered = steps(&mut home);
         for number in (0..LENGTH).rev() {
-            let found = home.nic().post_receive(&mut bus, portal, &spec(number, 0, None, number));
+            let found = home.nic().receives().post(&mut bus, portal, &spec(number, 0, None, number));
             let Ok(Posted::Matched(found)) = found else { panic!("{found:?}") };
             assert_eq!(home.nic().unexpected(found).expect("it waits").match_bits, number);
-            home.nic().drop_unexpected(found);
+            home.nic().receives().drop_unexpected(found);
         }
         let taken = steps(&mut home);
         assert!(taken - delivered <= 3 * LENGTH, "unexpected, round {round}: {} steps", taken - delivered);
@@ -306,7 +306,7 @@ fn takes_one(
     by_owner: bool,
 ) -> (u64, u64, bool) {
     if by_owner {
-        if let Some(receive) = nic.take_receive(bus, &Put::from(request)) {
+        if let Some(receive) = nic.receives().take(bus, &Put::from(request)) {
             return (receive.start, request.length.min(receive.length), receive.uses_up);
         }
         assert!(!bus.mapped, "the owner fills what it maps");
@@ -343,14 +343,14 @@ proptest! {
         for (length, by_owner, dies) in ops {
             if ROOM - offset < LEAST {
                 offset = 0;
-                home.nic().post_receive(&mut bus, portal, &many).expect("room");
+                home.nic().receives().post(&mut bus, portal, &many).expect("room");
             }
             let request = Request { kind: kind::PUT, portal, length, ..Request::default() };
             let expected = next_of_many(&mut offset, length);
             prop_assert_eq!(takes_one(&mut home.nic(), &mut bus, &request, by_owner), expected);
             let at = (expected.0 - crate::common::MEMORY_AT) as usize;
             prop_assert_eq!(&bus.memory[at..at + expected.1 as usize], &bus.payload[..expected.1 as usize]);
-            prop_assert_eq!(home.nic().posted_count(portal), u32::from(!expected.2));
+            prop_assert_eq!(home.nic().receives().posted_count(portal), u32::from(!expected.2));
             if dies {
                 home.nic().recover(&mut TestBus::default(), |_| true);
             }

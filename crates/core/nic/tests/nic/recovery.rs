@@ -273,7 +273,7 @@ fn an_event_that_was_not_written_does_not_stop_the_queue() {
         counter: u32::MAX,
         uid: u32::MAX,
     };
-    home.nic().append(&mut bus, 0, 0, &spec).expect("room");
+    home.nic().lists().append(&mut bus, 0, 0, &spec).expect("room");
     for round in 0..6 {
         let book = home.nic().tables.queues.iter().position(|book| slot::status(book.slot) != slot::FREE).expect("it");
         home.nic().tables.queues[book].tail += 1;

@@ -67,11 +67,11 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
     nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let [counter, other] = [nic.counters().alloc(), nic.counters().alloc()].map(|counter| counter.expect("room"));
     let counting = spec(options::EVENT_CT_COMM, 1, counter);
-    let entry = nic.append(bus, 0, list::PRIORITY, &counting).expect("room");
+    let entry = nic.lists().append(bus, 0, list::PRIORITY, &counting).expect("room");
     assert_eq!(shown.take().len(), 4);
 
     // A put to a counting entry, at once and by the fast path, which leaves it to `deliver`.
-    assert!(!nic.plain_put(bus, &put(1)), "the caller delivers it");
+    assert!(!nic.target().plain_put(bus, &put(1)), "the caller delivers it");
     assert!(shown.take().is_empty());
     nic.deliver(bus, &request(1));
     let count = |success, is_caused| Transition::Count { counter, success, failure: 0, is_caused };
@@ -87,9 +87,9 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
 
     // What a triggered operation and a set add is shown as these only.
     let action = Action::CounterIncrement { counter: other, success: 1, failure: 0 };
-    nic.arm(counter, 5, action).expect("room");
+    nic.triggered().arm(counter, 5, action).expect("room");
     nic.counters().increment(counter, 1, 0);
-    nic.next_fired(bus, 1).expect("no grants");
+    nic.triggered().next_fired(bus, 1).expect("no grants");
     nic.counters().set(other, 9, 0);
     let rest = shown.take();
     assert!(
@@ -104,11 +104,11 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
         ),
         "{rest:?}"
     );
-    nic.next_fired(bus, 1).expect("no grants");
+    nic.triggered().next_fired(bus, 1).expect("no grants");
     assert!(shown.take().is_empty(), "nothing was due");
 
-    nic.unlink(entry).expect("it is there");
-    assert!(nic.unlink(entry).is_err());
+    nic.lists().unlink(entry).expect("it is there");
+    assert!(nic.lists().unlink(entry).is_err());
     let unlinked = |is_done| Transition::Unlink { entry, is_done };
     assert_eq!(shown.take(), [unlinked(true), unlinked(false)]);
 }
@@ -122,16 +122,16 @@ fn receives_and_unexpected_messages_are_shown() {
     nic.tap = Tapped::new(&shown);
     nic.portal_table().alloc(Some(0), 0, NONE).expect("it is free");
     let pool = spec(options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE, 0, NONE);
-    nic.append(bus, 0, list::OVERFLOW, &EntrySpec { ignore_bits: u64::MAX, ..pool }).expect("room");
+    nic.lists().append(bus, 0, list::OVERFLOW, &EntrySpec { ignore_bits: u64::MAX, ..pool }).expect("room");
     shown.take();
 
     let receive = spec(options::USE_ONCE | options::EVENT_LINK_DISABLE, 1, NONE);
-    assert_eq!(nic.post_to_short_list(0, &receive), None, "it is posted by `post_receive`");
-    nic.post_receive(bus, 0, &receive).expect("room");
+    assert_eq!(nic.receives().post_to_short_list(0, &receive), None, "it is posted by `post_receive`");
+    nic.receives().post(bus, 0, &receive).expect("room");
     // The short list's head leaves the message to `take_receive`.
-    assert!(nic.head(0).expect("it is enabled").take_receive(bus, &put(1), |_| true).is_none());
-    nic.take_receive(bus, &put(1)).expect("it is posted");
-    assert_eq!(nic.take_receive(bus, &put(1)), None);
+    assert!(nic.receives().head(0).expect("it is enabled").take_receive(bus, &put(1), |_| true).is_none());
+    nic.receives().take(bus, &put(1)).expect("it is posted");
+    assert_eq!(nic.receives().take(bus, &put(1)), None);
     match &shown.take()[..] {
         [Transition::PostReceive { posted: Some(Posted::Linked(_)), .. }, Transition::TakeReceive { put, receive }] => {
             assert_eq!((put.match_bits, receive.start), (1, MEMORY_AT));
@@ -141,11 +141,11 @@ fn receives_and_unexpected_messages_are_shown() {
 
     nic.deliver_own(bus, &request(1));
     nic.deliver_own(bus, &request(2));
-    let Ok(Posted::Matched(first)) = nic.post_receive(bus, 0, &receive) else { panic!("it is there") };
-    nic.claim_unexpected(first);
-    nic.drop_unexpected(first);
-    nic.drop_unexpected(first);
-    nic.clear_unexpected(0);
+    let Ok(Posted::Matched(first)) = nic.receives().post(bus, 0, &receive) else { panic!("it is there") };
+    nic.receives().claim_unexpected(first);
+    nic.receives().drop_unexpected(first);
+    nic.receives().drop_unexpected(first);
+    nic.receives().clear_unexpected(0);
     let kinds: Vec<_> = shown.take().into_iter().skip(2).collect();
     assert!(
         matches!(
@@ -160,8 +160,8 @@ fn receives_and_unexpected_messages_are_shown() {
         "{kinds:?}"
     );
 
-    nic.post_receive(bus, 0, &spec(options::USE_ONCE, 3, NONE)).expect("room");
-    nic.clear_priority(0).expect("no grants");
+    nic.receives().post(bus, 0, &spec(options::USE_ONCE, 3, NONE)).expect("room");
+    nic.receives().clear_priority(0).expect("no grants");
     let last = shown.take();
     assert!(matches!(last[..], [_, Transition::Unlink { is_done: true, .. }]), "{last:?}");
 }

@@ -147,8 +147,8 @@ proptest! {
                         What::Succeed(counter, success) => Action::CounterSuccess { counter: references[counter], success },
                         What::Increment(counter, success) => Action::CounterIncrement { counter: references[counter], success, failure: 0 },
                     };
-                    prop_assert_eq!(home.nic().triggered_fit(1), !full);
-                    let armed = home.nic().arm(references[counter], threshold, action);
+                    prop_assert_eq!(home.nic().triggered().fit(1), !full);
+                    let armed = home.nic().triggered().arm(references[counter], threshold, action);
                     prop_assert_eq!(armed.is_ok(), !full);
                     if let Ok(armed) = armed {
                         handles.push((number, armed));
@@ -165,39 +165,39 @@ proptest! {
                     model.set(counter, success);
                 }
                 Op::Cancel(counter) => {
-                    prop_assert_eq!(home.nic().cancel_triggered(references[counter]), Some(()));
+                    prop_assert_eq!(home.nic().triggered().cancel_all(references[counter]), Some(()));
                     model.armed.retain(|armed| armed.counter != counter);
                 }
                 Op::CancelOne(which) => {
                     let Some(&(number, armed)) = handles.get(which % handles.len().max(1)) else { continue };
                     let waits = model.armed.iter().any(|armed| armed.number == number);
-                    prop_assert_eq!(home.nic().is_armed(armed), waits);
-                    prop_assert_eq!(home.nic().cancel_armed(armed), waits);
+                    prop_assert_eq!(home.nic().triggered().is_armed(armed), waits);
+                    prop_assert_eq!(home.nic().triggered().cancel(armed), waits);
                     model.armed.retain(|armed| armed.number != number);
                 }
                 Op::Run(count) => {
                     for _ in 0..count {
-                        let fired = home.nic().next_fired(&mut bus, 1).expect("no grants");
+                        let fired = home.nic().triggered().next_fired(&mut bus, 1).expect("no grants");
                         prop_assert_eq!(fired.map(|fired| fired.command.user_ptr), model.next());
                         let Some(fired) = fired else { break };
-                        home.nic().finish_fired(fired.index);
+                        home.nic().triggered().finish_fired(fired.index);
                     }
                 }
                 Op::Return => {
-                    let fired = home.nic().next_fired(&mut bus, 1).expect("no grants");
+                    let fired = home.nic().triggered().next_fired(&mut bus, 1).expect("no grants");
                     let next = model.next();
                     prop_assert_eq!(fired.map(|fired| fired.command.user_ptr), next);
                     if let Some(fired) = fired {
-                        home.nic().return_fired(fired.index);
+                        home.nic().triggered().return_fired(fired.index);
                         let what = What::Command;
                         model.due.insert(0, Armed { counter: 0, threshold: 0, what, number: fired.command.user_ptr });
                     }
                 }
                 Op::Recover => {
                     // Due operations keep their order only among those that were set up in it: run them first.
-                    while let Some(fired) = home.nic().next_fired(&mut bus, 1).expect("no grants") {
+                    while let Some(fired) = home.nic().triggered().next_fired(&mut bus, 1).expect("no grants") {
                         prop_assert_eq!(Some(fired.command.user_ptr), model.next());
-                        home.nic().finish_fired(fired.index);
+                        home.nic().triggered().finish_fired(fired.index);
                     }
                     prop_assert_eq!(model.next(), None);
                     home.nic().recover(&mut bus, |_| true);

@@ -62,7 +62,7 @@ impl Commands {
                 uid: self.uid,
             };
             let mut guard = interface.lock();
-            guard.with_revocation(|nic| nic.append(&mut NoMemory, portal, list::PRIORITY, &spec)).ok()
+            guard.with_revocation(|nic| nic.lists().append(&mut NoMemory, portal, list::PRIORITY, &spec)).ok()
         };
         Some([entry(PORTAL_MEMORY, &self.memory)?, entry(PORTAL_DATA, &self.data)?])
     }

@@ -216,9 +216,9 @@ impl Engine {
             let mut fired = None;
             self.ranks.with_nic(rank, ni, &mut |nic| {
                 // A simulated NIC has no grants.
-                fired = nic.next_fired(&mut NoMemory, u64::from(rank) + 1).unwrap_or(None);
+                fired = nic.triggered().next_fired(&mut NoMemory, u64::from(rank) + 1).unwrap_or(None);
                 if let Some(fired) = &fired {
-                    nic.finish_fired(fired.index);
+                    nic.triggered().finish_fired(fired.index);
                 }
             });
             let now = self.clocks[rank as usize];

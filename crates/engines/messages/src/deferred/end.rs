@@ -169,7 +169,7 @@ impl Works {
             return self.end_receive(flight, number, &no_message, (Err(Fault::TablesFull), false));
         };
         let mut nic = flight.nic.interface.lock();
-        let posted = nic.with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
+        let posted = nic.with_revocation(|nic| nic.receives().post(&mut NoMemory, portal, &spec));
         if !matches!(posted, Ok(Linked::Linked(_))) {
             nic.heap().free_iov(spec.iov);
         }
@@ -197,11 +197,11 @@ impl Works {
             // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
             // and writable.
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
-            nic.drop_unexpected(found);
+            nic.receives().drop_unexpected(found);
             drop(nic);
             return self.end_receive(flight, number, &arrived, (Ok(()), false));
         }
-        nic.drop_unexpected(found);
+        nic.receives().drop_unexpected(found);
         drop(nic);
         self.fetch_payload(parts, number, &pieces, Arrived { token: header.token, ..arrived });
     }
@@ -276,7 +276,7 @@ impl Works {
             while self.trying < TRYING_MAX {
                 let Some((number, command)) = self.again.pop_front() else { break };
                 let Some(work) = operations.work(number) else { continue };
-                if nic.with_revocation(|nic| nic.arm(ready, 0, Action::Command(&command))).is_err() {
+                if nic.with_revocation(|nic| nic.triggered().arm(ready, 0, Action::Command(&command))).is_err() {
                     self.again.push_front((number, command));
                     break;
                 }

@@ -252,7 +252,7 @@ impl Works {
         let entry = {
             let mut nic = flight.nic.interface.lock();
             // An entry is reserved only if its linking can be armed, because nothing else frees it.
-            let entry = nic.triggered_available().then(|| nic.reserve_entry(portal, &spec).ok()).flatten();
+            let entry = nic.triggered().has_free_record().then(|| nic.lists().reserve(portal, &spec).ok()).flatten();
             if entry.is_none() {
                 nic.heap().free_iov(spec.iov);
             }

@@ -159,7 +159,7 @@ impl Transport {
             return Next::Again;
         }
         let Some(mut reader) = rings.reader_from(ring, first) else { return Next::Again };
-        let Some(mut head) = nic.head(portal.into()) else { return Next::OtherRings };
+        let Some(mut head) = nic.receives().head(portal.into()) else { return Next::OtherRings };
         let sender = rings.sender(ring);
         let most = (reading.left() as u64).min(head.posted_count().into()).min(BATCH);
         let mut bytes = 0;
@@ -189,7 +189,7 @@ impl Transport {
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
         nic.signals.registers.add(Register::ListSteps, taken);
-        if nic.posted_count(portal.into()) == 0 {
+        if nic.receives().posted_count(portal.into()) == 0 {
             self.flight.polling.has_filled_all();
         }
         drop(nic);

@@ -186,7 +186,7 @@ impl Matcher<'_> {
         let length = request.length as usize;
         let arriving = Arriving { envelope: &heading.envelope, sender: *sender, bytes: std::ptr::null(), length };
         let put = arriving.put();
-        if let Some(receive) = nic.take_receive(&mut FromMemory { interface, bytes: None, accesses }, &put) {
+        if let Some(receive) = nic.receives().take(&mut FromMemory { interface, bytes: None, accesses }, &put) {
             return MatchOutcome::Fetch(FetchOrder::IntoReceive(
                 Filled::by(&put, &heading.envelope, &receive),
                 *request,
@@ -210,7 +210,7 @@ impl Matcher<'_> {
     /// Whether a long message matches a receive.
     fn has_receive(&mut self, heading: &Heading, request: &Request) -> bool {
         let header = ring_request(&heading.envelope, self.sender, request.length);
-        self.nic.has_receive(&mut NoMemory, header.portal, &(&header).into())
+        self.nic.receives().has_receive(&mut NoMemory, header.portal, &(&header).into())
     }
 
     /// The header of a long message that matches no receive. The NIC reads no payload of a message with a token.

@@ -240,7 +240,7 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
             counter: NONE,
             uid: u32::MAX,
         };
-        nic.append(&mut NoMemory, 0, list::PRIORITY, &spec).expect("room");
+        nic.lists().append(&mut NoMemory, 0, list::PRIORITY, &spec).expect("room");
     }
     let put = Request { kind: kind::PUT, match_bits: 1, length: 100, ..Request::default() };
     let packet = Packet { origin: TARGET, token: 9, payload_bytes: 100, ..Packet::from(&put) };

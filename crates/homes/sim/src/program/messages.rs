@@ -66,7 +66,7 @@ impl Process {
                 ..EMPTY
             };
             core.now += core.machine.local_command();
-            let offered = core.tables.nic().append(&mut NoMemory, PORTAL_FETCH, list::PRIORITY, &spec);
+            let offered = core.tables.nic().lists().append(&mut NoMemory, PORTAL_FETCH, list::PRIORITY, &spec);
             assert!(offered.is_ok(), "{offered:?}: more long sends at once than the program's `Needs` state");
             (request, token)
         };
@@ -221,7 +221,7 @@ impl Core {
     /// Posts a receive, or takes the unexpected message that matches it.
     fn post(&mut self, spec: &EntrySpec, request: RequestId) {
         let mut searched = 0;
-        let posted = self.tables.nic().post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
+        let posted = self.tables.nic().receives().post(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         match posted {
             Ok(Posted::Linked(_)) => self.spend_on_search(None, searched),
             Ok(Posted::Matched(header)) => {
@@ -230,7 +230,7 @@ impl Core {
                 self.now += machine.nic.event + machine.host.software_receive;
                 let mut nic = self.tables.nic();
                 let Some(&record) = nic.unexpected(header) else { return };
-                nic.drop_unexpected(header);
+                nic.receives().drop_unexpected(header);
                 let event = Event {
                     start: record.start,
                     user_ptr: request.0.into(),
@@ -309,7 +309,7 @@ impl Core {
     /// The unexpected message that a receive would match.
     fn peek_unexpected(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
         let mut searched = 0;
-        let found = self.tables.nic().find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
+        let found = self.tables.nic().receives().find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         self.spend_on_search(found, searched);
         let nic = self.tables.nic();
         let record = nic.unexpected(found?)?;

@@ -266,7 +266,7 @@ impl Process {
         let core = &mut *self.core.borrow_mut();
         core.now += core.machine.local_command();
         let Some(&counter) = core.windows.get(trigger.window as usize) else { return false };
-        core.tables.nic().arm(counter, trigger.count, action).is_ok()
+        core.tables.nic().triggered().arm(counter, trigger.count, action).is_ok()
     }
 
     // ---- Atomics -------------------------------------------------------------------------------------------------

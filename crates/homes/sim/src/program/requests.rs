@@ -87,7 +87,7 @@ impl Requests {
             source_ignore: u64::MAX,
             ..EMPTY
         };
-        let appended = nic.append(&mut NoMemory, PORTAL_MESSAGES, list::OVERFLOW, &spec);
+        let appended = nic.lists().append(&mut NoMemory, PORTAL_MESSAGES, list::OVERFLOW, &spec);
         debug_assert!(appended.is_ok(), "a new NIC has room for its first entry");
         Requests { events, states: Vec::new(), free: Vec::new(), announced: VecDeque::new() }
     }

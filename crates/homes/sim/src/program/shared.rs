@@ -138,10 +138,10 @@ impl Core {
                 counter,
                 ..everything
             };
-            nic.append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
+            nic.lists().append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
         }
         let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
-        nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
+        nic.lists().append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
         let requests = Requests::new(&mut nic, events);
         let port = if needs.units { Port::open(&mut tables, &machine, needs.memory_bytes) } else { None };
         Core {

@@ -167,7 +167,7 @@ impl Model {
             Due::Moves(command) => self.issue(&command)?,
             // One that is refused says nothing to anybody.
             Due::Unlinks(entry) => {
-                let _ = self.home.nic().unlink(entry);
+                let _ = self.home.nic().lists().unlink(entry);
             }
         }
         self.keep_lines(&tails);
@@ -177,14 +177,14 @@ impl Model {
     /// The next triggered operation that is due and leaves the counters: those on counters run here.
     pub fn next_fired(&mut self) -> Option<u32> {
         loop {
-            let Fired { index, command } = self.home.nic().next_due(1).ok()??;
+            let Fired { index, command } = self.home.nic().triggered().next_due(1).ok()??;
             let (port, due) = match command.kind {
                 kind::PUT => (0, Due::Moves(command)),
                 kind::GET => (1, Due::Moves(command)),
                 kind::UNLINK => (2, Due::Unlinks(self.home.triggered[index as usize].object)),
                 _ => {
-                    self.home.nic().run_local(&mut NoMemory, index);
-                    self.home.nic().finish_fired(index);
+                    self.home.nic().triggered().run_local(&mut NoMemory, index);
+                    self.home.nic().triggered().finish_fired(index);
                     continue;
                 }
             };
@@ -234,21 +234,25 @@ impl Model {
             Host::Append { portal, which, ref spec } => {
                 let posted = |home: &Home| home.portals[portal as usize].entries;
                 let before = posted(&self.home);
-                Ok(match self.home.nic().append(&mut NoMemory, portal, which, spec) {
+                Ok(match self.home.nic().lists().append(&mut NoMemory, portal, which, spec) {
                     Ok(reference) if posted(&self.home) != before => Answer::with(reference),
                     Ok(reference) => Answer { status: Status::Taken, ..Answer::with(reference) },
                     Err(AppendError::Full) => Answer::of(Status::Full),
                     Err(other) => return Err(format!("{other:?} of an append").into()),
                 })
             }
-            Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().unlink(reference) {
+            Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().lists().unlink(reference) {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
                 Err(other) => return Err(format!("{other:?} of an unlink").into()),
             })),
             Host::Search { portal, ref spec, delete } => {
-                self.home.nic().search(&mut NoMemory, portal, spec, delete).map_err(|error| format!("{error:?}"))?;
+                self.home
+                    .nic()
+                    .lists()
+                    .search(&mut NoMemory, portal, spec, delete)
+                    .map_err(|error| format!("{error:?}"))?;
                 Ok(Answer::of(Status::Done))
             }
             Host::Bind(ref view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0 => wide,
@@ -277,11 +281,11 @@ impl Model {
                 Ok(Answer { amounts: book.map(|book| (book.success, book.failure)), ..Answer::of(done(lives)) })
             }
             Host::Arm { counter, threshold, ref action } => self.arm(counter, threshold, action),
-            Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().cancel_triggered(counter).is_some()))),
+            Host::Cancel(counter) => Ok(Answer::of(done(self.home.nic().triggered().cancel_all(counter).is_some()))),
             Host::CancelOne { index, generation } => {
                 let handle =
                     self.handles.iter().find(|(handle, _)| *handle == (index, generation)).map(|found| found.1);
-                Ok(Answer::of(done(handle.is_some_and(|handle| self.home.nic().cancel_armed(handle)))))
+                Ok(Answer::of(done(handle.is_some_and(|handle| self.home.nic().triggered().cancel(handle)))))
             }
             Host::Put(ref operation) | Host::Get(ref operation) if operation.length >> 32 != 0 => wide,
             Host::Put(ref operation) => self.start(kind::PUT, operation),
@@ -345,7 +349,7 @@ impl Model {
         };
         let index = self.home.control.free_triggered;
         let generation = self.home.triggered.get(index as usize).map_or(0, |record| slot::generation(record.slot));
-        Ok(match self.home.nic().arm(counter, threshold, action) {
+        Ok(match self.home.nic().triggered().arm(counter, threshold, action) {
             Ok(armed) => {
                 self.handles.push(((index, generation), armed));
                 Answer { armed: Some((index, generation)), ..Answer::of(Status::Done) }

@@ -150,17 +150,17 @@ fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(ListCommand, u64
             ListCommand::Deliver(*request)
         }
         Op::Append { portal, which, spec } => {
-            references.extend(nic.append(bus, *portal, *which, spec));
+            references.extend(nic.lists().append(bus, *portal, *which, spec));
             ListCommand::Append { portal: *portal, which: *which, spec: *spec }
         }
         Op::Unlink { append, stale } => {
             let known = references.len().checked_sub(1 + append % references.len().max(1)).map(|at| references[at]);
             let reference = known.unwrap_or(5) ^ if *stale { 1 << 20 } else { 0 };
-            let _ = nic.unlink(reference);
+            let _ = nic.lists().unlink(reference);
             ListCommand::Unlink(reference)
         }
         Op::Search { portal, spec, delete } => {
-            nic.search(bus, *portal, spec, *delete).expect("enabled");
+            nic.lists().search(bus, *portal, spec, *delete).expect("enabled");
             ListCommand::Search { portal: *portal, spec: *spec, delete: *delete }
         }
     };

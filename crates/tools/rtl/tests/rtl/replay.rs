@@ -121,26 +121,26 @@ fn record(steps: &[Step]) -> Vec<Record> {
         ignore_bits: u64::MAX,
         ..spec(0, None)
     };
-    nic.append(&mut NoMemory, 2, list::OVERFLOW, &pool).expect("room");
+    nic.lists().append(&mut NoMemory, 2, list::OVERFLOW, &pool).expect("room");
 
     let (mut posted, mut claimed, mut bound) = (Vec::new(), Vec::new(), Vec::new());
     let (mut counters, mut armed) = (Vec::new(), Vec::new());
     for &step in steps {
         match step {
-            Step::Post { bits, source } => match nic.post_receive(&mut NoMemory, 2, &spec(bits, source)) {
+            Step::Post { bits, source } => match nic.receives().post(&mut NoMemory, 2, &spec(bits, source)) {
                 Ok(Posted::Linked(entry)) => posted.push(entry),
-                Ok(Posted::Matched(found)) => nic.drop_unexpected(found),
+                Ok(Posted::Matched(found)) => nic.receives().drop_unexpected(found),
                 Err(_) => {}
             },
             Step::Arrive { bits, source, length, is_own } => arrive(&mut nic, bits, source, length, is_own),
-            Step::Cancel(at) if at < posted.len() => drop(nic.unlink(posted.remove(at))),
+            Step::Cancel(at) if at < posted.len() => drop(nic.lists().unlink(posted.remove(at))),
             Step::Probe { bits } => {
-                if let Some(found) = nic.find_unexpected(&mut NoMemory, 2, &spec(bits, None)) {
-                    nic.claim_unexpected(found);
+                if let Some(found) = nic.receives().find_unexpected(&mut NoMemory, 2, &spec(bits, None)) {
+                    nic.receives().claim_unexpected(found);
                     claimed.push(found);
                 }
             }
-            Step::DropClaimed => claimed.pop().into_iter().for_each(|found| nic.drop_unexpected(found)),
+            Step::DropClaimed => claimed.pop().into_iter().for_each(|found| nic.receives().drop_unexpected(found)),
             Step::Bind(start) => {
                 let view = DescriptorView {
                     start,
@@ -164,13 +164,13 @@ fn record(steps: &[Step]) -> Vec<Record> {
                     0 => Action::Command(&command),
                     _ => Action::CounterIncrement { counter: counters[target], success: 1, failure: 0 },
                 };
-                armed.extend(nic.arm(counters[counter], threshold, action));
+                armed.extend(nic.triggered().arm(counters[counter], threshold, action));
             }
-            Step::Disarm(at) if at < armed.len() => drop(nic.cancel_armed(armed.remove(at))),
+            Step::Disarm(at) if at < armed.len() => drop(nic.triggered().cancel(armed.remove(at))),
             _ => {}
         }
-        while let Ok(Some(fired)) = nic.next_fired(&mut Nothing, 1) {
-            nic.finish_fired(fired.index);
+        while let Ok(Some(fired)) = nic.triggered().next_fired(&mut Nothing, 1) {
+            nic.triggered().finish_fired(fired.index);
         }
     }
     kept.0.into_inner().expect("no panic")
@@ -189,7 +189,7 @@ fn arrive(nic: &mut Nic<'_>, match_bits: u64, source: u64, length: u64, is_own: 
     };
     if !is_own {
         nic.deliver(&mut NoMemory, &request);
-    } else if nic.take_receive(&mut Mapped, &Put::from(&request)).is_none() {
+    } else if nic.receives().take(&mut Mapped, &Put::from(&request)).is_none() {
         nic.deliver_own(&mut NoMemory, &request);
     }
 }
@@ -326,7 +326,7 @@ fn flow_control_decides_as_in_the_trace() {
     let mut refused = 0;
     for step in 0..300u64 {
         match step * 7919 % 11 {
-            0 | 1 => drop(nic.append(&mut NoMemory, portal, list::PRIORITY, &spec(step % 2, None))),
+            0 | 1 => drop(nic.lists().append(&mut NoMemory, portal, list::PRIORITY, &spec(step % 2, None))),
             2 | 3 => {
                 nic.signals.take_event(queue);
                 nic.queues().post_waiting_disabled(queue);

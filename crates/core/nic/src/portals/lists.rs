@@ -13,19 +13,27 @@
 //!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`), nor can an entry to whose
 //!    memory a payload is being fetched ([`super::placement`]).
 
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
 use super::constants::{event_kind, fail, list, options};
 use super::entry::{EntrySpec, fill, search_entry};
 use super::errors::{AppendError, UnlinkError};
 use super::event::{Event, entry_event, header_event, overflow_kind};
-use super::search::{EntryView, FoundHeader, accepts};
+use super::search::{EntryView, Found, FoundHeader, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
 use crate::nic::Nic;
-use crate::tables::{Entry, entry, header, slot};
+use crate::registers::Register;
+use crate::tables::{Entry, Header, Request, entry, header, slot};
 use crate::tap::Transition;
 
-impl Nic<'_> {
+/// The lists of the portal table: entries and unexpected headers, with their events and counts.
+pub struct Lists<'n, 'a> {
+    pub(crate) nic: &'n mut Nic<'a>,
+}
+
+impl Lists<'_, '_> {
     /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`). Returns its reference.
     pub fn append<B: Bus>(
         &mut self,
@@ -34,18 +42,18 @@ impl Nic<'_> {
         which: u8,
         spec: &EntrySpec,
     ) -> Result<u32, AppendError> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.append(bus, portal, which, spec),
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.lists().append(bus, portal, which, spec),
                 |entry| Some(Transition::Append { portal, list: which, spec: *spec, entry: entry.ok() }),
             );
         }
-        let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
+        let record = self.nic.portal(portal).map_err(|_| AppendError::Portal)?;
         let length = record.entries[usize::from(which & 1)];
-        if self.tables.entries.get(self.tables.control.free_entry as usize).is_none() {
+        if self.nic.tables.entries.get(self.nic.tables.control.free_entry as usize).is_none() {
             return Err(AppendError::Full);
         }
-        if length >= self.tables.list_max {
+        if length >= self.nic.tables.list_max {
             return Err(AppendError::TooLong);
         }
         let queue = record.queue;
@@ -56,9 +64,9 @@ impl Nic<'_> {
             }
         }
         if which != list::OVERFLOW {
-            self.revoke_at_portal(portal)?;
+            self.nic.grants().revoke_at_portal(portal)?;
         }
-        let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
+        let reference = self.reserve(portal, spec).map_err(|Full| AppendError::Full)?;
         if once {
             self.link_unmatched(reference, which)
         } else {
@@ -71,90 +79,91 @@ impl Nic<'_> {
     /// the returned reference then names an entry that is gone.
     fn match_unexpected<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
         let view = &EntryView::from(spec);
-        let found = self.match_queue().find_header(bus, portal, view)?;
+        let found = self.nic.match_queue().find_header(bus, portal, view)?;
         self.overflow_event(found.index, view, queue, None);
         self.drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
-            self.queues()
+            self.nic
+                .queues()
                 .post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
         }
-        let encoding = Encoding::new(self.tables.entries.len());
-        let index = self.tables.control.free_entry;
-        let spent = self.tables.entries.get_mut(index as usize)?;
+        let encoding = Encoding::new(self.nic.tables.entries.len());
+        let index = self.nic.tables.control.free_entry;
+        let spent = self.nic.tables.entries.get_mut(index as usize)?;
         let generation = slot::generation(spent.slot);
         spent.slot = slot::word(encoding.next_generation(generation), slot::FREE);
         Some(encoding.encode(index, generation))
     }
 
-    /// Takes a slot for an entry and fills it. [`Nic::link_reserved`] links it.
+    /// Takes a slot for an entry and fills it. [`Lists::link_reserved`] links it.
     #[inline]
-    pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.reserve_entry(portal, spec),
+    pub fn reserve(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.lists().reserve(portal, spec),
                 |entry| Some(Transition::Reserve { portal, spec: *spec, entry: entry.ok() }),
             );
         }
-        let index = self.tables.control.free_entry;
-        let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
-        self.tables.control.free_entry = slot::next(index, record.next);
+        let index = self.nic.tables.control.free_entry;
+        let record = self.nic.tables.entries.get_mut(index as usize).ok_or(Full)?;
+        self.nic.tables.control.free_entry = slot::next(index, record.next);
         let generation = slot::generation(record.slot);
         fill(record, portal, spec);
         record.slot = slot::word(generation, entry::RESERVED);
-        Ok(Encoding::new(self.tables.entries.len()).encode(index, generation))
+        Ok(Encoding::new(self.nic.tables.entries.len()).encode(index, generation))
     }
 
     /// Links a reserved entry, after it took the unexpected headers that match. The grants at its portal table entry
     /// are revoked.
     pub(crate) fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
-        let Some(index) = self.entry_index(reference) else { return };
-        let mut record = self.tables.entries[index as usize];
+        let Some(index) = self.nic.entry_index(reference) else { return };
+        let mut record = self.nic.tables.entries[index as usize];
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
         let portal = u32::from(record.portal);
-        let Ok(queue) = self.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
+        let Ok(queue) = self.nic.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
         if which == list::PRIORITY && self.take_headers(bus, &mut record, queue) {
             if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
+                self.nic.queues().post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
             }
             return self.free_entry(index);
         }
-        self.tables.entries[index as usize].local_offset = record.local_offset;
+        self.nic.tables.entries[index as usize].local_offset = record.local_offset;
         self.link_unmatched(reference, which);
     }
 
     /// Links a reserved entry. Either no unexpected header matches it, or it goes to the overflow list.
     fn link_unmatched(&mut self, reference: u32, which: u8) {
-        let Some(index) = self.entry_index(reference) else { return };
+        let Some(index) = self.nic.entry_index(reference) else { return };
         self.put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
-        let record = &self.tables.entries[index as usize];
+        let record = &self.nic.tables.entries[index as usize];
         let portal = u32::from(record.portal);
         let event = entry_event(record, event_kind::LINK, which);
         let quiet = record.options & options::EVENT_LINK_DISABLE != 0;
-        if let Some(queue) = self.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
-            self.queues().post(queue, &event);
+        if let Some(queue) = self.nic.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
+            self.nic.queues().post(queue, &event);
         }
     }
 
     /// Appends a reserved entry to the list that the status names.
     #[inline]
     pub(super) fn put_on_list(&mut self, index: u32, status: u32) {
-        let sequence = self.next_sequence();
-        let record = &mut self.tables.entries[index as usize];
+        let sequence = self.nic.tables.control.next_sequence();
+        let record = &mut self.nic.tables.entries[index as usize];
         record.sequence = sequence;
         record.slot = slot::word(slot::generation(record.slot), status);
-        self.match_queue().chain_entry(index);
+        self.nic.match_queue().chain_entry(index);
     }
 
     /// Gives an entry the unexpected headers that match it. True: the entry is used up and must not be linked.
     fn take_headers<B: Bus>(&mut self, bus: &mut B, record: &mut Entry, queue: u32) -> bool {
         let portal = u32::from(record.portal);
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
-        for _ in 0..=self.tables.headers.len() {
+        for _ in 0..=self.nic.tables.headers.len() {
             let view = &EntryView::from(&*record);
-            let Some(found) = self.match_queue().find_header(bus, portal, view) else { return false };
-            let rlength = self.tables.headers[found.index as usize].rlength;
+            let Some(found) = self.nic.match_queue().find_header(bus, portal, view) else { return false };
+            let rlength = self.nic.tables.headers[found.index as usize].rlength;
             self.overflow_event(found.index, view, queue, None);
             self.drop_found(found);
             if record.options & options::USE_ONCE != 0 {
@@ -179,20 +188,20 @@ impl Nic<'_> {
         spec: &EntrySpec,
         delete: bool,
     ) -> Result<(), AppendError> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.search(bus, portal, spec, delete),
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.lists().search(bus, portal, spec, delete),
                 |done| Some(Transition::Search { portal, spec: *spec, deletes: delete, is_done: done.is_ok() }),
             );
         }
-        let queue = self.portal(portal).map_err(|_| AppendError::Portal)?.queue;
+        let queue = self.nic.portal(portal).map_err(|_| AppendError::Portal)?.queue;
         let view = &EntryView::from(spec);
         let once = spec.options & options::USE_ONCE != 0;
         let mut matches = 0u64;
         if !delete && !once {
             matches = self.search_all(portal, view, queue);
         } else {
-            while let Some(found) = self.match_queue().find_header(bus, portal, view) {
+            while let Some(found) = self.nic.match_queue().find_header(bus, portal, view) {
                 matches += 1;
                 self.overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
                 if delete {
@@ -205,10 +214,10 @@ impl Nic<'_> {
         }
         if matches == 0 && spec.options & options::EVENT_COMM_DISABLE == 0 {
             let about = entry_event(&search_entry(portal, spec), event_kind::SEARCH, list::OVERFLOW);
-            self.queues().post(queue, &Event { fail: fail::NO_MATCH, ..about });
+            self.nic.queues().post(queue, &Event { fail: fail::NO_MATCH, ..about });
         }
         if spec.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
-            self.counters().increment(spec.counter, 0, 1);
+            self.nic.counters().increment(spec.counter, 0, 1);
         }
         Ok(())
     }
@@ -216,9 +225,9 @@ impl Nic<'_> {
     /// A search-only pass for a persistent entry: one event for each header that matches, in order of arrival.
     fn search_all(&mut self, portal: u32, view: &EntryView, queue: u32) -> u64 {
         let mut matches = 0;
-        let mut at = self.tables.portals[portal as usize].header_head;
-        for _ in 0..self.tables.headers.len() {
-            let Some(&found) = self.tables.headers.get(at as usize) else { break };
+        let mut at = self.nic.tables.portals[portal as usize].header_head;
+        for _ in 0..self.nic.tables.headers.len() {
+            let Some(&found) = self.nic.tables.headers.get(at as usize) else { break };
             if slot::status(found.slot) == header::LIVE && accepts(view, &(&found).into()) {
                 matches += 1;
                 self.overflow_event(at, view, queue, Some(event_kind::SEARCH));
@@ -231,18 +240,18 @@ impl Nic<'_> {
     /// Posts the event and the count for a header that an entry takes.
     #[inline(always)]
     fn overflow_event(&mut self, found: u32, view: &EntryView, queue: u32, kind: Option<u8>) {
-        let Some(header) = self.tables.headers.get(found as usize) else { return };
+        let Some(header) = self.nic.tables.headers.get(found as usize) else { return };
         let mlength = header.mlength;
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
         let quiet = own | options::EVENT_SUCCESS_DISABLE;
         if view.options & quiet == 0 {
             let kind = kind.unwrap_or_else(|| overflow_kind(header.kind));
             let event = Event { kind, list: list::OVERFLOW, ..header_event(header, view.user_ptr) };
-            self.queues().post_here(queue, &event);
+            self.nic.queues().post_here(queue, &event);
         }
         if view.options & options::EVENT_CT_OVERFLOW != 0 {
             let in_bytes = view.options & options::EVENT_CT_BYTES != 0;
-            self.counters().count_outcome(view.counter, true, in_bytes, mlength);
+            self.nic.counters().count_outcome(view.counter, true, in_bytes, mlength);
         }
     }
 
@@ -251,22 +260,22 @@ impl Nic<'_> {
         self.drop_found(index.into());
     }
 
-    /// [`Nic::drop_header`] for a header that a search found.
+    /// [`Lists::drop_header`] for a header that a search found.
     #[inline(always)]
     pub(crate) fn drop_found(&mut self, found: FoundHeader) {
-        self.match_queue().unchain_header(found);
+        self.nic.match_queue().unchain_header(found);
         self.free_header(found.index);
     }
 
     /// Frees a header that is in no list.
     #[inline(always)]
     pub(super) fn free_header(&mut self, index: u32) {
-        let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
+        let Some(record) = self.nic.tables.headers.get_mut(index as usize) else { return };
         let owner = record.entry;
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
-        record.links[0][0] = slot::link(index, self.tables.control.free_header);
-        self.tables.control.free_header = index;
-        let Some(overflow) = self.tables.entries.get_mut(owner as usize) else { return };
+        record.links[0][0] = slot::link(index, self.nic.tables.control.free_header);
+        self.nic.tables.control.free_header = index;
+        let Some(overflow) = self.nic.tables.entries.get_mut(owner as usize) else { return };
         overflow.headers = overflow.headers.saturating_sub(1);
         if overflow.headers == 0 && slot::status(overflow.slot) == entry::DRAINING {
             self.finish_draining(owner);
@@ -276,11 +285,11 @@ impl Nic<'_> {
     /// Posts AUTO_FREE for an overflow entry that was unlinked automatically and has no headers left, and frees its
     /// slot.
     pub(crate) fn finish_draining(&mut self, index: u32) {
-        let record = self.tables.entries[index as usize];
+        let record = self.nic.tables.entries[index as usize];
         if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-            if let Ok(portal) = self.portal(u32::from(record.portal)) {
+            if let Ok(portal) = self.nic.portal(u32::from(record.portal)) {
                 let queue = portal.queue;
-                self.queues().post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
+                self.nic.queues().post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
             }
         }
         self.free_entry(index);
@@ -288,20 +297,20 @@ impl Nic<'_> {
 
     /// Unlinks an entry.
     pub fn unlink(&mut self, reference: u32) -> Result<(), UnlinkError> {
-        if self.tap.is_open() {
-            return self.tapped(
-                |nic| nic.unlink(reference),
+        if self.nic.tap.is_open() {
+            return self.nic.tapped(
+                |nic| nic.lists().unlink(reference),
                 |done| Some(Transition::Unlink { entry: reference, is_done: done.is_ok() }),
             );
         }
-        let index = self.entry_index(reference).ok_or(UnlinkError::Invalid)?;
-        let record = self.tables.entries[index as usize];
+        let index = self.nic.entry_index(reference).ok_or(UnlinkError::Invalid)?;
+        let record = self.nic.tables.entries[index as usize];
         match slot::status(record.slot) {
             entry::PRIORITY | entry::OVERFLOW if record.headers == 0 => {
                 if slot::status(record.slot) == entry::PRIORITY {
-                    self.revoke_at_portal(u32::from(record.portal))?;
+                    self.nic.grants().revoke_at_portal(u32::from(record.portal))?;
                 }
-                self.match_queue().unchain_entry(index);
+                self.nic.match_queue().unchain_entry(index);
                 self.free_entry(index);
                 Ok(())
             }
@@ -312,18 +321,83 @@ impl Nic<'_> {
 
     /// Frees an entry's slot. The entry is in no list.
     pub(crate) fn free_entry(&mut self, index: u32) {
-        let encoding = Encoding::new(self.tables.entries.len());
-        let record = &mut self.tables.entries[index as usize];
+        let encoding = Encoding::new(self.nic.tables.entries.len());
+        let record = &mut self.nic.tables.entries[index as usize];
         let iov = core::mem::replace(&mut record.iov, NONE);
         let generation = encoding.next_generation(slot::generation(record.slot));
         record.slot = slot::word(generation, slot::FREE);
-        record.next = slot::link(index, self.tables.control.free_entry);
-        self.tables.control.free_entry = index;
-        self.heap().free_iov(iov);
+        record.next = slot::link(index, self.nic.tables.control.free_entry);
+        self.nic.tables.control.free_entry = index;
+        self.nic.heap().free_iov(iov);
     }
 
-    pub(crate) fn next_sequence(&mut self) -> u64 {
-        self.tables.control.sequence = self.tables.control.sequence.wrapping_add(1);
-        self.tables.control.sequence
+    pub(super) fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
+        if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
+            self.nic.match_queue().chain_header(header);
+            self.nic.signals.registers.add(Register::Unexpected, 1);
+        }
+    }
+
+    /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
+    pub(super) fn take_header(
+        &mut self,
+        index: u32,
+        start: u64,
+        mlength: u64,
+        request: &Request,
+        status: u32,
+    ) -> Option<u32> {
+        let free = self.nic.tables.control.free_header;
+        let sequence = self.nic.tables.control.next_sequence();
+        let record = self.nic.tables.headers.get_mut(free as usize)?;
+        self.nic.tables.control.free_header = slot::next(free, record.links[0][0]);
+        let generation = slot::generation(record.slot);
+        *record = Header {
+            slot: slot::word(generation, slot::FREE),
+            entry: index,
+            source: request.initiator,
+            match_bits: request.match_bits,
+            sequence,
+            start,
+            rlength: request.length,
+            mlength,
+            remote_offset: request.remote_offset,
+            header_data: request.header_data,
+            uid: request.uid,
+            portal: request.portal as u16,
+            kind: request.kind,
+            operation: request.operation,
+            datatype: request.datatype,
+            token: request.token(),
+            ..Header::default()
+        };
+        compiler_fence(SeqCst);
+        record.slot = slot::word(generation, status);
+        let kept = &mut self.nic.tables.entries[index as usize].headers;
+        *kept = kept.wrapping_add(1);
+        Some(free)
+    }
+
+    /// Takes a used-up entry off its list. The record stays until its events are written.
+    pub(crate) fn auto_unlink(&mut self, index: u32) {
+        self.nic.match_queue().unchain_entry(index);
+        let record = &mut self.nic.tables.entries[index as usize];
+        record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
+    }
+
+    /// Called after the events of an automatic unlink: frees the entry, or lets it drain.
+    pub(super) fn after_unlink(&mut self, index: u32, which: u8) {
+        if which == list::PRIORITY {
+            self.free_entry(index);
+        } else if self.nic.tables.entries[index as usize].headers == 0 {
+            self.finish_draining(index);
+        }
+    }
+
+    /// Frees an entry of the priority list that a message used up.
+    #[inline(always)]
+    pub(super) fn use_up(&mut self, found: Found) {
+        self.nic.match_queue().unchain_found(found, usize::from(list::PRIORITY));
+        self.free_entry(found.entry);
     }
 }
