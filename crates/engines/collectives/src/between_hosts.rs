@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! grant of the job (a file, or the manager's) ──> Aggregation: a NIC with memberships
-//!                                  │ Group::form: join, until all members have joined
+//!                                  │ TreeGroup::form: join, until all members have joined
 //! Pending ──> Running ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
 //! ```
 //!
@@ -60,8 +60,8 @@ mod joining {
     pub const FAILED: u64 = 0;
 }
 
-/// A group that this process is a member of.
-pub struct Group {
+/// A group of a tree of aggregation nodes, of which this process is a member.
+pub struct TreeGroup {
     aggregation: &'static Aggregation,
     /// It is this group's until this process has left.
     _number: GroupNumber,
@@ -76,27 +76,27 @@ pub struct Group {
     /// An operand without a value, and room for unwanted results.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
-    /// The oldest operation of the node that was not over when they were last advanced.
+    /// The oldest operation of the node that was not over at the last advance.
     awaited: Option<u64>,
 }
 
-impl Group {
+impl TreeGroup {
     /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<String>,
         bootstrap: &mut dyn Bootstrap,
-    ) -> Result<Group, String> {
+    ) -> Result<TreeGroup, String> {
         let own = refuses.map_or_else(Aggregation::of_process, Err);
-        Group::form_with(Some(own), (rank, size), bootstrap)?.ok_or_else(|| "it takes no part".to_owned())
+        TreeGroup::form_with(Some(own), (rank, size), bootstrap)?.ok_or_else(|| "it takes no part".to_owned())
     }
 
-    /// As [`Group::form`], for a process with a share. None: it is no member, and gathers with the members only; it gets no group.
+    /// As [`TreeGroup::form`], for a process with a share. None: it is no member, and gathers with the members only; it gets no group.
     fn form_with(
         own: Option<Result<&'static Aggregation, String>>,
         (rank, size): (usize, usize),
         bootstrap: &mut dyn Bootstrap,
-    ) -> Result<Option<Group>, String> {
+    ) -> Result<Option<TreeGroup>, String> {
         let share = own.as_ref().and_then(|own| own.as_ref().ok().copied());
         let taken = share.filter(|_| rank == 0).and_then(Aggregation::number);
         let hello = Hello {
@@ -121,9 +121,9 @@ impl Group {
                 .ok_or(Failure::NoGroup)?;
             let nodes: Vec<NodeId> = all.iter().map(|hello| NodeId((hello.node - 1) as u32)).collect();
             let longest = all.iter().map(|hello| hello.longest).min().unwrap_or(0);
-            Group::join(own, number, (rank, size), (&nodes, longest))
+            TreeGroup::join(own, number, (rank, size), (&nodes, longest))
         });
-        Group::finish(joined, bootstrap)
+        TreeGroup::finish(joined, bootstrap)
     }
 
     /// Asks the leaf node to join the group with this number.
@@ -132,13 +132,13 @@ impl Group {
         number: GroupNumber,
         (rank, size): (usize, usize),
         (nodes, longest): (&[NodeId], u64),
-    ) -> Result<Group, Failure> {
+    ) -> Result<TreeGroup, Failure> {
         let granted = aggregation.granted();
         let (node, join) = granted.join(number.get(), rank, nodes).ok_or(Failure::NoTree)?;
         let node = aggregation.id_of(node).ok_or(Failure::NoTree)?;
         let made = aggregation.interface().lock().member().join(node, granted.key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
-        let group = Group {
+        let group = TreeGroup {
             aggregation,
             _number: number,
             handle,
@@ -156,9 +156,12 @@ impl Group {
         Ok(group)
     }
 
-    /// Waits until the group is formed, or has failed at any member: a node tells those alone that have joined. `joined`: None at a process that is
+    /// Waits until the group is formed, or has failed at any member: a node answers only those that have joined. `joined`: None at a process that is
     /// no member.
-    fn finish(joined: Option<Result<Group, Failure>>, bootstrap: &mut dyn Bootstrap) -> Result<Option<Group>, String> {
+    fn finish(
+        joined: Option<Result<TreeGroup, Failure>>,
+        bootstrap: &mut dyn Bootstrap,
+    ) -> Result<Option<TreeGroup>, String> {
         loop {
             let state = joined.as_ref().map(|joined| match joined {
                 Ok(group) => group.state(),
@@ -260,7 +263,7 @@ pub enum Running {
     Refused(Failure),
 }
 
-impl ProgressEngine for Group {
+impl ProgressEngine for TreeGroup {
     type Running = Running;
 
     fn supports(&self, operation: &Pending) -> bool {
@@ -292,7 +295,7 @@ impl ProgressEngine for Group {
     fn wait(
         &mut self,
         idle: ProgressHook<'_>,
-        look: &mut dyn FnMut(&mut Group) -> Option<Result<(), Failure>>,
+        look: &mut dyn FnMut(&mut TreeGroup) -> Option<Result<(), Failure>>,
     ) -> Result<(), Failure> {
         let mut wait = Wait::default();
         loop {
@@ -305,7 +308,7 @@ impl ProgressEngine for Group {
     }
 }
 
-impl Group {
+impl TreeGroup {
     /// Waits until the oldest operation of the node is over, or for a short time.
     fn wait_briefly(&self, wait: &mut Wait) {
         let is_over = |number| self.aggregation.interface().lock_to_post().member().is_over(self.handle, number);
@@ -355,7 +358,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for TreeGroup {
     /// Leaves the group. No node writes a result here any more.
     fn drop(&mut self) {
         let left = self.aggregation.interface().lock().member().leave(self.handle);

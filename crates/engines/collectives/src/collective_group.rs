@@ -5,14 +5,14 @@
 //! |---|---|
 //! | share memory | a live group ([`Member`]) |
 //! | are on several hosts | live groups and nodes between them ([`HierarchicalGroup`]) |
-//! | are on a simulated machine | the nodes of its switches ([`Group`]) |
+//! | are on a simulated machine | the nodes of its switches ([`TreeGroup`]) |
 
 use crate::one_host::{Bootstrap, FormError, Member, Participant, Pending, ProgressEngine, ProgressHook, Queue, Shape};
 use selvedge_host::simulated::is_simulated;
 use selvedge_job::own_place;
 use selvedge_nic::aggregation::Failure;
 
-use crate::between_hosts::{Group, HierarchicalGroup};
+use crate::between_hosts::{HierarchicalGroup, TreeGroup};
 
 /// A group of any kind, and its outstanding operations.
 pub struct CollectiveGroup {
@@ -25,7 +25,7 @@ pub struct CollectiveGroup {
 enum Kind {
     OneHost(Queue<Member>),
     Hierarchical(Queue<HierarchicalGroup>),
-    Switches(Queue<Group>),
+    Switches(Queue<TreeGroup>),
 }
 
 /// Calls the queue of any kind.
@@ -51,7 +51,7 @@ impl CollectiveGroup {
         let made = |kind| CollectiveGroup { rank, size, kind };
         // The processes of a simulated machine share no memory.
         if is_simulated() {
-            let formed = Group::form((rank, size), refuses.map(str::to_owned), bootstrap);
+            let formed = TreeGroup::form((rank, size), refuses.map(str::to_owned), bootstrap);
             return formed.map(|group| made(Kind::Switches(Queue::new(group))));
         }
         let process = Participant { rank, size, place: own_place(), refuses };

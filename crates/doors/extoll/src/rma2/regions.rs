@@ -115,7 +115,10 @@ impl Region {
 
 impl Regions {
     /// Registers memory of a port. `endpoint`: the address of the port, for the region's record.
-    pub fn register(
+    ///
+    /// # Safety
+    /// With [`Keeping::Program`], `record` may be written.
+    pub unsafe fn register(
         &mut self,
         (device, vpid, endpoint): (&Device, u16, usize),
         (address, bytes): (u64, u64),
@@ -133,7 +136,7 @@ impl Regions {
         let region = Region { endpoint, ..Region::new(address, bytes, nla) };
         let pages = region.count.into();
         let record = match keeping {
-            // SAFETY: the caller of `rma2_register_nomalloc` gives a record that may be written.
+            // SAFETY: by this function's contract.
             Keeping::Program => unsafe {
                 record.write(region);
                 record
@@ -149,19 +152,19 @@ impl Regions {
     }
 
     /// Ends a region, or one use of a cached one.
-    pub fn unregister(&mut self, device: &Device, vpid: u16, record: *mut Region, keepings: &[Keeping]) -> Outcome {
-        let registration = self.registrations.get(&(record as usize)).ok_or(Code::NoTable)?;
+    pub fn unregister(&mut self, device: &Device, vpid: u16, record: usize, keepings: &[Keeping]) -> Outcome {
+        let registration = self.registrations.get(&(record)).ok_or(Code::NoTable)?;
         if !keepings.contains(&registration.keeping) {
             return Err(Code::NoTable);
         }
         if registration.keeping != Keeping::Cached {
-            return self.remove(device, vpid, record as usize);
+            return self.remove(device, vpid, record);
         }
         // SAFETY: the record is the library's, and in the list.
-        let uses = unsafe { &mut (*record).refcount };
+        let uses = unsafe { &mut (*(record as *mut Region)).refcount };
         *uses = uses.checked_sub(1).ok_or(Code::NoTable)?;
         if *uses == 0 {
-            self.idle.push_back(record as usize);
+            self.idle.push_back(record);
             if self.idle.len() > CACHED_MAX {
                 if let Some(oldest) = self.idle.pop_front() {
                     self.remove(device, vpid, oldest)?;

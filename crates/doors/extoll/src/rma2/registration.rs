@@ -10,12 +10,22 @@ use super::port::Port;
 use super::regions::{Keeping, Region};
 
 /// Registers memory of a port.
-fn register(port: &Port, address: u64, bytes: u64, keeping: Keeping, record: *mut Region) -> Outcome<*mut Region> {
+///
+/// # Safety
+/// As [`Regions::register`](super::regions::Regions::register).
+unsafe fn register(
+    port: &Port,
+    address: u64,
+    bytes: u64,
+    keeping: Keeping,
+    record: *mut Region,
+) -> Outcome<*mut Region> {
     if address == 0 || bytes == 0 {
         return Err(Code::InvValue);
     }
     let endpoint = std::ptr::from_ref(port) as usize;
-    port.regions().register((&port.device, port.vpid, endpoint), (address, bytes), keeping, record)
+    // SAFETY: the caller's.
+    unsafe { port.regions().register((&port.device, port.vpid, endpoint), (address, bytes), keeping, record) }
 }
 
 /// Registers and stores the record's address.
@@ -34,7 +44,8 @@ unsafe fn register_to(
         if output.is_null() {
             return Err(Code::WrongArg);
         }
-        let region = register(port, address, bytes, keeping, std::ptr::null_mut())?;
+        // SAFETY: the record is the library's.
+        let region = unsafe { register(port, address, bytes, keeping, std::ptr::null_mut()) }?;
         // SAFETY: not null; the caller says that it has room.
         unsafe { output.write(region) };
         Ok(())
@@ -94,7 +105,8 @@ pub unsafe extern "C" fn rma2_register_nomalloc(
         if region.is_null() {
             return Err(Code::WrongArg);
         }
-        register(port, address as u64, size as u64, Keeping::Program, region).map(|_| ())
+        // SAFETY: not null; the caller says that it may be written.
+        unsafe { register(port, address as u64, size as u64, Keeping::Program, region) }.map(|_| ())
     }))
 }
 
@@ -108,7 +120,7 @@ macro_rules! endings {
             pub unsafe extern "C" fn $name(port: *const c_void, region: *mut Region) -> i32 {
                 // SAFETY: the caller's.
                 value(unsafe { Port::get(port) }.and_then(|port| {
-                    port.regions().unregister(&port.device, port.vpid, region, &[$(Keeping::$keeping,)*])
+                    port.regions().unregister(&port.device, port.vpid, region as usize, &[$(Keeping::$keeping,)*])
                 }))
             }
         )*

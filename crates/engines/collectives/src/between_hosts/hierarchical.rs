@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A group of processes of several hosts. Those of a host reduce in memory that they share ([`Member`]); the first of them, its leader, talks to the
-//! tree ([`Group`]).
+//! tree ([`TreeGroup`]).
 //!
 //! ```text
 //! host 0: members ─ reduce ─> leader ─┐                                      ┌─> leader ─ broadcast ─> members
@@ -29,7 +29,7 @@ use crate::service::wire::JobName;
 use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
 
-use super::Group;
+use super::TreeGroup;
 use super::aggregation::{Aggregation, NO_MANAGER, Wait};
 use super::reduction::{bits, copy_part, supports};
 use selvedge_process::settings::manager_name;
@@ -49,7 +49,7 @@ pub struct HierarchicalGroup {
     /// None: it is alone on its host.
     local: Option<Queue<Member>>,
     /// The leader's.
-    tree: Option<Queue<Group>>,
+    tree: Option<Queue<TreeGroup>>,
     /// The most bytes of an operation that it carries out, and of an element.
     longest: u64,
     bytes: usize,
@@ -130,7 +130,7 @@ impl HierarchicalGroup {
             }
         });
         let among = &mut SubsetBootstrap { all: bootstrap, ranks: &leaders };
-        let formed = Group::form_with(share, (host, leaders.len()), among);
+        let formed = TreeGroup::form_with(share, (host, leaders.len()), among);
         // What leaders know of the tree.
         let own_words = match &formed {
             Ok(Some(group)) => [1, group.longest, group.bytes as u64],
