@@ -11,7 +11,7 @@ use selvedge_nic::aggregation::records::{LEVELS_MAX, options};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{self, FrameError};
-use crate::jobs::Member;
+use crate::job::Member;
 
 /// What a job has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ pub mod actions;
 mod footprint;
 pub mod frame;
 pub mod grant;
+pub mod job;
 pub mod jobs;
 pub mod losses;
 pub mod quota;
@@ -47,11 +48,11 @@ use selvedge_nic::aggregation::{Failure, Limits};
 
 pub use actions::{Action, Step};
 pub use grant::{GrantError, Granted, GrantedNode, GrantedTree, GroupChildren};
-pub use jobs::{JobError, JobRequest, Member};
+pub use job::{JobError, JobRequest, Member};
 pub use quota::{BYTES_DEFAULT, SHARE_DEFAULT, Use};
 pub use saved::SavedError;
 
-use jobs::Job;
+use job::Job;
 use trees::{Forest, Place};
 
 /// What a manager manages.

@@ -18,7 +18,7 @@ use selvedge_fabric::AnId;
 use selvedge_nic::aggregation::records::OPERAND_ALIGN;
 use selvedge_nic::aggregation::{Limits, Quota};
 
-use crate::jobs::{Job, JobError};
+use crate::job::{Job, JobError, Presence};
 
 /// Bytes of an operation, unless a job asks for more: those of SwitchIB-2 (seed 001, section IV).
 pub const BYTES_DEFAULT: u32 = 256;
@@ -32,15 +32,6 @@ pub struct Use {
     pub groups: u64,
     /// Blocks of [`OPERAND_ALIGN`] bytes.
     pub blocks: u64,
-}
-
-/// A job's part of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Presence {
-    /// Children of a group of all members, in the tree that has most.
-    pub children: u32,
-    /// Edges to the root, in the tree that has fewest.
-    pub level: u32,
 }
 
 /// Blocks of [`OPERAND_ALIGN`] bytes that a job is charged for at a node where its groups have so many children.

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::actions::{Action, Step};
 use crate::frame::{self, FrameError};
-use crate::jobs::{Job, Member, presence, unite};
+use crate::job::{Job, Member};
+use crate::jobs::{presence, unite};
 use crate::trees::{self, Place, Set};
 use crate::{Config, Manager, Use};
 
