@@ -13,7 +13,7 @@ use super::constants::{fail, list, options};
 use super::deliver::Target;
 use super::delivery::Delivery;
 use super::put::{Moved, Put, PutHandling, move_payload};
-use super::search::{Found, accepts};
+use super::search::{FoundEntry, accepts};
 use crate::bus::{Bus, Step};
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
@@ -58,7 +58,7 @@ impl Target<'_, '_> {
     pub(super) fn plain_put_to<B: Bus>(
         &mut self,
         bus: &mut B,
-        found: Found,
+        found: FoundEntry,
         queue: u32,
         put: &Put,
     ) -> Option<Delivery> {

@@ -43,7 +43,7 @@ impl From<&Header> for Key {
 
 /// An entry that a search found, and where: its number in the short list, or the bucket that it is in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub entry: u32,
     pub place: u32,
 }

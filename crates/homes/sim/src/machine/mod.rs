@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, Routing, Topology};
 use selvedge_nic::Step;
-use selvedge_nic::aggregation::message::Way;
+use selvedge_nic::aggregation::message::Distribution;
 
 use crate::network::NetworkConfig;
 use crate::time::Time;
@@ -207,7 +207,7 @@ pub struct AggregationModel {
     /// Inner ports between a switch and its node.
     pub ports: u32,
     /// How results come to members that are programs. None: down the tree alone.
-    pub distribution: Option<Way>,
+    pub distribution: Option<Distribution>,
 }
 
 impl Machine {

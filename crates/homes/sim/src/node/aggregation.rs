@@ -29,7 +29,7 @@ use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
 use selvedge_nic::Payload;
-use selvedge_nic::aggregation::message::{Message as AggregationMessage, MessageError, Sender, Way};
+use selvedge_nic::aggregation::message::{Distribution, Message as AggregationMessage, MessageError, Sender};
 use selvedge_nic::aggregation::{Limits, OwnNode, Quota, Refusal};
 use selvedge_nic::tables::{Command, Side};
 
@@ -104,7 +104,7 @@ pub struct Aggregation {
     /// Inner ports of a switch: so many nodes of the topology are its aggregation node.
     ports: u32,
     /// How results come to members that are programs. None: down the tree alone.
-    pub(super) distribution: Option<Way>,
+    pub(super) distribution: Option<Distribution>,
 }
 
 impl Aggregation {
