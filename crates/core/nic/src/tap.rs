@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A tap on a NIC: its transitions as values, in the order in which they take effect.
 //!
-//! A home sets [`Nic::tap`] to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
+//! A home sets [`Nic::tap`](crate::Nic::tap) to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
 //! then ends with one call of [`Tap::show`], under the NIC's lock, with its arguments and its result.
 //!
 //! Invariants

@@ -110,7 +110,7 @@ impl<'n> Grants<'n, '_> {
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<Terms, GrantError> {
-        let (entry, queue) = self.nic.target().only_entry_for(put).ok_or(GrantError::Unavailable)?;
+        let (entry, queue) = self.nic.match_queue().only_entry_for(put).ok_or(GrantError::Unavailable)?;
         let record = *self.nic.tables.entries.get(entry as usize).ok_or(GrantError::Unavailable)?;
         let counter = match PutHandling::of(&record, queue, put.uid) {
             PutHandling { plain: true, uses_up: false, counts: true, .. } => Some(record.counter),

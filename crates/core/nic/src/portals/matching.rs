@@ -30,11 +30,15 @@
 //! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry per
 //! class in use. An entry moves from the short list to the index at most once.
 
+use super::constants::options;
+use super::put::Put;
 use super::search::{FoundEntry, Key, accepts};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::registers::{Register, Registers};
-use crate::tables::{Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, slot};
+use crate::tables::{
+    Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, portal, slot,
+};
 
 mod headers;
 
@@ -184,10 +188,26 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The entry that is alone on its priority list, if it is in the short list.
     #[inline(always)]
-    pub(super) fn only_entry(&self, portal: u32) -> Option<u32> {
+    fn only_entry(&self, portal: u32) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;
         let alone = record.entries[0] == 1 && record.short_length() == 1;
         alone.then(|| self.short_entry(portal, record.short_head)).flatten()
+    }
+
+    /// The portal table entry, if it is enabled and has no flow control.
+    #[inline(always)]
+    pub(super) fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
+        let record = self.tables.portals.get(portal as usize)?;
+        (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
+    }
+
+    /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
+    #[inline(always)]
+    pub(super) fn only_entry_for(&self, put: &Put) -> Option<(u32, u32)> {
+        let queue = self.plain_portal(put.portal)?.queue;
+        let only = self.only_entry(put.portal)?;
+        let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
+        accepted.then_some((only, queue))
     }
 
     /// The first match over the classes that have entries.
