@@ -76,7 +76,7 @@ const NONE: u32 = u32::MAX;
 /// No port.
 const NO_PORT: u16 = u16::MAX;
 
-/// What trees are wanted.
+/// The trees that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSpec {
     /// The most trees, 1 to [`TREES_MAX`].

@@ -17,10 +17,10 @@ pub struct Member {
     pub node: NodeId,
 }
 
-/// What a job asks for.
+/// The request of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
-    /// What the job's launcher calls it. The manager only repeats it.
+    /// The name that the job's launcher gives it. The manager only repeats it.
     pub external: u64,
     pub members: Vec<Member>,
     /// 0: the default share.

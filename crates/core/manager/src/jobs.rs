@@ -22,7 +22,7 @@ use crate::job::{Job, JobError, JobRequest, Member, Presence};
 use crate::quota;
 use crate::trees::Place;
 
-/// What a job with some members has at the nodes of a tree. The error is an end node that is not attached.
+/// The presence of a job with some members at the nodes of a tree. The error is an end node that is not attached.
 pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, Presence>, NodeId> {
     let mut nodes: BTreeMap<AnId, Presence> = BTreeMap::new();
     for member in members {
@@ -39,7 +39,7 @@ pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, 
     Ok(nodes)
 }
 
-/// What a job has at its nodes with one tree more.
+/// Adds the presence of a job on one tree more.
 pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, Presence>) {
     for (&an, presence) in more {
         let node = nodes.entry(an).or_insert(*presence);
@@ -48,7 +48,7 @@ pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, 
     }
 }
 
-/// What a job is to have: trees, what it has at their nodes, its quota.
+/// The resources chosen for a job: trees, its presence at their nodes, its quota.
 type Choice = (Vec<(u16, Place)>, BTreeMap<AnId, Presence>, Quota);
 
 impl Manager {
@@ -101,7 +101,7 @@ impl Manager {
         Ok(self.finish(actions))
     }
 
-    /// What a job has. The same as when it began: a restarted process may ask again.
+    /// The resources of a job. They are the same as when it began: a restarted process may ask again.
     pub fn granted(&self, number: u32) -> Result<Granted, JobError> {
         let job = self.jobs.get(&number).ok_or(JobError::UnknownJob { job: number })?;
         let address = |an: AnId| self.address(an);
@@ -161,7 +161,7 @@ impl Manager {
         }
     }
 
-    /// What a job would have on a tree.
+    /// The resources of a job on a tree, if it got that.
     fn try_tree(
         &self,
         place: Place,

@@ -78,7 +78,7 @@ impl Manager {
         self.back(Part::Node(node))
     }
 
-    /// What is lost now.
+    /// The parts that are lost now.
     pub fn lost_parts(&self) -> &BTreeSet<Part> {
         &self.lost
     }

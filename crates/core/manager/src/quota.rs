@@ -25,7 +25,7 @@ pub const BYTES_DEFAULT: u32 = 256;
 /// A default share in percent: what SHARP's manager calls `per_prio_default_quota`.
 pub const SHARE_DEFAULT: u32 = 20;
 
-/// What jobs have of a node.
+/// The use of a node by jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub jobs: u32,
@@ -43,7 +43,7 @@ fn blocks_of_credit(bytes: u32, children: u32) -> u64 {
     4 * u64::from(children.max(2)) * u64::from(bytes.div_ceil(OPERAND_ALIGN))
 }
 
-/// What jobs have of each node.
+/// The use of each node by jobs.
 pub(crate) fn uses<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<AnId, Use> {
     let mut uses: BTreeMap<AnId, Use> = BTreeMap::new();
     for job in jobs {

@@ -268,7 +268,7 @@ impl Manager {
     }
 }
 
-/// What tells one set of trees from another: the shape of each.
+/// A fingerprint that tells sets of trees apart: the shape of each.
 fn checksum(set: &TreeSet) -> u32 {
     let mut words = Vec::new();
     let number = |an: Option<AnId>| an.map_or(u32::MAX, |an| an.0);

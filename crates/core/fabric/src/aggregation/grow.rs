@@ -23,7 +23,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What all trees of a set have in common.
+/// The values that all trees of a set have in common.
 pub(super) struct Common<'a> {
     pub network: &'a Network<'a>,
     /// The aggregation nodes with end nodes, ascending, and for each aggregation node how many it has.
@@ -135,7 +135,7 @@ pub(super) fn grow(common: &Common, root: AnId, paths: &RootPaths) -> Result<Sha
     }
 }
 
-/// What a further level costs, in messages that follow each other over one channel or into one node. An estimate: a
+/// The cost of a further level, in messages that follow each other over one channel or into one node. An estimate: a
 /// level takes some 0.4 us (two levels, both ways, take 2.6 us with hosts and links: seed 001, table I), and a message of
 /// 256 bytes 0.02 us at 100 Gb/s.
 const LEVEL_COST: u64 = 20;

@@ -321,7 +321,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// What the node is to be asked for: the result of the oldest operation that has ended and whose result was cast and is not here. One at a
+    /// Asks the node again for the oldest result that was cast and is lost here, if its operation has ended. One at a
     /// time; the program asks again when it has it.
     pub fn repeat(&mut self, handle: u64) -> Option<Message> {
         let index = self.find(handle)?;

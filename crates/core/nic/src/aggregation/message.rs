@@ -81,7 +81,7 @@ pub struct Target {
     pub distribution: Distribution,
     /// nid << 32 | pid, or the address of a multicast group. What that means, the home knows.
     pub address: u64,
-    /// What a process calls the operation. Of a multicast group: 0.
+    /// The process's own name of the operation. Of a multicast group: 0.
     pub handle: u64,
 }
 

@@ -256,7 +256,7 @@ impl Node<'_> {
         (has_ended && came_without).then_some(at)
     }
 
-    /// What a child wants that it can have, or that the parent is to be asked for: the child, the operation, and whether its result is here.
+    /// The next result that a child re-requested, or that the parent is to be asked for: child, operation, whether its result is here.
     pub(super) fn wanted(&mut self, index: usize) -> Option<(u32, u64, bool)> {
         let record = self.tables.groups[index];
         if record.is_wanted == 0 {

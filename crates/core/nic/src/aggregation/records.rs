@@ -91,7 +91,7 @@ pub struct Job {
     pub groups_max: u32,
     pub credits_max: u32,
     pub bytes_max: u32,
-    /// What is used of it.
+    /// The part of it that is in use.
     pub groups: u32,
     pub credits: u32,
     pub failure: u32,
@@ -158,7 +158,7 @@ pub struct Group {
     /// Granted: at first what was asked for, in the end what the whole way up grants.
     pub credits: u32,
     pub bytes: u32,
-    /// What its job's use counts for it.
+    /// Its credits in the use of its job.
     pub credits_counted: u32,
     /// First block of its operands; [`NONE`]: it has none.
     pub operands: u32,
@@ -269,7 +269,7 @@ impl Operation {
         }
     }
 
-    /// What it does, as its first request said.
+    /// The reduction of its first request.
     #[inline]
     pub fn reduction(&self) -> Reduction {
         let Operation { operation, datatype, index, bytes, .. } = *self;

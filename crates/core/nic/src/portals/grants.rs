@@ -63,7 +63,7 @@ use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
 use crate::tables::{GRANTED, entry, kind, slot};
 
-/// What a sender needs to put or to count by a grant.
+/// The names that a sender needs to put or to count by a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantHandle {
     /// The grant's slot, and its number.
@@ -74,7 +74,7 @@ pub struct GrantHandle {
     pub lane: usize,
 }
 
-/// What a grant allows.
+/// The puts that a grant allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub handle: GrantHandle,

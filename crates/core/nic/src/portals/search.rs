@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a search compares, and what it finds.
+//! The terms of a search, and its results.
 //!
 //! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`EntryView`]. [`accepts`] is
 //! the rule by which the two match. [`super::matching`] searches the lists by this rule.

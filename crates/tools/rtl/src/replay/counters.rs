@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{self, Side};
-use selvedge_nic::tap::{Armable, Transition};
+use selvedge_nic::tap::{ArmedAction, Transition};
 
 use super::ids::Ids;
 use super::statistics::{Statistics, span};
@@ -105,20 +105,20 @@ impl Counters {
     }
 
     /// What is armed, with the ids and counters of this NIC; or why it is not carried out.
-    fn what(&mut self, action: &Armable) -> Result<Result<What, &'static str>, String> {
+    fn what(&mut self, action: &ArmedAction) -> Result<Result<What, &'static str>, String> {
         const NO_COUNTER: &str = "operations on counters that were left out";
         Ok(match *action {
-            Armable::Command { command } => self.command(&command)?,
-            Armable::CounterSet { counter, success, failure } => {
+            ArmedAction::Command { command } => self.command(&command)?,
+            ArmedAction::CounterSet { counter, success, failure } => {
                 self.counter(counter)?.map(|counter| What::Set { counter, success, failure }).ok_or(NO_COUNTER)
             }
-            Armable::CounterIncrement { counter, success, failure } => {
+            ArmedAction::CounterIncrement { counter, success, failure } => {
                 self.counter(counter)?.map(|counter| What::Increment { counter, success, failure }).ok_or(NO_COUNTER)
             }
-            Armable::CounterSuccess { counter, success } => {
+            ArmedAction::CounterSuccess { counter, success } => {
                 self.counter(counter)?.map(|counter| What::SetSuccess { counter, success }).ok_or(NO_COUNTER)
             }
-            Armable::Append { .. } | Armable::Receive { .. } | Armable::Unlink { .. } => {
+            ArmedAction::Append { .. } | ArmedAction::Receive { .. } | ArmedAction::Unlink { .. } => {
                 Err("triggered operations on entries")
             }
         })
