@@ -76,7 +76,7 @@ const NONE: u32 = u32::MAX;
 /// No port.
 const NO_PORT: u16 = u16::MAX;
 
-/// What trees are wanted.
+/// The trees that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSpec {
     /// The most trees, 1 to [`TREES_MAX`].
@@ -196,8 +196,8 @@ impl TreeSet {
             let Some(root) = roots.take().filter(|_| (set.trees.len() as u32) < spec.trees) else { break };
             let costs = network.costs(&[network.router(root)]);
             roots.taken(&costs);
-            let way = grow::Way::new(&network, &costs, load.edges());
-            let shape = grow::grow(&common, root, &way).map_err(|least| TreeError::Depth {
+            let paths = grow::RootPaths::new(&network, &costs, load.edges());
+            let shape = grow::grow(&common, root, &paths).map_err(|least| TreeError::Depth {
                 depth: spec.depth_max.unwrap_or(DEPTH_WANTED),
                 radix: spec.radix_max,
                 least,
@@ -207,7 +207,7 @@ impl TreeSet {
                 continue;
             }
             let children = Lists::new(network.sites.len(), &parents, AnId);
-            set.trees.push(Data { root, depth, parents, levels, children, ports: way.ports });
+            set.trees.push(Data { root, depth, parents, levels, children, ports: paths.ports });
             if let Some(tree) = set.trees().last() {
                 tree.add_links(topology, None, Direction::Up, &mut load);
             }

@@ -408,7 +408,7 @@ fn a_lost_aggregation_node_leaves_its_router() {
     }
 }
 
-/// What the least depth is over all trees with these homes, by trying all parents of all nodes.
+/// The least depth over all trees with these homes, by trying all parents of all nodes.
 fn least_depth(counts: &[u32], radix: u32) -> Option<u32> {
     let sites = counts.len() as u32;
     // A digit for each site: its parent, itself for the root, or one past the sites for a site that is not used.

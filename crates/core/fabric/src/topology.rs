@@ -367,7 +367,7 @@ impl Topology {
             more[router.0 as usize] -= 1;
             let port = u16::try_from(u32::from(wider.ports(router)) - free).unwrap_or(u16::MAX);
             let channel = wider.channel(router, Port(port)) as usize;
-            wider.peers[channel] = PackedPeer { id: node, port: 0, what: What::Node };
+            wider.peers[channel] = PackedPeer { id: node, port: 0, kind: PeerKind::Node };
             wider.attachments.push((router, Port(port)));
             wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
         }
@@ -429,26 +429,26 @@ impl fmt::Display for Product<'_> {
 struct PackedPeer {
     id: u32,
     port: u16,
-    what: What,
+    kind: PeerKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum What {
+enum PeerKind {
     Unconnected,
     Router,
     Node,
 }
 
-const UNCONNECTED: PackedPeer = PackedPeer { id: 0, port: 0, what: What::Unconnected };
+const UNCONNECTED: PackedPeer = PackedPeer { id: 0, port: 0, kind: PeerKind::Unconnected };
 
 impl PackedPeer {
     #[inline]
     fn unpack(self) -> Peer {
-        match self.what {
-            What::Unconnected => Peer::Unconnected,
-            What::Router => Peer::Router { router: RouterId(self.id), port: Port(self.port) },
-            What::Node => Peer::Node(NodeId(self.id)),
+        match self.kind {
+            PeerKind::Unconnected => Peer::Unconnected,
+            PeerKind::Router => Peer::Router { router: RouterId(self.id), port: Port(self.port) },
+            PeerKind::Node => Peer::Node(NodeId(self.id)),
         }
     }
 }
@@ -495,18 +495,18 @@ impl Draft {
     /// Connects two ports in both directions.
     fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
         let (a_port, b_port) = (a_port as u16, b_port as u16);
-        self.set(a, a_port, PackedPeer { id: b.0, port: b_port, what: What::Router });
-        self.set(b, b_port, PackedPeer { id: a.0, port: a_port, what: What::Router });
+        self.set(a, a_port, PackedPeer { id: b.0, port: b_port, kind: PeerKind::Router });
+        self.set(b, b_port, PackedPeer { id: a.0, port: a_port, kind: PeerKind::Router });
     }
 
     fn attach(&mut self, node: NodeId, router: RouterId, port: u32) {
-        self.set(router, port as u16, PackedPeer { id: node.0, port: 0, what: What::Node });
+        self.set(router, port as u16, PackedPeer { id: node.0, port: 0, kind: PeerKind::Node });
         self.attachments[node.0 as usize] = (router, Port(port as u16));
     }
 
     fn set(&mut self, router: RouterId, port: u16, peer: PackedPeer) {
         let at = &mut self.peers[self.first_port[router.0 as usize] as usize + usize::from(port)];
-        debug_assert_eq!(at.what, What::Unconnected, "{router} {port} connected twice");
+        debug_assert_eq!(at.kind, PeerKind::Unconnected, "{router} {port} connected twice");
         *at = peer;
     }
 

@@ -26,7 +26,7 @@ pub enum Action {
     },
 }
 
-/// What the manager sets at an aggregation node (`selvedge_nic::aggregation::jobs`).
+/// A setting of an aggregation node (`selvedge_nic::aggregation::jobs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Revoke { job: u32, key: u64, failure: Failure },

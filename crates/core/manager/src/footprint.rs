@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use selvedge_fabric::aggregation::{Direction, Part, Site};
 use selvedge_fabric::{AnId, NodeId, Peer, Topology, Tree};
 
-/// What some aggregation nodes of a tree, their edges towards the root, and the edges of some end nodes depend on.
+/// The parts of the network on which some aggregation nodes of a tree depend, with their edges towards the root, and the edges of some
+/// end nodes.
 pub(crate) fn footprint(
     topology: &Topology,
     tree: Tree,
@@ -32,7 +33,7 @@ pub(crate) fn footprint(
     parts
 }
 
-/// What an aggregation node at a site cannot be without.
+/// The parts that an aggregation node at a site needs.
 pub(crate) fn seats(topology: &Topology, site: Site) -> Vec<Part> {
     match site {
         Site::Router(router) => vec![Part::Router(router)],

@@ -11,13 +11,13 @@ use selvedge_nic::aggregation::records::{LEVELS_MAX, options};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{self, FrameError};
-use crate::jobs::Member;
+use crate::job::Member;
 
-/// What a job has.
+/// The resources of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub job: u32,
-    /// Whoever knows it may use the job's resources.
+    /// The secret that admits to the job's resources.
     pub key: u64,
     /// At each aggregation node, for all trees together.
     pub quota: Quota,
@@ -50,7 +50,7 @@ pub enum GrantError {
     Version { is: u32 },
     #[error("the grant is damaged")]
     Damaged,
-    #[error("the grant has a tree that is none")]
+    #[error("the grant names an invalid tree")]
     Impossible,
 }
 
@@ -231,7 +231,7 @@ impl GrantedTree {
 }
 
 impl GroupChildren<'_> {
-    /// What a member says in its join: the children at its own node, at the node above, and so on to the root of the tree. All 0: no member
+    /// The expected children in a member's join: those at its own node, at the node above, and so on to the root of the tree. All 0: no member
     /// of the job is there.
     pub fn expected(&self, node: NodeId) -> [u16; LEVELS_MAX] {
         let mut expected = [0; LEVELS_MAX];

@@ -12,87 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use log::info;
 use selvedge_fabric::{AnId, NodeId, Tree};
-use selvedge_nic::aggregation::{Failure, Quota};
+use selvedge_nic::aggregation::Quota;
 
 use crate::Manager;
 use crate::actions::{Action, Step};
 use crate::footprint::footprint;
 use crate::grant::{Granted, GrantedTree, way};
-use crate::quota::{self, Presence};
+use crate::job::{Job, JobError, JobRequest, Member, Presence};
+use crate::quota;
 use crate::trees::Place;
 
-/// A process of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
-    /// nid << 32 | pid.
-    pub process: u64,
-    /// The end node that it is on. Several may be on one.
-    pub node: NodeId,
-}
-
-/// What a job asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobRequest {
-    /// What the job's launcher calls it. The manager only repeats it.
-    pub external: u64,
-    pub members: Vec<Member>,
-    /// 0: the default share.
-    pub quota: Quota,
-    /// 0: one.
-    pub trees: u32,
-    /// For the log: all jobs have one default share.
-    pub priority: u32,
-}
-
-/// Why a job does not begin, or is not known. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JobError {
-    #[error("a job without members: give at least 1")]
-    NoMembers,
-    #[error("process {process:#x} is a member twice: name each process once")]
-    MemberTwice { process: u64 },
-    #[error("there is no {node} in a network of {nodes} nodes: give 0 to {}", nodes - 1)]
-    UnknownNode { node: NodeId, nodes: u32 },
-    #[error("another job has this key: choose 64 random bits")]
-    KeyTaken,
-    #[error("there is no aggregation tree: lost parts must come back, or other jobs must end")]
-    NoTree,
-    #[error("{node} is attached to no aggregation node, since it could not be used when the trees were made")]
-    Unattached { node: NodeId },
-    #[error("a part of the network is lost that the job would need")]
-    CutOff,
-    #[error("an aggregation node has {jobs} jobs and takes no more: wait until one ends")]
-    TooManyJobs { jobs: u32 },
-    #[error("{wanted} groups, but an aggregation node has {left} left: ask for fewer, or wait until a job ends")]
-    NoGroups { wanted: u32, left: u64 },
-    #[error(
-        "{wanted} operations of {bytes} bytes, but an aggregation node has room for {left} left: \
-         ask for fewer or smaller ones, or wait until a job ends"
-    )]
-    NoOperands { wanted: u32, bytes: u32, left: u64 },
-    #[error("{wanted} trees, but {fit} can serve the job: ask for {fit}")]
-    TooFewTrees { wanted: u32, fit: u32 },
-    #[error("there is no job {job}")]
-    UnknownJob { job: u32 },
-}
-
-/// A job that has not ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Job {
-    pub external: u64,
-    pub key: u64,
-    pub priority: u32,
-    pub quota: Quota,
-    pub members: Vec<Member>,
-    pub trees: Vec<(u16, Place)>,
-    /// Why it has lost its resources. None: it has them.
-    pub revoked: Option<Failure>,
-    /// Its aggregation nodes, which follow from its members and trees.
-    pub nodes: BTreeMap<AnId, Presence>,
-}
-
-/// What a job with some members has at the nodes of a tree. The error is an end node that is not attached.
+/// The presence of a job with some members at the nodes of a tree. The error is an end node that is not attached.
 pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, Presence>, NodeId> {
     let mut nodes: BTreeMap<AnId, Presence> = BTreeMap::new();
     for member in members {
@@ -109,7 +39,7 @@ pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, 
     Ok(nodes)
 }
 
-/// What a job has at its nodes with one tree more.
+/// Adds the presence of a job on one tree more.
 pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, Presence>) {
     for (&an, presence) in more {
         let node = nodes.entry(an).or_insert(*presence);
@@ -118,7 +48,7 @@ pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, 
     }
 }
 
-/// What a job is to have: trees, what it has at their nodes, its quota.
+/// The resources chosen for a job: trees, its presence at their nodes, its quota.
 type Choice = (Vec<(u16, Place)>, BTreeMap<AnId, Presence>, Quota);
 
 impl Manager {
@@ -171,7 +101,7 @@ impl Manager {
         Ok(self.finish(actions))
     }
 
-    /// What a job has. The same as when it began: a restarted process may ask again.
+    /// The resources of a job. They are the same as when it began: a restarted process may ask again.
     pub fn granted(&self, number: u32) -> Result<Granted, JobError> {
         let job = self.jobs.get(&number).ok_or(JobError::UnknownJob { job: number })?;
         let address = |an: AnId| self.address(an);
@@ -231,7 +161,7 @@ impl Manager {
         }
     }
 
-    /// What a job would have on a tree.
+    /// The resources of a job on a tree, if it got that.
     fn try_tree(
         &self,
         place: Place,
@@ -254,12 +184,5 @@ impl Manager {
         let mut nodes: Vec<(u32, AnId)> = nodes.into_iter().flatten().map(|(&an, it)| (it.level, an)).collect();
         nodes.sort_unstable();
         nodes.into_iter().map(|(_, an)| an).collect()
-    }
-}
-
-impl Job {
-    /// Whether it has its resources, and a tree among them.
-    pub fn has_tree(&self, number: u16) -> bool {
-        self.revoked.is_none() && self.trees.iter().any(|tree| tree.0 == number)
     }
 }

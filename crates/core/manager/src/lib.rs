@@ -33,6 +33,7 @@ pub mod actions;
 mod footprint;
 pub mod frame;
 pub mod grant;
+pub mod job;
 pub mod jobs;
 pub mod losses;
 pub mod quota;
@@ -47,21 +48,21 @@ use selvedge_nic::aggregation::{Failure, Limits};
 
 pub use actions::{Action, Step};
 pub use grant::{GrantError, Granted, GrantedNode, GrantedTree, GroupChildren};
-pub use jobs::{JobError, JobRequest, Member};
+pub use job::{JobError, JobRequest, Member};
 pub use quota::{BYTES_DEFAULT, SHARE_DEFAULT, Use};
 pub use saved::SavedError;
 
-use jobs::Job;
+use job::Job;
 use trees::{Forest, Place};
 
-/// What a manager manages.
+/// The network that a manager manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// No more trees are made than nodes have tables for, and no tree that needs more children or levels than a node supports.
     pub spec: TreeSpec,
     /// Of each aggregation node.
     pub limits: Limits,
-    /// What a job gets of a node if it asks for no other quota, in percent.
+    /// The share of a node that a job gets if it asks for no other quota, in percent.
     pub share: u32,
 }
 
@@ -162,7 +163,7 @@ impl Manager {
         self.forest.current.and_then(|current| self.forest.sets.get(&current)).map(|set| &set.trees)
     }
 
-    /// What jobs have of each node.
+    /// The use of each node by jobs.
     pub fn uses(&self) -> BTreeMap<AnId, Use> {
         quota::uses(self.jobs.values())
     }

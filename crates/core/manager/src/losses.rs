@@ -16,7 +16,8 @@ use selvedge_nic::aggregation::Failure;
 use crate::Manager;
 use crate::actions::{Action, Step};
 use crate::footprint::{footprint, seats};
-use crate::jobs::{Job, Member, presence};
+use crate::job::{Job, Member};
+use crate::jobs::presence;
 
 impl Manager {
     /// A process is lost. Its jobs lose their resources: a group may wait for a member that has yet to join, and no node misses that one. A
@@ -77,7 +78,7 @@ impl Manager {
         self.back(Part::Node(node))
     }
 
-    /// What is lost now.
+    /// The parts that are lost now.
     pub fn lost_parts(&self) -> &BTreeSet<Part> {
         &self.lost
     }

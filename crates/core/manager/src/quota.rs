@@ -18,29 +18,20 @@ use selvedge_fabric::AnId;
 use selvedge_nic::aggregation::records::OPERAND_ALIGN;
 use selvedge_nic::aggregation::{Limits, Quota};
 
-use crate::jobs::{Job, JobError};
+use crate::job::{Job, JobError, Presence};
 
 /// Bytes of an operation, unless a job asks for more: those of SwitchIB-2 (seed 001, section IV).
 pub const BYTES_DEFAULT: u32 = 256;
 /// A default share in percent: what SHARP's manager calls `per_prio_default_quota`.
 pub const SHARE_DEFAULT: u32 = 20;
 
-/// What jobs have of a node.
+/// The use of a node by jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub jobs: u32,
     pub groups: u64,
     /// Blocks of [`OPERAND_ALIGN`] bytes.
     pub blocks: u64,
-}
-
-/// A job's part of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Presence {
-    /// Children of a group of all members, in the tree that has most.
-    pub children: u32,
-    /// Edges to the root, in the tree that has fewest.
-    pub level: u32,
 }
 
 /// Blocks of [`OPERAND_ALIGN`] bytes that a job is charged for at a node where its groups have so many children.
@@ -52,7 +43,7 @@ fn blocks_of_credit(bytes: u32, children: u32) -> u64 {
     4 * u64::from(children.max(2)) * u64::from(bytes.div_ceil(OPERAND_ALIGN))
 }
 
-/// What jobs have of each node.
+/// The use of each node by jobs.
 pub(crate) fn uses<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<AnId, Use> {
     let mut uses: BTreeMap<AnId, Use> = BTreeMap::new();
     for job in jobs {

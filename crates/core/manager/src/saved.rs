@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::actions::{Action, Step};
 use crate::frame::{self, FrameError};
-use crate::jobs::{Job, Member, presence, unite};
+use crate::job::{Job, Member};
+use crate::jobs::{presence, unite};
 use crate::trees::{self, Place, Set};
 use crate::{Config, Manager, Use};
 
@@ -267,7 +268,7 @@ impl Manager {
     }
 }
 
-/// What tells one set of trees from another: the shape of each.
+/// A fingerprint that tells sets of trees apart: the shape of each.
 fn checksum(set: &TreeSet) -> u32 {
     let mut words = Vec::new();
     let number = |an: Option<AnId>| an.map_or(u32::MAX, |an| an.0);

@@ -32,7 +32,7 @@ pub(crate) struct Place {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
-    /// What was lost when it was made.
+    /// The parts that were lost when it was made.
     pub lost: BTreeSet<Part>,
     pub trees: TreeSet,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Forest {
     pub current: Option<u32>,
 }
 
-/// What [`Forest::renew`] did.
+/// The outcome of [`Forest::renew`].
 #[derive(Default)]
 pub(crate) struct Renewed {
     pub ended: Vec<(u16, Place)>,

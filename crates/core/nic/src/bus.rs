@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NIC needs from its home.
+//! The services that a NIC needs from its home.
 //!
 //! The initiator's memory is seen as two streams of bytes: the *payload* of a request (offset 0 is its first byte)
 //! and the *reply*. The target's memory is addressed as its owner does. Addresses come from tables that peers

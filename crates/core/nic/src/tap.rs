@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A tap on a NIC: its transitions as values, in the order in which they take effect.
 //!
-//! A home sets [`Nic::tap`] to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
+//! A home sets [`Nic::tap`](crate::Nic::tap) to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
 //! then ends with one call of [`Tap::show`], under the NIC's lock, with its arguments and its result.
 //!
 //! Invariants
@@ -16,7 +16,7 @@
 //! Cost without a tap: a transition tests one word of the view, which is in the process's cache, and takes the usual branch. On the ways
 //! of messages the transition proper is a function of its own (`deliver_now`), so that it is inlined as if there were no tap.
 
-pub use crate::portals::action::Armable;
+pub use crate::portals::action::ArmedAction;
 use crate::portals::delivery::Delivery;
 use crate::portals::descriptor::DescriptorView;
 use crate::portals::entry::EntrySpec;
@@ -37,7 +37,7 @@ pub struct Tapped<'a> {
     pub(crate) within: Within,
 }
 
-/// What a tap is shown of a transition inside another one.
+/// The part of a transition inside another one that a tap is shown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Within {
     /// There is no other one.
@@ -165,7 +165,7 @@ pub enum Transition {
     Arm {
         counter: u32,
         threshold: u64,
-        action: Armable,
+        action: ArmedAction,
         armed: Option<(u32, u32)>,
     },
     CancelTriggered {

@@ -9,7 +9,8 @@
 //! | [`kind::AGGREGATION_RESULT`], [`kind::AGGREGATION_DOWN`] | [`crate::aggregation`]: the member |
 //!
 //! A home carries commands of all kinds alike, and calls the methods below: [`Nic::deliver`] at the target, then
-//! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator.
+//! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator. All other operations stand on the parts of the NIC, which
+//! the accessors give: `nic.counters().alloc()`. An accessor compiles to nothing.
 
 use crate::aggregation::Member;
 use crate::atu::Atu;

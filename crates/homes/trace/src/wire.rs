@@ -6,7 +6,7 @@ use selvedge_nic::Limits;
 use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Receive};
 use selvedge_nic::tables::{Command, Request, Side};
-use selvedge_nic::tap::{Armable, Transition};
+use selvedge_nic::tap::{ArmedAction, Transition};
 
 /// Bytes that are no record, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! { Armable, "an unknown kind of triggered operation" {
+kinds! { ArmedAction, "an unknown kind of triggered operation" {
     1 Command { command }
     2 CounterSet { counter, success, failure }
     3 CounterIncrement { counter, success, failure }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use selvedge_nic::Limits;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Receive};
 use selvedge_nic::tables::{Command, Request, Side};
-use selvedge_nic::tap::{Armable, Transition};
+use selvedge_nic::tap::{ArmedAction, Transition};
 use selvedge_trace::{Open, Reader, Record, TraceError, encode, preamble, write_all};
 
 fn open() -> Open {
@@ -83,13 +83,13 @@ fn transitions(number: u64) -> Vec<Transition> {
         Transition::CounterFree { counter: n, is_done: true },
         Transition::CountSet { counter: n, success: number, failure: 1 },
         Transition::Count { counter: n, success: number, failure: 1, is_caused: true },
-        arm(Armable::Command { command }),
-        arm(Armable::CounterSet { counter: n, success: 1, failure: 2 }),
-        arm(Armable::CounterIncrement { counter: n, success: 1, failure: 2 }),
-        arm(Armable::CounterSuccess { counter: n, success: 1 }),
-        arm(Armable::Append { entry: n, list: 1 }),
-        arm(Armable::Receive { entry: n, queue: 1 }),
-        arm(Armable::Unlink { entry: n }),
+        arm(ArmedAction::Command { command }),
+        arm(ArmedAction::CounterSet { counter: n, success: 1, failure: 2 }),
+        arm(ArmedAction::CounterIncrement { counter: n, success: 1, failure: 2 }),
+        arm(ArmedAction::CounterSuccess { counter: n, success: 1 }),
+        arm(ArmedAction::Append { entry: n, list: 1 }),
+        arm(ArmedAction::Receive { entry: n, queue: 1 }),
+        arm(ArmedAction::Unlink { entry: n }),
         Transition::CancelTriggered { counter: n, is_done: true },
         Transition::CancelArmed { armed: (n, 1), is_done: false },
         Transition::Fire { fired: Some((n, command)) },

@@ -40,7 +40,7 @@ struct Node {
     children: u32,
 }
 
-/// What an aggregation node waits for.
+/// A child that an aggregation node waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Child {
     Node(AnId),

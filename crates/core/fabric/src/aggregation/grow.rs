@@ -23,7 +23,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What all trees of a set have in common.
+/// The values that all trees of a set have in common.
 pub(super) struct Common<'a> {
     pub network: &'a Network<'a>,
     /// The aggregation nodes with end nodes, ascending, and for each aggregation node how many it has.
@@ -35,11 +35,11 @@ pub(super) struct Common<'a> {
     pub depth_max: Option<u32>,
 }
 
-/// The routers' ways to the root.
-pub(super) struct Way {
+/// The routers' shortest paths to the root.
+pub(super) struct RootPaths {
     /// The routers that reach the root, nearest first.
     order: Vec<RouterId>,
-    /// The port of each router towards the root; `NO_PORT` at the root and where there is no way.
+    /// The port of each router towards the root; `NO_PORT` at the root and where there is no path.
     pub ports: Vec<u16>,
 }
 
@@ -53,10 +53,10 @@ pub(super) struct Shape {
     pub depth: u32,
 }
 
-impl Way {
+impl RootPaths {
     /// `costs`: from the root; `load`: the edges of earlier trees over each channel. Of several nearest neighbours, a
     /// router with an aggregation node comes first, then the idlest channel, then the fewest routers in this tree.
-    pub fn new(network: &Network, costs: &[u64], load: &[u32]) -> Way {
+    pub fn new(network: &Network, costs: &[u64], load: &[u32]) -> RootPaths {
         let topology = network.topology;
         let reached = |router: &RouterId| costs[router.0 as usize] != u64::MAX;
         let mut order: Vec<RouterId> = (0..topology.routers()).map(RouterId).filter(reached).collect();
@@ -77,7 +77,7 @@ impl Way {
                 followers[next.0 as usize] += 1;
             }
         }
-        Way { order, ports }
+        RootPaths { order, ports }
     }
 
     fn next(&self, topology: &Topology, at: RouterId) -> Option<RouterId> {
@@ -107,7 +107,7 @@ impl Way {
 
 /// The tree of a root: the one that joins neighbours, if it is as shallow as wanted, or else the cheapest of several fans.
 /// Error: the least depth, if `depth_max` cannot be kept.
-pub(super) fn grow(common: &Common, root: AnId, way: &Way) -> Result<Shape, u32> {
+pub(super) fn grow(common: &Common, root: AnId, paths: &RootPaths) -> Result<Shape, u32> {
     let wanted = common.depth_max.unwrap_or(super::DEPTH_WANTED);
     let most = common.used.len() as u32;
     let mut best: Option<(u64, Shape)> = None;
@@ -116,7 +116,7 @@ pub(super) fn grow(common: &Common, root: AnId, way: &Way) -> Result<Shape, u32>
         if best.as_ref().is_some_and(|(least, _)| u64::from(wanted) * LEVEL_COST + u64::from(fan) >= *least) {
             break;
         }
-        let shape = adopt(common, root, way, fan).finish(common, root);
+        let shape = adopt(common, root, paths, fan).finish(common, root);
         let shallow = shape.depth <= wanted;
         if common.depth_max.is_some() && !shallow {
             continue;
@@ -124,24 +124,24 @@ pub(super) fn grow(common: &Common, root: AnId, way: &Way) -> Result<Shape, u32>
         if fan == 1 && shallow {
             return Ok(shape);
         }
-        let cost = u64::from(shape.depth.max(wanted)) * LEVEL_COST + u64::from(busiest(common, &shape, way));
+        let cost = u64::from(shape.depth.max(wanted)) * LEVEL_COST + u64::from(busiest(common, &shape, paths));
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, shape));
         }
     }
     match best {
         Some((_, shape)) => Ok(shape),
-        None => level_by_level(common, way, wanted),
+        None => level_by_level(common, paths, wanted),
     }
 }
 
-/// What a further level costs, in messages that follow each other over one channel or into one node. An estimate: a
+/// The cost of a further level, in messages that follow each other over one channel or into one node. An estimate: a
 /// level takes some 0.4 us (two levels, both ways, take 2.6 us with hosts and links: seed 001, table I), and a message of
 /// 256 bytes 0.02 us at 100 Gb/s.
 const LEVEL_COST: u64 = 20;
 
 /// The most edges over one channel, or children of one node.
-fn busiest(common: &Common, shape: &Shape, way: &Way) -> u32 {
+fn busiest(common: &Common, shape: &Shape, paths: &RootPaths) -> u32 {
     let (network, topology) = (common.network, common.network.topology);
     let mut edges = alloc::vec![0u32; topology.channels() as usize];
     let mut children = common.counts.clone();
@@ -149,7 +149,7 @@ fn busiest(common: &Common, shape: &Shape, way: &Way) -> u32 {
     for (an, &parent) in (0..).map(AnId).zip(&shape.parents).filter(|(_, parent)| **parent != NONE) {
         children[parent as usize] += 1;
         channels.clear();
-        along(topology, &way.ports, network.router(an), network.router(AnId(parent)), &mut channels);
+        along(topology, &paths.ports, network.router(an), network.router(AnId(parent)), &mut channels);
         channels.iter().for_each(|&channel| edges[channel as usize] += 1);
     }
     edges.into_iter().chain(children).max().unwrap_or(0)
@@ -163,12 +163,12 @@ fn fans(limit: u32) -> impl Iterator<Item = u32> {
 
 /// Joins all sub-trees. An aggregation node adopts once `fan` or more sub-trees of one height or less have come to it;
 /// with a fan of 1 it adopts all.
-fn adopt(common: &Common, root: AnId, way: &Way, fan: u32) -> Sketch {
+fn adopt(common: &Common, root: AnId, paths: &RootPaths, fan: u32) -> Sketch {
     let (network, topology) = (common.network, common.network.topology);
     let root_router = network.router(root);
     let mut sketch = Sketch::new(common);
     let mut pending: Vec<Vec<AnId>> = alloc::vec![Vec::new(); topology.routers() as usize];
-    for &at in way.order.iter().rev() {
+    for &at in paths.order.iter().rev() {
         let mut items = core::mem::take(&mut pending[at.0 as usize]);
         let here = network.sites_at(at);
         let leader = match at == root_router {
@@ -177,10 +177,10 @@ fn adopt(common: &Common, root: AnId, way: &Way, fan: u32) -> Sketch {
         };
         items.extend(here.iter().copied().filter(|an| Some(*an) != leader && common.counts[an.0 as usize] > 0));
         if at == root_router {
-            sketch.close(common, root, items, way);
+            sketch.close(common, root, items, paths);
             return sketch;
         }
-        let next = way.next(topology, at);
+        let next = paths.next(topology, at);
         match leader {
             Some(leader) => sketch.lead(common, leader, &mut items, fan),
             // Without a site here, and none at the next router, one of the sub-trees may lead the others.
@@ -270,12 +270,12 @@ impl Sketch {
     /// Puts all remaining sub-trees beneath the root. Those for which it has no room go to the highest level with room, and
     /// there to the node that is nearest in a walk along the ways. In the order of their own room, since then, while any is left, there is room (the sum of `room - 1` over the
     /// first of them rises, then falls, and ends at 0 or more). Unused nodes are added if room is short.
-    fn close(&mut self, common: &Common, root: AnId, mut items: Vec<AnId>, way: &Way) {
+    fn close(&mut self, common: &Common, root: AnId, mut items: Vec<AnId>, paths: &RootPaths) {
         if items.len() as u64 > u64::from(self.free[root.0 as usize]) {
             let room: u64 = items.iter().map(|an| self.room[an.0 as usize]).sum();
             let short = (items.len() as u64).saturating_sub(room + u64::from(self.free[root.0 as usize]));
             let extra = short.div_ceil(u64::from(common.radix.saturating_sub(1).max(1)));
-            let unused = way.order.iter().flat_map(|&at| common.network.sites_at(at)).copied().filter(|&an| {
+            let unused = paths.order.iter().flat_map(|&at| common.network.sites_at(at)).copied().filter(|&an| {
                 common.counts[an.0 as usize] == 0 && an != root && self.first_child[an.0 as usize] == NONE
             });
             items.extend(unused.take(extra as usize));
@@ -286,7 +286,7 @@ impl Sketch {
             let Some(item) = items.next() else { return };
             self.add(root, item);
         }
-        let places = way.places(common.network.topology);
+        let places = paths.places(common.network.topology);
         let place = |an: AnId| (places[common.network.router(an).0 as usize], an);
         // The nodes with room of each level, in the order of their places.
         let mut open: Vec<BTreeSet<(u32, AnId)>> = Vec::new();
@@ -363,9 +363,9 @@ impl Sketch {
 
 /// The shallowest tree that the radix allows, wherever its nodes are: the nodes with the most room come first. Nodes of
 /// a level are given to parents in the order in which a walk along the ways meets them. Error: the least depth.
-fn level_by_level(common: &Common, way: &Way, depth_max: u32) -> Result<Shape, u32> {
+fn level_by_level(common: &Common, paths: &RootPaths, depth_max: u32) -> Result<Shape, u32> {
     let network = common.network;
-    let by_distance = || way.order.iter().flat_map(|&at| network.sites_at(at)).copied();
+    let by_distance = || paths.order.iter().flat_map(|&at| network.sites_at(at)).copied();
     let (mut used, unused): (Vec<AnId>, Vec<AnId>) = by_distance().partition(|an| common.counts[an.0 as usize] > 0);
     used.sort_by_key(|an| Reverse(common.free[an.0 as usize]));
     let mut rooms = alloc::vec![0u64];
@@ -397,7 +397,7 @@ fn level_by_level(common: &Common, way: &Way, depth_max: u32) -> Result<Shape, u
             continue;
         }
         let mut nodes: Vec<AnId> = unused[..extra].iter().chain(&used).copied().collect();
-        let places = way.places(network.topology);
+        let places = paths.places(network.topology);
         let mut sketch = Sketch::new(common);
         let mut from = 0;
         for pair in ends.windows(2) {

@@ -112,7 +112,7 @@ impl<'a> Network<'a> {
             .filter(move |&(port, _)| self.links[self.topology.channel(router, port) as usize])
     }
 
-    /// What a link costs: its weight. A link between two groups of a dragonfly counts three times, for it is longer, and
+    /// The cost of a link: its weight. A link between two groups of a dragonfly counts three times, for it is longer, and
     /// there are few. Then a way of two such links through a third group costs more than one with a link inside of both
     /// groups, and data is aggregated within a group before it leaves.
     pub fn cost(&self, router: RouterId, port: Port) -> Option<u32> {

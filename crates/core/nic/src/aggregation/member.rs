@@ -13,7 +13,7 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Cast, Child, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Way};
+use super::message::{Cast, Child, Distribution, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender};
 use super::node::Refusal;
 use super::records;
 use crate::bus::Bus;
@@ -73,8 +73,8 @@ pub struct Started {
     pub bytes: u32,
     pub state: u32,
     pub failure: u32,
-    /// The [`Way`] of the result; 0: down the tree alone.
-    pub way: u32,
+    /// The [`Distribution`] of the result; 0: down the tree alone.
+    pub distribution: u32,
 }
 
 /// The tables of a process's memberships, for the holder of its lock.
@@ -180,11 +180,12 @@ impl Member<'_> {
             _ => return Err(StartError::Credit),
         }
         let number = membership.next;
-        let way = reduction.target.map(|target| target.way);
-        let bytes = if way == Some(Way::Alone) { 0 } else { reduction.bytes };
-        let way = way.map_or(0, |way| way as u32);
+        let distribution = reduction.target.map(|target| target.distribution);
+        let bytes = if distribution == Some(Distribution::Alone) { 0 } else { reduction.bytes };
+        let distribution = distribution.map_or(0, |distribution| distribution as u32);
         let record = self.record(index, number).filter(|record| record.state == state::FREE);
-        *record.ok_or(StartError::Credit)? = Started { number, result, bytes, state: state::STARTED, failure: 0, way };
+        *record.ok_or(StartError::Credit)? =
+            Started { number, result, bytes, state: state::STARTED, failure: 0, distribution };
         self.memberships[index].next = number.wrapping_add(1);
         let (group, child) = (membership.handle, membership.child);
         Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
@@ -275,7 +276,7 @@ impl Member<'_> {
         }
         let has_length = outcome.bytes == if outcome.failure.is_none() { started.bytes } else { 0 };
         let mut failure = outcome.failure;
-        if !has_length && started.way == Way::Multicast as u32 && outcome.bytes == 0 {
+        if !has_length && started.distribution == Distribution::Multicast as u32 && outcome.bytes == 0 {
             if let Some(record) = self.record(index, number) {
                 record.state = state::MISSING;
             }
@@ -304,7 +305,8 @@ impl Member<'_> {
         let Some(index) = self.memberships.iter().position(is_it) else { return Ok(()) };
         let started = self.record(index, cast.number).map(|record| *record).filter(|it| it.number == cast.number);
         let waits = |it: &Started| matches!(it.state, state::STARTED | state::MISSING | state::ASKED);
-        let started = started.filter(|it| waits(it) && it.way > Way::Alone as u32 && it.bytes == cast.bytes);
+        let started =
+            started.filter(|it| waits(it) && it.distribution > Distribution::Alone as u32 && it.bytes == cast.bytes);
         started.map_or(Ok(()), |it| self.complete(bus, index, &it))
     }
 
@@ -319,7 +321,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// What the node is to be asked for: the result of the oldest operation that has ended and whose result was cast and is not here. One at a
+    /// Asks the node again for the oldest result that was cast and is lost here, if its operation has ended. One at a
     /// time; the program asks again when it has it.
     pub fn repeat(&mut self, handle: u64) -> Option<Message> {
         let index = self.find(handle)?;
@@ -369,7 +371,7 @@ impl Member<'_> {
         let record =
             self.record(index, number).filter(|record| record.state == state::OVER && record.number == number)?;
         let failure = Failure::from_u8(record.failure as u8);
-        if record.way > Way::Alone as u32 && number >= completed {
+        if record.distribution > Distribution::Alone as u32 && number >= completed {
             record.state = state::TAKEN;
         } else {
             *record = Started::default();

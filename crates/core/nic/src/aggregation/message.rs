@@ -16,7 +16,7 @@
 //! | `operand[0]` 7:0 | [`VERSION`] | | | |
 //! | 15:8 | failure | failure | code | code |
 //! | 23:16 | type of the indices | 0 | `Join`: options; `Fail`: failure | failure |
-//! | 31:24 | the [`Way`] of a target | `Cast`: 1 | 0 | 0 |
+//! | 31:24 | the [`Distribution`] of a target | `Cast`: 1 | 0 | 0 |
 //! | 47:32 | 0 | 0 | `Join`: tree | 0 |
 //! | 63:48 | 0 | 0 | `Join`: credits | 0 |
 //! | `operand[1]` | target | 0 | `Join`: members << 32 / total | the sender's handle |
@@ -28,11 +28,13 @@
 //! What a message does not use is 0, and a message that has something else there is refused.
 
 use super::failure::Failure;
-use super::records::LEVELS_MAX;
 use crate::tables::{Request, kind};
 
 /// Version of the messages.
 pub const VERSION: u8 = 1;
+
+/// The most nodes on the way from a member to the root.
+pub const LEVELS_MAX: usize = 6;
 
 /// A message to a node, or to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ pub struct Sender {
     pub key: u64,
 }
 
-/// What a reduction does, as each member says it.
+/// A reduction, as each member describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
     /// The operation and the types of values and indices, as [`crate::aggregation::operations`] reads them.
@@ -73,20 +75,20 @@ pub struct Reduction {
     pub target: Option<Target>,
 }
 
-/// What the root sends a result to.
+/// The receiver of a result of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    pub way: Way,
+    pub distribution: Distribution,
     /// nid << 32 | pid, or the address of a multicast group. What that means, the home knows.
     pub address: u64,
-    /// What a process calls the operation. Of a multicast group: 0.
+    /// The process's own name of the operation. Of a multicast group: 0.
     pub handle: u64,
 }
 
-/// Who gets a result that does not only go down the tree. The values are those of the wire format; 0 there means that it does.
+/// The receivers of a result that does not only go down the tree. The values are those of the wire format; 0 there means that it does.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Distribution {
     /// One process. The members get the end of the operation down the tree, without the result.
     Alone = 1,
     /// All members, by multicast, which may lose it. Down the tree comes the end of the operation, without the result; whoever has not got
@@ -96,22 +98,24 @@ pub enum Way {
     Both = 3,
 }
 
-impl Way {
-    /// The way with this number. None: 0, or a number that no way has.
-    pub fn from_u8(number: u8) -> Option<Way> {
-        [Way::Alone, Way::Multicast, Way::Both].into_iter().find(|way| *way as u8 == number)
+impl Distribution {
+    /// The distribution with this number. None: 0, or a number that none has.
+    pub fn from_u8(number: u8) -> Option<Distribution> {
+        [Distribution::Alone, Distribution::Multicast, Distribution::Both]
+            .into_iter()
+            .find(|distribution| *distribution as u8 == number)
     }
 }
 
 impl Target {
     /// One process, and what it calls the operation.
     pub fn process(address: u64, handle: u64) -> Target {
-        Target { way: Way::Alone, address, handle }
+        Target { distribution: Distribution::Alone, address, handle }
     }
 
     /// All members, by a multicast group of this address.
-    pub fn multicast(address: u64, way: Way) -> Target {
-        Target { way, address, handle: 0 }
+    pub fn multicast(address: u64, distribution: Distribution) -> Target {
+        Target { distribution, address, handle: 0 }
     }
 }
 
@@ -284,8 +288,8 @@ impl Message {
         match *self {
             Message::Request(Operand { group, child, number, reduction, failure }) => {
                 let Reduction { operation, datatype, index, bytes, target } = reduction;
-                let way = target.map_or(0, |target| target.way as u8);
-                let head = Head { third: way, ..Head::new(number_of(failure), index) };
+                let distribution = target.map_or(0, |target| target.distribution as u8);
+                let head = Head { third: distribution, ..Head::new(number_of(failure), index) };
                 let (address, handle) = target.map_or((0, 0), |target| (target.address, target.handle));
                 Request {
                     kind: kind::AGGREGATION_REQUEST,
@@ -380,7 +384,8 @@ impl Message {
             (kind::AGGREGATION_REQUEST, failure) => {
                 let [_, address, handle, _] = request.operand;
                 let bytes = u32::try_from(request.length).map_err(|_| MessageError::Malformed)?;
-                let target = Way::from_u8(head.third).map(|way| Target { way, address, handle });
+                let target =
+                    Distribution::from_u8(head.third).map(|distribution| Target { distribution, address, handle });
                 let (operation, datatype, index) = (request.operation, request.datatype, head.second);
                 let reduction = Reduction { operation, datatype, index, bytes, target };
                 let failure = failure_of(failure)?;
@@ -465,9 +470,9 @@ mod tests {
             let maybe = flag.then_some(failure);
             match which {
                 0 => {
-                    let ways = [Way::Alone, Way::Multicast, Way::Both];
-                    let way = ways[usize::from(operation % 3)];
-                    let target = flag.then_some(Target { way, address, handle });
+                    let ways = [Distribution::Alone, Distribution::Multicast, Distribution::Both];
+                    let distribution = ways[usize::from(operation % 3)];
+                    let target = flag.then_some(Target { distribution, address, handle });
                     let reduction = Reduction { operation, datatype, index, bytes: length, target };
                     Message::Request(Operand { group, child, number, reduction, failure: maybe })
                 }

@@ -25,7 +25,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the sender of a refused request is told, and whom the answer is for. None: who has not tried to join is not told.
+    /// Reply to a refused join, and its recipient. None for other requests.
     pub fn answer(&self, request: &Request) -> Option<(Sender, Message)> {
         match (Message::decode(request), self) {
             (Ok((sender, Message::Join(join))), &Refusal::Failed(failure)) => {

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use super::failure::Failure;
 use super::groups::{operand_blocks, places};
-use super::message::{Operand, Outcome, Repeat, Sender, Way};
+use super::message::{Distribution, Operand, Outcome, Repeat, Sender};
 use super::node::{Node, Refusal};
 use super::records::{Child, Group, OPERAND_ALIGN, Operation, group, options};
 use super::reduction::Kernel;
@@ -143,7 +143,7 @@ impl Node<'_> {
         distributed = distributed.max(resulted.saturating_sub(records));
         while distributed < resulted {
             let record = self.operation_at(index, distributed).map(|at| &self.tables.operations[at]);
-            if is_root && record.is_some_and(|operation| operation.way() == Some(Way::Alone)) {
+            if is_root && record.is_some_and(|operation| operation.distribution() == Some(Distribution::Alone)) {
                 break;
             }
             distributed += 1;
@@ -251,11 +251,12 @@ impl Node<'_> {
         let at = self.operation_at(index, number)?;
         let operation = &self.tables.operations[at];
         let has_ended = number < self.tables.groups[index].resulted && operation.number == number.wrapping_add(1);
-        let came_without = operation.way() == Some(Way::Multicast) && operation.failure == 0 && operation.bytes != 0;
+        let came_without =
+            operation.distribution() == Some(Distribution::Multicast) && operation.failure == 0 && operation.bytes != 0;
         (has_ended && came_without).then_some(at)
     }
 
-    /// What a child wants that it can have, or that the parent is to be asked for: the child, the operation, and whether its result is here.
+    /// The next result that a child re-requested, or that the parent is to be asked for: child, operation, whether its result is here.
     pub(super) fn wanted(&mut self, index: usize) -> Option<(u32, u64, bool)> {
         let record = self.tables.groups[index];
         if record.is_wanted == 0 {

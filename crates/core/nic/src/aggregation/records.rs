@@ -5,13 +5,12 @@
 //! A record's first word is its *slot*, as in [`crate::tables`]: generation and status. A handle of a group is generation << 32 | index.
 
 use super::failure::Failure;
-use super::message::{Reduction, Target, Way};
+pub use super::message::LEVELS_MAX;
+use super::message::{Distribution, Reduction, Target};
 use super::reduction::Kernel;
 use crate::handle::NONE;
 use crate::tables::slot;
 
-/// The most nodes on the way from a member to the root.
-pub const LEVELS_MAX: usize = 6;
 /// Operands lie on multiples of this many bytes.
 pub const OPERAND_ALIGN: u32 = 64;
 /// The most trees of a node, jobs, groups, children of a group and credits of a group.
@@ -57,7 +56,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// What a group calls one of its records of operations: 1 + its place among them, so that 0 names none. `at`: its place among all.
+    /// The name that a group gives one of its records of operations: 1 + its place among them, so that 0 names none. `at`: its place among all.
     pub(super) fn record_name(&self, group: usize, at: usize) -> u32 {
         at.saturating_sub(group * 2 * self.credits as usize) as u32 + 1
     }
@@ -92,7 +91,7 @@ pub struct Job {
     pub groups_max: u32,
     pub credits_max: u32,
     pub bytes_max: u32,
-    /// What is used of it.
+    /// The part of it that is in use.
     pub groups: u32,
     pub credits: u32,
     pub failure: u32,
@@ -159,7 +158,7 @@ pub struct Group {
     /// Granted: at first what was asked for, in the end what the whole way up grants.
     pub credits: u32,
     pub bytes: u32,
-    /// What its job's use counts for it.
+    /// Its credits in the use of its job.
     pub credits_counted: u32,
     /// First block of its operands; [`NONE`]: it has none.
     pub operands: u32,
@@ -235,8 +234,8 @@ pub struct Operation {
     pub operation: u8,
     pub datatype: u8,
     pub index: u8,
-    /// Its [`super::message::Way`]; 0: down the tree alone.
-    pub way: u8,
+    /// Its [`super::message::Distribution`]; 0: down the tree alone.
+    pub distribution: u8,
     pub failure: u32,
     /// 1: this node, which is the root, has cast the result.
     pub is_cast: u16,
@@ -248,7 +247,7 @@ impl Operation {
     /// The record of an operation of a group that no request has come for.
     pub fn begin(number: u64, reduction: &Reduction, group: &Group) -> Operation {
         let Reduction { operation, datatype, index, bytes, target } = *reduction;
-        let is_cast = target.is_some_and(|target| target.way != Way::Alone);
+        let is_cast = target.is_some_and(|target| target.distribution != Distribution::Alone);
         let failure = match Kernel::new(reduction) {
             Err(failure) => failure as u32,
             Ok(_) if bytes > group.bytes => Failure::TooLong as u32,
@@ -260,7 +259,7 @@ impl Operation {
             number: number + 1,
             target: target.map_or(0, |target| target.address),
             target_handle: target.map_or(0, |target| target.handle),
-            way: target.map_or(0, |target| target.way as u8),
+            distribution: target.map_or(0, |target| target.distribution as u8),
             bytes,
             operation,
             datatype,
@@ -270,25 +269,25 @@ impl Operation {
         }
     }
 
-    /// What it does, as its first request said.
+    /// The reduction of its first request.
     #[inline]
     pub fn reduction(&self) -> Reduction {
         let Operation { operation, datatype, index, bytes, .. } = *self;
         let (address, handle) = (self.target, self.target_handle);
-        let target = self.way().map(|way| Target { way, address, handle });
+        let target = self.distribution().map(|distribution| Target { distribution, address, handle });
         Reduction { operation, datatype, index, bytes, target }
     }
 
-    /// Who gets the result. None: those down the tree alone.
+    /// The receivers of the result. None: those down the tree alone.
     #[inline]
-    pub fn way(&self) -> Option<Way> {
-        Way::from_u8(self.way)
+    pub fn distribution(&self) -> Option<Distribution> {
+        Distribution::from_u8(self.distribution)
     }
 
     /// Whether the result itself goes down the tree, and not only the end of the operation.
     #[inline]
     pub fn goes_down(&self) -> bool {
-        matches!(self.way(), None | Some(Way::Both))
+        matches!(self.distribution(), None | Some(Distribution::Both))
     }
 
     /// Why it has failed.
@@ -297,7 +296,7 @@ impl Operation {
     }
 }
 
-/// What exists once.
+/// Fields that exist once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Control {

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::message::Reduction;
 use crate::arithmetic::{Datatype, Located, Operation, apply, apply_located, reduces};
 
-/// What reduces one operand into another.
+/// The function that reduces one operand into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// There is nothing to reduce.

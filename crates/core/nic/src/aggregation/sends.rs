@@ -10,7 +10,9 @@
 use core::ops::Range;
 
 use super::failure::Failure;
-use super::message::{Cast, Child, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Way};
+use super::message::{
+    Cast, Child, Distribution, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender,
+};
 use super::node::Node;
 use super::records::{Group, LEVELS_MAX, Operation, group, handle, options};
 use crate::tables::slot;
@@ -31,16 +33,16 @@ pub struct Send {
     pub payload: Range<usize>,
 }
 
-/// Which message it is, for [`Node::finish_send`].
+/// The message, for [`Node::finish_send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId {
     group: u64,
-    what: What,
+    due: Due,
 }
 
-/// What a group has to say.
+/// A message that a group is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum Due {
     /// To a child: the group is formed; it has failed.
     Formed(u32),
     Failed(u32),
@@ -69,13 +71,13 @@ impl Node<'_> {
             if record.status() == slot::FREE || record.sender != 0 {
                 continue;
             }
-            let Some(what) = self.what(index) else {
+            let Some(due) = self.due(index) else {
                 if self.is_over(index) {
                     self.free_group(index);
                 }
                 continue;
             };
-            if let Some(send) = self.send_of(index, what) {
+            if let Some(send) = self.send_of(index, due) {
                 self.tables.groups[index].sender = executor;
                 return Some(send);
             }
@@ -89,17 +91,19 @@ impl Node<'_> {
     pub fn finish_send(&mut self, id: SendId) {
         let Some(index) = self.sending_group(id) else { return };
         let joined = self.tables.groups[index].joined;
-        let has_target = match id.what {
-            What::Result(number, _) => self.operation_mut(index, number).is_some_and(|it| it.way() == Some(Way::Alone)),
+        let has_target = match id.due {
+            Due::Result(number, _) => {
+                self.operation_mut(index, number).is_some_and(|it| it.distribution() == Some(Distribution::Alone))
+            }
             _ => false,
         };
-        match id.what {
-            What::Cast(number) => {
+        match id.due {
+            Due::Cast(number) => {
                 if let Some(operation) = self.operation_mut(index, number).filter(|it| it.number == number + 1) {
                     operation.is_cast = 1;
                 }
             }
-            What::Again(number, child) => {
+            Due::Again(number, child) => {
                 let name = self.operation_at(index, number).map(|at| self.tables.limits.record_name(index, at));
                 let child = self.children_mut(index).get_mut(child as usize);
                 // It may want another one by now.
@@ -108,7 +112,7 @@ impl Node<'_> {
                 }
             }
             // The answer may have come already.
-            What::Repeat(number) => {
+            Due::Repeat(number) => {
                 if let Some(name) = self.missing(index, number) {
                     self.tables.groups[index].asked = name;
                 }
@@ -117,26 +121,26 @@ impl Node<'_> {
         }
         let record = &mut self.tables.groups[index];
         record.sender = 0;
-        match id.what {
+        match id.due {
             // The group may have failed since it was taken: then the child is still to hear that.
-            What::Formed(child) if (record.status(), record.informed) == (group::READY, child) => {
+            Due::Formed(child) if (record.status(), record.informed) == (group::READY, child) => {
                 record.informed = child + 1;
             }
-            What::Failed(child) if (record.status(), record.informed) == (group::FAILED, child) => {
+            Due::Failed(child) if (record.status(), record.informed) == (group::FAILED, child) => {
                 record.informed = child + 1;
             }
-            What::Fail => record.has_failed = 1,
-            What::Request(number) if record.sent == number => record.sent = number + 1,
-            What::Leave => record.has_joined = 0,
-            What::Result(number, child) if (record.distributed, record.told) == (number, child) => {
+            Due::Fail => record.has_failed = 1,
+            Due::Request(number) if record.sent == number => record.sent = number + 1,
+            Due::Leave => record.has_joined = 0,
+            Due::Result(number, child) if (record.distributed, record.told) == (number, child) => {
                 let is_last = child + 1 == joined && !(has_target && record.is_root != 0);
                 (record.distributed, record.told) = if is_last { (number + 1, 0) } else { (number, child + 1) };
             }
-            What::ToTarget(number) if record.distributed == number => {
+            Due::ToTarget(number) if record.distributed == number => {
                 (record.distributed, record.told) = (number + 1, 0);
                 self.distribute_shared(index);
             }
-            What::Join if record.has_joined == JOIN_LEAVES => record.has_joined = JOIN_SENT,
+            Due::Join if record.has_joined == JOIN_LEAVES => record.has_joined = JOIN_SENT,
             _ => {}
         }
         self.enqueue(index);
@@ -168,8 +172,8 @@ impl Node<'_> {
         }
     }
 
-    /// What a group has to say next.
-    fn what(&mut self, index: usize) -> Option<What> {
+    /// The next message that a group is to send.
+    fn due(&mut self, index: usize) -> Option<Due> {
         let record = self.tables.groups[index];
         let is_answered = matches!(record.status(), group::READY | group::FAILED);
         if is_answered && record.options & options::SHARED == 0 {
@@ -179,27 +183,27 @@ impl Node<'_> {
             self.tables.groups[index].informed = informed;
             if informed < record.joined {
                 let has_failed = record.status() == group::FAILED;
-                return Some(if has_failed { What::Failed(informed) } else { What::Formed(informed) });
+                return Some(if has_failed { Due::Failed(informed) } else { Due::Formed(informed) });
             }
         }
         let wanted = match self.wanted(index).filter(|_| record.status() == group::READY) {
-            Some((child, number, true)) => Some(What::Again(number, child)),
-            Some((_, number, false)) => Some(What::Repeat(number)),
+            Some((child, number, true)) => Some(Due::Again(number, child)),
+            Some((_, number, false)) => Some(Due::Repeat(number)),
             None => None,
         };
         match record.status() {
-            group::WAITING if record.has_joined != JOIN_SENT => Some(What::Join),
-            group::READY if record.sent < record.collected => Some(What::Request(record.sent)),
+            group::WAITING if record.has_joined != JOIN_SENT => Some(Due::Join),
+            group::READY if record.sent < record.collected => Some(Due::Request(record.sent)),
             group::READY if wanted.is_some() => wanted,
             group::READY if record.distributed < record.resulted && self.is_to_cast(index) => {
-                Some(What::Cast(record.distributed))
+                Some(Due::Cast(record.distributed))
             }
             group::READY if record.distributed < record.resulted && record.told < record.joined => {
-                Some(What::Result(record.distributed, record.told))
+                Some(Due::Result(record.distributed, record.told))
             }
-            group::READY if record.distributed < record.resulted => Some(What::ToTarget(record.distributed)),
-            group::FAILED if record.has_joined != 0 && record.has_failed == 0 => Some(What::Fail),
-            group::READY | group::FAILED if record.left == record.joined && record.has_joined != 0 => Some(What::Leave),
+            group::READY if record.distributed < record.resulted => Some(Due::ToTarget(record.distributed)),
+            group::FAILED if record.has_joined != 0 && record.has_failed == 0 => Some(Due::Fail),
+            group::READY | group::FAILED if record.left == record.joined && record.has_joined != 0 => Some(Due::Leave),
             _ => None,
         }
     }
@@ -208,7 +212,9 @@ impl Node<'_> {
     fn is_to_cast(&mut self, index: usize) -> bool {
         let Group { distributed, is_root, .. } = self.tables.groups[index];
         let operation = self.operation_mut(index, distributed).filter(|_| is_root != 0);
-        let casts = |it: &Operation| matches!(it.way(), Some(Way::Multicast | Way::Both)) && it.failure == 0;
+        let casts = |it: &Operation| {
+            matches!(it.distribution(), Some(Distribution::Multicast | Distribution::Both)) && it.failure == 0
+        };
         operation.is_some_and(|it| casts(it) && it.is_cast == 0)
     }
 
@@ -220,32 +226,32 @@ impl Node<'_> {
     }
 
     /// Makes a message.
-    fn send_of(&mut self, index: usize, what: What) -> Option<Send> {
+    fn send_of(&mut self, index: usize, due: Due) -> Option<Send> {
         let record = self.tables.groups[index];
         let job = *self.tables.jobs.get(record.job as usize)?;
         let group = handle(index, record.slot);
         let as_child = Child { job: job.number, number: record.number, handle: group };
         let (mut to, mut payload) = (record.parent, 0..0);
-        let message = match what {
-            What::Formed(child) => {
+        let message = match due {
+            Due::Formed(child) => {
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
                 let Group { credits, bytes, .. } = record;
                 Message::Joined(Joined { group: handle, child, handle: group, credits, bytes })
             }
-            What::Failed(child) => {
+            Due::Failed(child) => {
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
                 Message::Failed(Failed { group: handle, failure: record.failure().unwrap_or(Failure::NoGroup) })
             }
-            What::Join => {
+            Due::Join => {
                 // The answer may come before the send is reported.
                 self.tables.groups[index].has_joined = JOIN_LEAVES;
                 Message::Join(Self::join_of(&record, job.number, group))
             }
-            What::Fail => Message::Fail(as_child, record.failure().unwrap_or(Failure::NoGroup)),
-            What::Leave => Message::Leave(as_child),
-            What::Request(number) => {
+            Due::Fail => Message::Fail(as_child, record.failure().unwrap_or(Failure::NoGroup)),
+            Due::Leave => Message::Leave(as_child),
+            Due::Request(number) => {
                 let operation = *self.operation_mut(index, number)?;
                 payload = self.reduced(index, number, &operation)?;
                 let (child, failure) = (record.child, operation.failure());
@@ -253,7 +259,7 @@ impl Node<'_> {
                 let reduction = Reduction { bytes: payload.len() as u32, ..operation.reduction() };
                 Message::Request(Operand { group: record.parent_handle, child, number, reduction, failure })
             }
-            What::Result(number, child) => {
+            Due::Result(number, child) => {
                 let operation = *self.operation_mut(index, number)?;
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
@@ -263,23 +269,21 @@ impl Node<'_> {
                 let (failure, bytes) = (operation.failure(), payload.len() as u32);
                 Message::Result(Outcome { group: handle, number, failure, bytes })
             }
-            What::Again(number, child) => {
+            Due::Again(number, child) => {
                 let operation = *self.operation_mut(index, number)?;
                 let (address, handle) = self.children(index).get(child as usize).map(|to| (to.address, to.handle))?;
                 to = address;
                 payload = self.reduced(index, number, &operation)?;
                 Message::Result(Outcome { group: handle, number, failure: None, bytes: payload.len() as u32 })
             }
-            What::Repeat(number) => {
-                Message::Repeat(Repeat { group: record.parent_handle, child: record.child, number })
-            }
-            What::Cast(number) => {
+            Due::Repeat(number) => Message::Repeat(Repeat { group: record.parent_handle, child: record.child, number }),
+            Due::Cast(number) => {
                 let operation = *self.operation_mut(index, number)?;
                 to = operation.target;
                 payload = self.reduced(index, number, &operation)?;
                 Message::Cast(Cast { job: job.number, group: record.number, number, bytes: payload.len() as u32 })
             }
-            What::ToTarget(number) => {
+            Due::ToTarget(number) => {
                 let operation = *self.operation_mut(index, number)?;
                 to = operation.target;
                 payload = self.reduced(index, number, &operation)?;
@@ -287,7 +291,7 @@ impl Node<'_> {
                 Message::Result(Outcome { group: operation.target_handle, number, failure, bytes })
             }
         };
-        Some(Send { id: SendId { group, what }, to, key: job.key, message, payload })
+        Some(Send { id: SendId { group, due }, to, key: job.key, message, payload })
     }
 
     /// Where the reduced operand of an operation lies, or its result; nowhere, if it has failed. None: the tables do not fit together.

@@ -28,14 +28,14 @@ const VPID_AT: u32 = 2;
 const PAGE_AT: u32 = 12;
 const SIZE_AT: u32 = 59;
 
-/// What a unit wants to do with memory.
+/// The access to memory that a unit wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     Read,
     Write,
 }
 
-/// What an entry permits.
+/// The accesses that an entry permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rights {
     ReadOnly = 1,

@@ -42,7 +42,7 @@ use crate::bus::{Bus, Step};
 use crate::errors::Full;
 use crate::registers::Register;
 
-/// What the ATU is asked to do.
+/// A request to the ATU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// By a unit.
@@ -53,7 +53,7 @@ pub enum Request {
     Fence { tag: u16 },
 }
 
-/// What a block sends.
+/// A message that a block sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// To memory: read the entry of a page.
@@ -66,7 +66,7 @@ pub enum Output {
     Done { tag: u16 },
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The block waits, for input or for room. The state is as it was.

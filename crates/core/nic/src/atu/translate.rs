@@ -23,7 +23,7 @@ pub struct Translated {
     pub bytes: u64,
 }
 
-/// What a unit asks for every page.
+/// The unit's question for each page.
 #[derive(Clone, Copy)]
 struct Ask {
     vpid: u16,

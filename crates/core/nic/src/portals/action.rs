@@ -50,7 +50,7 @@ pub enum Action<'c> {
 
 /// An [`Action`] without its borrow, as a tap shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Armable {
+pub enum ArmedAction {
     Command { command: Command },
     CounterSet { counter: u32, success: u64, failure: u64 },
     CounterIncrement { counter: u32, success: u64, failure: u64 },
@@ -60,18 +60,18 @@ pub enum Armable {
     Unlink { entry: u32 },
 }
 
-impl From<Action<'_>> for Armable {
-    fn from(action: Action<'_>) -> Armable {
+impl From<Action<'_>> for ArmedAction {
+    fn from(action: Action<'_>) -> ArmedAction {
         match action {
-            Action::Command(command) => Armable::Command { command: *command },
-            Action::CounterSet { counter, success, failure } => Armable::CounterSet { counter, success, failure },
+            Action::Command(command) => ArmedAction::Command { command: *command },
+            Action::CounterSet { counter, success, failure } => ArmedAction::CounterSet { counter, success, failure },
             Action::CounterIncrement { counter, success, failure } => {
-                Armable::CounterIncrement { counter, success, failure }
+                ArmedAction::CounterIncrement { counter, success, failure }
             }
-            Action::CounterSuccess { counter, success } => Armable::CounterSuccess { counter, success },
-            Action::Append { entry, list } => Armable::Append { entry, list },
-            Action::Receive { entry, queue } => Armable::Receive { entry, queue },
-            Action::Unlink { entry } => Armable::Unlink { entry },
+            Action::CounterSuccess { counter, success } => ArmedAction::CounterSuccess { counter, success },
+            Action::Append { entry, list } => ArmedAction::Append { entry, list },
+            Action::Receive { entry, queue } => ArmedAction::Receive { entry, queue },
+            Action::Unlink { entry } => ArmedAction::Unlink { entry },
         }
     }
 }

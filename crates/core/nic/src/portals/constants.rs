@@ -23,9 +23,9 @@ pub mod options {
     pub const MAY_ALIGN: u32 = 1 << 17;
     pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 18;
     pub const ACK_DISABLE: u32 = 1 << 19;
-    /// What list entries of a non-matching interface may carry.
+    /// Options that list entries of a non-matching interface may carry.
     pub const LE_MASK: u32 = ((1 << 15) - 1) | ACK_DISABLE;
-    /// What match entries may carry.
+    /// Options that match entries may carry.
     pub const ME_MASK: u32 = ((1 << 19) - 1) | ACK_DISABLE;
 
     pub const MD_EVENT_CT_SEND: u32 = 1 << 1;
@@ -42,7 +42,7 @@ pub mod options {
     pub const MD_FAILURES_UNCOUNTED: u32 = 1 << 15;
     /// For libraries only: the payload stays readable and unchanged until the acknowledgement. So it need not be copied.
     pub const MD_PAYLOAD_STAYS: u32 = 1 << 16;
-    /// What memory descriptors may carry.
+    /// Options that memory descriptors may carry.
     pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;
 
     pub const PT_ONLY_USE_ONCE: u32 = 1 << 0;

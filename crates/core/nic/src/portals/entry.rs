@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program says of an entry that it appends or searches with, and the record that is made from it.
+//! A program's description of an entry that it appends or searches with, and the record that is made from it.
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 

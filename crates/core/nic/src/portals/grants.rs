@@ -63,7 +63,7 @@ use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
 use crate::tables::{GRANTED, entry, kind, slot};
 
-/// What a sender needs to put or to count by a grant.
+/// The names that a sender needs to put or to count by a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantHandle {
     /// The grant's slot, and its number.
@@ -74,7 +74,7 @@ pub struct GrantHandle {
     pub lane: usize,
 }
 
-/// What a grant allows.
+/// The puts that a grant allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub handle: GrantHandle,
@@ -110,7 +110,7 @@ impl<'n> Grants<'n, '_> {
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<Terms, GrantError> {
-        let (entry, queue) = self.nic.target().only_entry_for(put).ok_or(GrantError::Unavailable)?;
+        let (entry, queue) = self.nic.match_queue().only_entry_for(put).ok_or(GrantError::Unavailable)?;
         let record = *self.nic.tables.entries.get(entry as usize).ok_or(GrantError::Unavailable)?;
         let counter = match PutHandling::of(&record, queue, put.uid) {
             PutHandling { plain: true, uses_up: false, counts: true, .. } => Some(record.counter),

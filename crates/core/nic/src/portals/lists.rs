@@ -19,7 +19,7 @@ use super::constants::{event_kind, fail, list, options};
 use super::entry::{EntrySpec, fill, search_entry};
 use super::errors::{AppendError, UnlinkError};
 use super::event::{Event, entry_event, header_event, overflow_kind};
-use super::search::{EntryView, Found, FoundHeader, accepts};
+use super::search::{EntryView, FoundEntry, FoundHeader, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
@@ -396,7 +396,7 @@ impl Lists<'_, '_> {
 
     /// Frees an entry of the priority list that a message used up.
     #[inline(always)]
-    pub(super) fn use_up(&mut self, found: Found) {
+    pub(super) fn use_up(&mut self, found: FoundEntry) {
         self.nic.match_queue().unchain_found(found, usize::from(list::PRIORITY));
         self.free_entry(found.entry);
     }

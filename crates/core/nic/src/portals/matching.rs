@@ -30,11 +30,15 @@
 //! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry per
 //! class in use. An entry moves from the short list to the index at most once.
 
-use super::search::{Found, Key, accepts};
+use super::constants::options;
+use super::put::Put;
+use super::search::{FoundEntry, Key, accepts};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::registers::{Register, Registers};
-use crate::tables::{Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, slot};
+use crate::tables::{
+    Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, portal, slot,
+};
 
 mod headers;
 
@@ -93,7 +97,13 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
     #[inline(always)]
-    pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
+    pub(crate) fn find_entry<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        portal: u32,
+        list: usize,
+        key: &Key,
+    ) -> Option<FoundEntry> {
         if list == 0 && self.tables.portals.get(portal as usize)?.short_length() != 0 {
             let found = self.find_in_short_list(bus, portal, key);
             if found.is_some() {
@@ -110,20 +120,20 @@ impl<'a> MatchQueue<'_, 'a> {
     /// The first match of the short list, most often its first entry. None: no entry matches, or the entries are now all
     /// in the index.
     #[inline(always)]
-    fn find_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
+    fn find_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let place = self.tables.portals.get(portal as usize)?.short_head;
         let entry = self.short_entry(portal, place)?;
         bus.charge(Step::EntrySearched);
         self.registers.add(Register::ListSteps, 1);
         if accepts(&self.tables.entries.get(entry as usize)?.into(), key) {
-            return Some(Found { entry, place });
+            return Some(FoundEntry { entry, place });
         }
         self.reborrow().find_later_in_short_list(bus, portal, key)
     }
 
     /// The first match of the short list after its first entry.
     #[inline(never)]
-    fn find_later_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
+    fn find_later_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let record = self.tables.portals.get(portal as usize)?;
         let (head, length) = (record.short_head, record.short_length());
         let has_more = length > self.in_order() || record.active[0] != 0;
@@ -133,7 +143,7 @@ impl<'a> MatchQueue<'_, 'a> {
             let entry = self.short_entry(portal, place)?;
             steps += 1;
             bus.charge(Step::EntrySearched);
-            accepts(&self.tables.entries.get(entry as usize)?.into(), key).then_some(Found { entry, place })
+            accepts(&self.tables.entries.get(entry as usize)?.into(), key).then_some(FoundEntry { entry, place })
         });
         self.registers.add(Register::ListSteps, steps);
         if found.is_none() && has_more {
@@ -178,16 +188,32 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The entry that is alone on its priority list, if it is in the short list.
     #[inline(always)]
-    pub(super) fn only_entry(&self, portal: u32) -> Option<u32> {
+    fn only_entry(&self, portal: u32) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;
         let alone = record.entries[0] == 1 && record.short_length() == 1;
         alone.then(|| self.short_entry(portal, record.short_head)).flatten()
     }
 
+    /// The portal table entry, if it is enabled and has no flow control.
+    #[inline(always)]
+    pub(super) fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
+        let record = self.tables.portals.get(portal as usize)?;
+        (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
+    }
+
+    /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
+    #[inline(always)]
+    pub(super) fn only_entry_for(&self, put: &Put) -> Option<(u32, u32)> {
+        let queue = self.plain_portal(put.portal)?.queue;
+        let only = self.only_entry(put.portal)?;
+        let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
+        accepted.then_some((only, queue))
+    }
+
     /// The first match over the classes that have entries.
-    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
+    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<FoundEntry> {
         let mut active = self.tables.portals.get(portal as usize)?.active[list];
-        let mut best: Option<(u64, Found)> = None;
+        let mut best: Option<(u64, FoundEntry)> = None;
         while active != 0 {
             let found = self.find_in_chain(bus, portal, list, active.trailing_zeros() as u8, key);
             active &= active - 1;
@@ -202,7 +228,14 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The first match of the class whose bit in `active` has this number.
     #[inline(always)]
-    fn find_in_chain<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, class: u8, key: &Key) -> Option<Found> {
+    fn find_in_chain<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        portal: u32,
+        list: usize,
+        class: u8,
+        key: &Key,
+    ) -> Option<FoundEntry> {
         let class = class.min(CLASS_OTHER);
         let (bits, source) = match self.tables.portals.get(portal as usize)?.classes.get(usize::from(class)) {
             Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
@@ -224,7 +257,7 @@ impl<'a> MatchQueue<'_, 'a> {
                 && list_of(record) == Some(list)
                 && accepts(&record.into(), key)
             {
-                found = Some(Found { entry: at, place: bucket as u32 });
+                found = Some(FoundEntry { entry: at, place: bucket as u32 });
                 break;
             }
             if steps > self.tables.entries.len() {
@@ -368,12 +401,12 @@ impl<'a> MatchQueue<'_, 'a> {
             }
             class => self.entry_bucket(record, class.min(CLASS_OTHER), list) as u32,
         };
-        self.unchain_found(Found { entry: index, place }, list);
+        self.unchain_found(FoundEntry { entry: index, place }, list);
     }
 
     /// As `unchain_entry`, for one that was found on this list.
     #[inline(always)]
-    pub(super) fn unchain_found(&mut self, Found { entry: index, place }: Found, list: usize) {
+    pub(super) fn unchain_found(&mut self, FoundEntry { entry: index, place }: FoundEntry, list: usize) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         if record.class == CLASS_SHORT {
             return self.take_off_short_list(record.portal.into(), place);

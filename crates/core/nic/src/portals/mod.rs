@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Portals unit: all of Portals 4.3's behaviour at both ends of an operation.
 //!
-//! Transitions, as methods of [`Nic`](crate::Nic):
+//! The state is cut into parts. Each is a view with operations of its own, which [`Nic`](crate::Nic) makes: `nic.counters()`. A view
+//! borrows the NIC, or only the tables that it needs, and compiles to nothing. The parts, each above those that it calls:
 //!
-//! * [`resources`]: making and freeing descriptors, counters, queues, portal table entries, heap blocks.
-//! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
-//! * [`lists`]: linking entries against unexpected headers; search; unlink.
-//! * [`deliver`]: a request at its target, from the match to the counter.
-//! * [`placement`]: the same for a put whose payload comes later: the match, and then the events.
-//! * [`plain_put`]: the fast path, for a put that changes only memory and a counter or a queue.
-//! * [`receive`]: receives of an owner that takes its messages itself, without events.
-//! * [`respond`]: the outcome of a request at its initiator: SEND, ACK and REPLY.
-//! * [`grants`]: puts without the lock, by permissions that can be revoked.
-//! * [`event_queue`], [`counters`], [`triggered`]: events, counts, and the operations that a count triggers.
-//! * [`recover`]: rebuilding derived state after a process died in the middle of a change.
+//! | part | files | |
+//! |---|---|---|
+//! | [`Heap`](heap::Heap) | [`heap`] | event rings and copies of I/O vectors |
+//! | [`MatchQueue`](matching::MatchQueue) | [`matching`] | the index that finds the entry, or the header, that ordered lists would give |
+//! | [`EventQueues`](event_queue::EventQueues) | [`event_queue`] | events, and flow control |
+//! | [`Counters`](counters::Counters) | [`counters`], `armed` | counts, and the operations that wait for one |
+//! | [`Grants`](grants::Grants) | [`grants`] | puts without the lock, by permissions that can be revoked |
+//! | [`Descriptors`](descriptors::Descriptors) | [`descriptors`] | binding and releasing memory descriptors |
+//! | [`Lists`](lists::Lists) | [`lists`] | linking entries against unexpected headers; search; unlink |
+//! | [`PortalTable`](portal_table::PortalTable) | [`portal_table`] | portal table entries |
+//! | [`Receives`](receive::Receives) | [`receive`] | receives of an owner that takes its messages itself, without events |
+//! | [`TriggeredOperations`](triggered::TriggeredOperations) | [`triggered`] | arming, firing and cancelling operations; freeing counters |
+//! | [`Target`](deliver::Target) | [`deliver`], [`plain_put`], [`placement`] | a request at its target; the fast path of a put; a put whose payload comes later |
+//! | [`Initiator`](respond::Initiator) | [`respond`] | the outcome of a request at its initiator: SEND, ACK and REPLY |
+//! | `Recovery` | [`recover`] | rebuilding derived state after a process died in the middle of a change |
 //!
-//! Records. The files of transitions import these, and not each other:
+//! Records. The files of the parts import these:
 //!
 //! * [`constants`]: options, kinds of events, failures, with the values of the API.
 //! * [`errors`]: why a transition was refused.
-//! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`delivery`]: the result of a request.
-//! * [`plan`]: what a request does to the entry that it matched.
+//! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`posted`]: a posted receive. [`delivery`]: the result of a request.
+//! * [`descriptor`]: a memory descriptor, as any thread reads it. [`action`]: a triggered operation, as a program arms it.
+//! * [`plan`]: the effects of a request on the entry that it matched.
 //! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
 //! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
 

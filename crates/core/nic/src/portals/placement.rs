@@ -23,7 +23,7 @@ use crate::handle::NONE;
 use crate::registers::Register;
 use crate::tables::{Request, entry, header, kind, portal, slot};
 
-/// What to do with a payload that is still in its sender's memory.
+/// The decision on a payload that is still in its sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Fetch it, and deliver the request with it.

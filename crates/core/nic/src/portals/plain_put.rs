@@ -13,11 +13,10 @@ use super::constants::{fail, list, options};
 use super::deliver::Target;
 use super::delivery::Delivery;
 use super::put::{Moved, Put, PutHandling, move_payload};
-use super::search::{Found, accepts};
+use super::search::FoundEntry;
 use crate::bus::{Bus, Step};
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
-use crate::tables::{PortalEntry, portal};
 
 /// How many messages ahead to prefetch cache lines for a stream of messages. A line may take as long to arrive as two
 /// messages take.
@@ -31,25 +30,11 @@ impl Target<'_, '_> {
         if self.nic.tap.is_set() {
             return false;
         }
-        let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
+        let Some(queue) = self.nic.match_queue().plain_portal(put.portal).map(|record| record.queue) else {
+            return false;
+        };
         let Some(found) = self.nic.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.plain_put_to(bus, found, queue, put).is_some()
-    }
-
-    /// The portal table entry, if it is enabled and has no flow control.
-    #[inline(always)]
-    fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
-        let record = self.nic.tables.portals.get(portal as usize)?;
-        (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
-    }
-
-    /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
-    #[inline(always)]
-    pub(super) fn only_entry_for(&mut self, put: &Put) -> Option<(u32, u32)> {
-        let queue = self.plain_portal(put.portal)?.queue;
-        let only = self.nic.match_queue().only_entry(put.portal)?;
-        let accepted = accepts(&self.nic.tables.entries.get(only as usize)?.into(), &put.into());
-        accepted.then_some((only, queue))
     }
 
     /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
@@ -58,7 +43,7 @@ impl Target<'_, '_> {
     pub(super) fn plain_put_to<B: Bus>(
         &mut self,
         bus: &mut B,
-        found: Found,
+        found: FoundEntry,
         queue: u32,
         put: &Put,
     ) -> Option<Delivery> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a search compares, and what it finds.
+//! The terms of a search, and its results.
 //!
 //! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`EntryView`]. [`accepts`] is
 //! the rule by which the two match. [`super::matching`] searches the lists by this rule.
@@ -43,7 +43,7 @@ impl From<&Header> for Key {
 
 /// An entry that a search found, and where: its number in the short list, or the bucket that it is in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub entry: u32,
     pub place: u32,
 }

@@ -75,7 +75,7 @@ impl Consumer {
         self.head.wrapping_sub(self.first)
     }
 
-    /// What follows is no longer in a burst with what was dequeued.
+    /// The next message is not in a burst with those that were dequeued.
     #[inline(always)]
     pub fn rest(&mut self) {
         self.first = self.head;

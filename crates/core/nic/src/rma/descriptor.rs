@@ -22,7 +22,7 @@ pub const BYTES_MAX: u32 = 1 << 23;
 /// Lock numbers that a descriptor can name.
 const LOCK_MASK: u64 = 0xff_ffff;
 
-/// What a descriptor asks for.
+/// The operation that a descriptor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Local bytes at `read` to the remote address `write`.

@@ -13,6 +13,8 @@
 //! * [`origin`]: the outcome at the initiator: requester and completer.
 //! * [`locks`]: fetch, compare and add. [`queue`]: notification queues.
 //!
+//! [`Rma`] stands on [`Locks`], which stand on [`Notifications`], and on [`Atu`](crate::atu::Atu).
+//!
 //! Invariants
 //! 1. A command that is refused touches no memory and no lock. Its initiator gets an error notification, which names the unit
 //!    that refused it, also if it asked for no notification.

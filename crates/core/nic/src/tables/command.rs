@@ -60,7 +60,7 @@ pub struct Request {
     pub ack: u8,
     pub portal: u32,
     pub uid: u32,
-    /// What the RMA unit's requester has translated for the command: look-ups that hit the TLB in 15:0, that missed it in
+    /// Translations by the RMA unit's requester for the command: look-ups that hit the TLB in 15:0, that missed it in
     /// 31:16. For homes that price them; nothing else depends on it.
     pub lookups: u32,
     /// The initiator's identity: rank, or nid << 32 | pid.

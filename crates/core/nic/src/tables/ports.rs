@@ -18,7 +18,7 @@ pub mod port {
 #[derive(Clone, Copy, Default)]
 pub struct Port {
     pub slot: u32,
-    /// What its program may ask for ([`crate::rma::options`]), and how its mailbox is filled
+    /// Rights of its program ([`crate::rma::options`]), and how its mailbox is filled
     /// ([`crate::velo::options`]).
     pub options: u32,
     /// Slots of the mailbox that were written so far (WPLT).

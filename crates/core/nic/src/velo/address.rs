@@ -32,7 +32,7 @@ pub const BYTES_MAX: u32 = 64;
 /// Bytes of all pages: 256 MiB.
 pub const SPACE_BYTES: u64 = (NODES as u64 * VPIDS as u64 * VPIDS as u64) << PAGE_BITS;
 
-/// What a requester page permits: messages from one VPID of this node to one endpoint.
+/// The right that a requester page gives: messages from one VPID of this node to one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     pub destination: Endpoint,
@@ -91,7 +91,7 @@ impl RequesterAddress {
         Ok(page | u64::from(self.mtt) << 10 | units << 6 | u64::from(self.offset))
     }
 
-    /// What an address says.
+    /// Decodes an address.
     pub fn decode(address: u64) -> Result<RequesterAddress, AddressError> {
         if address >= SPACE_BYTES {
             return Err(AddressError::Page);

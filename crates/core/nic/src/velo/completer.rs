@@ -39,7 +39,7 @@ pub struct VeloMessage {
     pub bytes: u32,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {

@@ -127,7 +127,7 @@ impl Extent {
     }
 }
 
-/// What a packet says about its message. Only the low 2 bits of `mtt` count.
+/// The description of a message in its packet. Only the low 2 bits of `mtt` count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub destination: Endpoint,
@@ -141,7 +141,7 @@ pub struct Header {
     pub interrupt: bool,
 }
 
-/// What a slot says about its message. Only the low 2 bits of `mtt` count.
+/// The description of a message in its slot. Only the low 2 bits of `mtt` count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     pub source: Endpoint,
@@ -252,7 +252,7 @@ impl Status {
     }
 }
 
-/// What a receive reports of a whole message, in one word, which fits into a register: source, message type tag, tag and length,
+/// The description of a whole message for its receiver, in one word, which fits into a register: source, message type tag, tag and length,
 /// where the status word has them, and bit 63. A message in a ring carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(NonZeroU64);

@@ -6,7 +6,7 @@ use std::collections::{HashSet, VecDeque};
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
-use selvedge_nic::aggregation::message::{Join, Message, Operand, Outcome, Reduction, Sender, Target, Way};
+use selvedge_nic::aggregation::message::{Distribution, Join, Message, Operand, Outcome, Reduction, Sender, Target};
 use selvedge_nic::aggregation::{Failure, Limits, Quota, Refusal, SendId, StartError};
 use selvedge_nic::arithmetic::{Datatype, Located, Operation, apply, apply_located};
 
@@ -688,7 +688,7 @@ fn more_operations_than_credits_in_every_order() {
 /// Results that are cast, each copy of which may be lost, and those that are sent both ways.
 #[test]
 fn every_order_and_loss_of_casts_gives_the_same_bits() {
-    for way in [Way::Multicast, Way::Both] {
+    for way in [Distribution::Multicast, Distribution::Both] {
         let reduction = Reduction { target: Some(Target::multicast(group_at(0), way)), ..sum(Datatype::Double, 8) };
         let (mut world, handles) = two_leaves(1, 1);
         world.casts = vec![vec![0, 1]];
@@ -704,7 +704,7 @@ fn a_cast_completes_and_the_tree_returns_the_credit() {
     let (mut world, handles) = two_leaves(1, 1);
     world.casts = vec![vec![0, 1]];
     world.settle();
-    let target = Some(Target::multicast(group_at(0), Way::Multicast));
+    let target = Some(Target::multicast(group_at(0), Distribution::Multicast));
     let reduction = Reduction { target, ..sum(Datatype::Uint64, 8) };
     let way = |member: usize| (handles[member], KEY, 1 + member);
     for number in 0..2 {
@@ -747,7 +747,7 @@ fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
             world.join(member, node, KEY, &join)
         });
         world.settle();
-        let target = Some(Target::multicast(group_at(0), Way::Multicast));
+        let target = Some(Target::multicast(group_at(0), Distribution::Multicast));
         let reduction = Reduction { target, ..sum(Datatype::Uint64, 8) };
         let way = |member: usize| (handles[member], KEY, member);
         let start = |world: &mut World, member: usize, number: u64| {
@@ -963,7 +963,7 @@ fn random_groups(choices: &mut Choices, members: usize) -> Vec<RandomGroup> {
                     let datatype = DATATYPES[choices.below(DATATYPES.len())];
                     let bytes = datatype.size_bytes() * choices.below(5);
                     let cast = |way| Some(Target::multicast(group_at(number), way));
-                    let target = [None, cast(Way::Multicast), cast(Way::Both)][choices.below(3)];
+                    let target = [None, cast(Distribution::Multicast), cast(Distribution::Both)][choices.below(3)];
                     let reduction = Reduction { target, ..sum(datatype, bytes as u32) };
                     let operand = |_| {
                         let values = (0..bytes / datatype.size_bytes()).flat_map(|_| match datatype {

@@ -5,7 +5,8 @@
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
 use selvedge_nic::aggregation::message::{
-    Cast, Child as ChildOf, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender, Target, Way,
+    Cast, Child as ChildOf, Distribution, Failed, Join, Joined, Message, Operand, Outcome, Reduction, Repeat, Sender,
+    Target,
 };
 use selvedge_nic::aggregation::{Failure, Limits, Quota};
 use selvedge_nic::arithmetic::{Datatype, Operation};
@@ -72,9 +73,9 @@ impl Words {
     }
 
     fn reduction(&mut self) -> Reduction {
-        let ways = [Way::Alone, Way::Multicast, Way::Both];
+        let ways = [Distribution::Alone, Distribution::Multicast, Distribution::Both];
         let target = self.one_in(4).then(|| Target {
-            way: ways[(self.random() % 3) as usize],
+            distribution: ways[(self.random() % 3) as usize],
             address: self.address(),
             handle: self.handle(),
         });
@@ -197,7 +198,7 @@ impl Words {
             for field in [&mut record.bytes, &mut record.arrived, &mut record.reduced, &mut record.failure] {
                 self.spoil(field, Words::half);
             }
-            for field in [&mut record.operation, &mut record.datatype, &mut record.index, &mut record.way] {
+            for field in [&mut record.operation, &mut record.datatype, &mut record.index, &mut record.distribution] {
                 self.spoil(field, Words::byte);
             }
         }
@@ -230,7 +231,7 @@ impl Words {
         for record in &mut home.started {
             self.spoil(&mut record.number, Words::word);
             self.spoil(&mut record.result, Words::word);
-            for field in [&mut record.bytes, &mut record.state, &mut record.failure, &mut record.way] {
+            for field in [&mut record.bytes, &mut record.state, &mut record.failure, &mut record.distribution] {
                 self.spoil(field, |it| it.half() % 70);
             }
         }

@@ -10,7 +10,7 @@ use selvedge_nic::tables::{Command, Request, kind};
 const COUNTERS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Work {
     Command,
     Set(usize, u64),
     /// Sets successes alone.
@@ -23,7 +23,7 @@ enum Op {
     Arm {
         counter: usize,
         threshold: u64,
-        what: What,
+        work: Work,
     },
     Count {
         counter: usize,
@@ -48,7 +48,7 @@ enum Op {
 struct Armed {
     counter: usize,
     threshold: u64,
-    what: What,
+    work: Work,
     number: u64,
 }
 
@@ -87,32 +87,32 @@ impl Model {
     fn next(&mut self) -> Option<u64> {
         while !self.due.is_empty() {
             let first = self.due.remove(0);
-            match first.what {
-                What::Command => return Some(first.number),
-                What::Set(counter, success) => self.set(counter, success),
-                What::Succeed(counter, success) => {
+            match first.work {
+                Work::Command => return Some(first.number),
+                Work::Set(counter, success) => self.set(counter, success),
+                Work::Succeed(counter, success) => {
                     self.counters[counter].0 = success;
                     self.changed(counter);
                 }
-                What::Increment(counter, success) => self.count(counter, success, 0),
+                Work::Increment(counter, success) => self.count(counter, success, 0),
             }
         }
         None
     }
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn work() -> impl Strategy<Value = Work> {
     prop_oneof![
-        3 => Just(What::Command),
-        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| What::Set(counter, success)),
-        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| What::Succeed(counter, success)),
-        2 => (0..COUNTERS, 0..3u64).prop_map(|(counter, success)| What::Increment(counter, success)),
+        3 => Just(Work::Command),
+        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| Work::Set(counter, success)),
+        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| Work::Succeed(counter, success)),
+        2 => (0..COUNTERS, 0..3u64).prop_map(|(counter, success)| Work::Increment(counter, success)),
     ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        8 => (0..COUNTERS, 0..8u64, what()).prop_map(|(counter, threshold, what)| Op::Arm { counter, threshold, what }),
+        8 => (0..COUNTERS, 0..8u64, work()).prop_map(|(counter, threshold, work)| Op::Arm { counter, threshold, work }),
         6 => (0..COUNTERS, 0..4u64, 0..2u64)
             .prop_map(|(counter, success, failure)| Op::Count { counter, success, failure }),
         1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| Op::Set { counter, success }),
@@ -137,22 +137,22 @@ proptest! {
         let mut handles = Vec::new();
         for (number, op) in (1u64..).zip(&ops) {
             match *op {
-                Op::Arm { counter, threshold, what } => {
+                Op::Arm { counter, threshold, work } => {
                     let full = model.armed.len() + model.due.len() + model.firing >= limits.triggered as usize;
                     let command =
                         Command { request: Request { kind: kind::PUT, ..Request::default() }, user_ptr: number, ..Command::default() };
-                    let action = match what {
-                        What::Command => Action::Command(&command),
-                        What::Set(counter, success) => Action::CounterSet { counter: references[counter], success, failure: 0 },
-                        What::Succeed(counter, success) => Action::CounterSuccess { counter: references[counter], success },
-                        What::Increment(counter, success) => Action::CounterIncrement { counter: references[counter], success, failure: 0 },
+                    let action = match work {
+                        Work::Command => Action::Command(&command),
+                        Work::Set(counter, success) => Action::CounterSet { counter: references[counter], success, failure: 0 },
+                        Work::Succeed(counter, success) => Action::CounterSuccess { counter: references[counter], success },
+                        Work::Increment(counter, success) => Action::CounterIncrement { counter: references[counter], success, failure: 0 },
                     };
                     prop_assert_eq!(home.nic().triggered().fit(1), !full);
                     let armed = home.nic().triggered().arm(references[counter], threshold, action);
                     prop_assert_eq!(armed.is_ok(), !full);
                     if let Ok(armed) = armed {
                         handles.push((number, armed));
-                        model.armed.push(Armed { counter, threshold, what, number });
+                        model.armed.push(Armed { counter, threshold, work, number });
                         model.changed(counter);
                     }
                 }
@@ -189,8 +189,8 @@ proptest! {
                     prop_assert_eq!(fired.map(|fired| fired.command.user_ptr), next);
                     if let Some(fired) = fired {
                         home.nic().triggered().return_fired(fired.index);
-                        let what = What::Command;
-                        model.due.insert(0, Armed { counter: 0, threshold: 0, what, number: fired.command.user_ptr });
+                        let work = Work::Command;
+                        model.due.insert(0, Armed { counter: 0, threshold: 0, work, number: fired.command.user_ptr });
                     }
                 }
                 Op::Recover => {

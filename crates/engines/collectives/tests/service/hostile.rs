@@ -18,7 +18,7 @@ use selvedge_collectives::service::session;
 use selvedge_collectives::service::wire::{LinkBytes, ManagerReply, ManagerRequest, VERSION, from_bytes, to_bytes};
 use selvedge_net::session::{MESSAGE_BYTES_MAX, Session};
 use selvedge_net::{ADDRESS_BYTES, Links, PeerId};
-use selvedge_nic::aggregation::message::{Failed, Join, Operand, Reduction, Sender, Target, Way};
+use selvedge_nic::aggregation::message::{Distribution, Failed, Join, Operand, Reduction, Sender, Target};
 use selvedge_nic::aggregation::{Failure, Message};
 use selvedge_nic::packet::Packet;
 use selvedge_nic::tables::kind;
@@ -192,8 +192,8 @@ impl Forged {
         // A target anywhere: members are numbered from 1 by their links.
         let address = [u64::from(d as u32 % 8) << 32 | 1000, NODES_AT | (d as u64 % 4), fourth][e % 3];
         let target = (f % 4 == 0).then(|| {
-            let way = [Way::Alone, Way::Multicast, Way::Both][f / 4 % 3];
-            Target { way, address, handle: second }
+            let way = [Distribution::Alone, Distribution::Multicast, Distribution::Both][f / 4 % 3];
+            Target { distribution: way, address, handle: second }
         });
         let operation = [2, 0, 9, self.choices[6]][g % 4];
         let datatype = [9, 1, self.choices[7]][h % 3];

@@ -2,7 +2,7 @@
 //! Costs of host and NIC, how they work, and the room of their tables.
 
 use selvedge_nic::Step;
-use selvedge_nic::aggregation::message::Way;
+use selvedge_nic::aggregation::message::Distribution;
 
 use crate::time::Time;
 
@@ -155,5 +155,5 @@ pub struct AggregationModel {
     /// Inner ports between a switch and its node.
     pub ports: u32,
     /// How results come to members that are programs. None: down the tree alone.
-    pub distribution: Option<Way>,
+    pub distribution: Option<Distribution>,
 }

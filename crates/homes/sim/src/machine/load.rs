@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use selvedge_nic::aggregation::message::Way;
+use selvedge_nic::aggregation::message::Distribution;
 use selvedge_nic::aggregation::records;
 use selvedge_nic::limits::LOCK_WAITERS_MAX;
 
@@ -421,8 +421,8 @@ impl Reader<'_> {
             ports: whole("ports", ports, 1, 1 << 10)?,
             distribution: match distribution.as_deref() {
                 None | Some("tree") => None,
-                Some("multicast") => Some(Way::Multicast),
-                Some("both") => Some(Way::Both),
+                Some("multicast") => Some(Distribution::Multicast),
+                Some("both") => Some(Distribution::Both),
                 Some(other) => {
                     let why = choice(other, &["tree", "multicast", "both"]);
                     return Err(self.wrong("aggregation", "distribution", why));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
 use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
-use selvedge_nic::aggregation::message::{Target, Way};
+use selvedge_nic::aggregation::message::{Distribution, Target};
 use selvedge_nic::aggregation::{Limits, Quota};
 
 use crate::machine::graph::Class;
@@ -91,7 +91,7 @@ pub struct Aggregation {
     /// Inner ports of a switch: its aggregation node is as many nodes of the topology.
     pub(super) ports: u32,
     /// How results come to members that are programs. None: down the tree alone.
-    distribution: Option<Way>,
+    distribution: Option<Distribution>,
 }
 
 impl Aggregation {

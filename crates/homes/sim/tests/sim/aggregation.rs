@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::{
-    Cast, Child, Failed, Join, Joined, Message, Operand, Outcome as Ended, Reduction, Repeat, Sender, Target, Way,
+    Cast, Child, Distribution, Failed, Join, Joined, Message, Operand, Outcome as Ended, Reduction, Repeat, Sender,
+    Target,
 };
 use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::Command;
@@ -508,9 +509,9 @@ async fn say_anything(process: Process, targets: Vec<u64>, keys: [u64; 2], seed:
         let sender = Sender { address: initiator, key: keys[random(2) as usize] };
         let (number, length) = (random(3), random(3) * 100);
         let child = Child { job: 1, number: number as u32, handle: random(3) };
-        let way = [Way::Alone, Way::Multicast, Way::Both][random(3) as usize];
+        let way = [Distribution::Alone, Distribution::Multicast, Distribution::Both][random(3) as usize];
         let address = targets[random(targets.len() as u64) as usize];
-        let target_of = Target { way, address, handle: random(3) };
+        let target_of = Target { distribution: way, address, handle: random(3) };
         let message = match random(10) {
             8 => Message::Cast(Cast { job: 1, group: number as u32, number, bytes: length as u32 }),
             9 => Message::Repeat(Repeat { group: random(3), child: random(3) as u32, number }),

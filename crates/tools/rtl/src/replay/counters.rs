@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{self, Side};
-use selvedge_nic::tap::{Armable, Transition};
+use selvedge_nic::tap::{ArmedAction, Transition};
 
 use super::driver::{Driver, compare_with_trace};
 use super::ids::Ids;
@@ -106,22 +106,22 @@ impl Counters {
     }
 
     /// The action that is armed, with the ids and counters of this NIC; or why it is not carried out.
-    fn action(&mut self, action: &Armable) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
+    fn action(&mut self, action: &ArmedAction) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         const NO_COUNTER: &str = "operations on counters that were left out";
         Ok(match *action {
-            Armable::Command { command } => self.command(&command)?,
-            Armable::CounterSet { counter, success, failure } => self
+            ArmedAction::Command { command } => self.command(&command)?,
+            ArmedAction::CounterSet { counter, success, failure } => self
                 .counter(counter)?
                 .map(|counter| TriggeredAction::Set { counter, success, failure })
                 .ok_or(NO_COUNTER),
-            Armable::CounterIncrement { counter, success, failure } => self
+            ArmedAction::CounterIncrement { counter, success, failure } => self
                 .counter(counter)?
                 .map(|counter| TriggeredAction::Increment { counter, success, failure })
                 .ok_or(NO_COUNTER),
-            Armable::CounterSuccess { counter, success } => {
+            ArmedAction::CounterSuccess { counter, success } => {
                 self.counter(counter)?.map(|counter| TriggeredAction::SetSuccess { counter, success }).ok_or(NO_COUNTER)
             }
-            Armable::Append { .. } | Armable::Receive { .. } | Armable::Unlink { .. } => {
+            ArmedAction::Append { .. } | ArmedAction::Receive { .. } | ArmedAction::Unlink { .. } => {
                 Err("triggered operations on entries")
             }
         })

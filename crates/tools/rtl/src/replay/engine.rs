@@ -24,7 +24,7 @@ use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::descriptor::DescriptorView;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
-use selvedge_nic::tap::{Armable, Transition};
+use selvedge_nic::tap::{ArmedAction, Transition};
 
 use super::driver::{Driver, search_for};
 use super::ids::Ids;
@@ -271,7 +271,7 @@ impl Engine {
         &mut self,
         number: u64,
         (counter, threshold): (u32, u64),
-        action: &Armable,
+        action: &ArmedAction,
         handle: (u32, u32),
     ) -> Result<(), LockstepError> {
         let here = self.counter(counter)?;
@@ -280,24 +280,28 @@ impl Engine {
             return Ok(());
         }
         let action = match *action {
-            Armable::Command { ref command } => return self.start(number, command, Some((here, threshold, handle))),
-            Armable::CounterSet { counter, success, failure } => {
+            ArmedAction::Command { ref command } => {
+                return self.start(number, command, Some((here, threshold, handle)));
+            }
+            ArmedAction::CounterSet { counter, success, failure } => {
                 Triggered::Set { counter: self.counter(counter)?, success, failure }
             }
-            Armable::CounterIncrement { counter, success, failure } => {
+            ArmedAction::CounterIncrement { counter, success, failure } => {
                 Triggered::Increment { counter: self.counter(counter)?, success, failure }
             }
-            Armable::CounterSuccess { counter, success } => {
+            ArmedAction::CounterSuccess { counter, success } => {
                 Triggered::SetSuccess { counter: self.counter(counter)?, success }
             }
-            Armable::Unlink { entry } => {
+            ArmedAction::Unlink { entry } => {
                 self.run()?;
                 match self.batch.references.entries.get(&entry) {
                     Some(&here) => Triggered::Unlink(here),
                     None => return self.leave_out(number, "triggered unlinks of entries that were left out"),
                 }
             }
-            Armable::Append { .. } | Armable::Receive { .. } => return self.leave_out(number, "triggered appends"),
+            ArmedAction::Append { .. } | ArmedAction::Receive { .. } => {
+                return self.leave_out(number, "triggered appends");
+            }
         };
         self.command("arm", Host::Arm { counter: here, threshold, action }, Traced::Armed(handle))
     }
