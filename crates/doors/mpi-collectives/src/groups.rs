@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Bootstrap, log};
 use selvedge_host::simulated::is_simulated;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::group::{Group, GroupState, free};
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
@@ -66,7 +67,7 @@ pub fn for_nonblocking(mpi: &'static Mpi, comm: Handle) -> Option<&'static Group
 fn log_missing_group(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     static SAID: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
     if log::has_info() {
-        let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut said = SAID.lock().ignore_poison();
         if let (false, Ok(Some((0, size)))) = (said.contains(&comm), mpi.place(comm)) {
             log::info(|| {
                 let name = format!("communicator {comm:#x}, process 0 of {size}");
@@ -108,7 +109,7 @@ fn find_or_make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> 
 }
 
 fn with_groups<T>(with: impl FnOnce(&mut HashMap<Handle, &'static GroupState>) -> T) -> T {
-    let mut all = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut all = GROUPS.lock().ignore_poison();
     with(all.get_or_insert_default())
 }
 

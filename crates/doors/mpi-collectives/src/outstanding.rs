@@ -17,10 +17,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use selvedge_collectives::one_host::Pending;
 use selvedge_host::backoff::have_cores;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::component;
 use crate::group::{Group, GroupState, free};
@@ -37,7 +38,7 @@ static LISTED: AtomicUsize = AtomicUsize::new(0);
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 
 fn list() -> MutexGuard<'static, Vec<&'static GroupState>> {
-    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+    LIST.lock().ignore_poison()
 }
 
 /// Starts an operation of a group, for a request.
@@ -137,7 +138,7 @@ unsafe extern "C" fn in_mpich(_: *mut c_void) -> c_int {
 pub fn keeps(state: &'static GroupState) -> bool {
     let mut list = list();
     let Some(group) = state else { return false };
-    let mut group = group.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut group = group.lock().ignore_poison();
     group.is_forgotten = true;
     if group.started.is_empty() {
         list.retain(|&listed| !std::ptr::eq(listed, state));

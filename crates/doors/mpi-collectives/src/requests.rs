@@ -13,9 +13,10 @@
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use selvedge_nic::aggregation::Failure;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::buffers::Completion;
 use crate::call::Call;
@@ -99,7 +100,7 @@ impl Request {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().ignore_poison()
     }
 }
 

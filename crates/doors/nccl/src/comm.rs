@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Buffer, Elements, Pending, part_of_window};
 use selvedge_nic::aggregation::Failure;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::bootstrap::{Handle, Listening, SocketBootstrap};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};
@@ -46,7 +47,7 @@ pub struct Window {
 impl Group {
     /// A thread that has panicked leaves the operations as they were.
     fn lock(&self) -> MutexGuard<'_, CollectiveGroup> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().ignore_poison()
     }
 }
 

@@ -13,6 +13,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::nic::handle::NONE;
 use selvedge_process::{Interface, Opened};
 
@@ -64,7 +65,7 @@ static OPENINGS: Mutex<()> = Mutex::new(());
 
 /// Lets one thread at a time open and close interfaces.
 pub fn lock_openings() -> MutexGuard<'static, ()> {
-    OPENINGS.lock().unwrap_or_else(|poison| poison.into_inner())
+    OPENINGS.lock().ignore_poison()
 }
 
 /// Calls of `PtlInit` without their `PtlFini`.
@@ -217,7 +218,7 @@ impl Ni {
         let own = self.interface().id();
         let rank = map.iter().position(|&id| id == own).ok_or(Code::ArgInvalid)?;
         let pointer = Box::into_raw(Box::new(map));
-        self.maps.lock().unwrap_or_else(|poison| poison.into_inner()).push(pointer);
+        self.maps.lock().ignore_poison().push(pointer);
         self.map.store(pointer, SeqCst);
         self.rank.store(rank as u32, SeqCst);
         Ok(())
@@ -226,7 +227,7 @@ impl Ni {
 
 impl Drop for Ni {
     fn drop(&mut self) {
-        for map in self.maps.get_mut().unwrap_or_else(|poison| poison.into_inner()).drain(..) {
+        for map in self.maps.get_mut().ignore_poison().drain(..) {
             // SAFETY: `set_map` made the pointer from a box and put it into `maps` once; draining takes it out once.
             drop(unsafe { Box::from_raw(map) });
         }

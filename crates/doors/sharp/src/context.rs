@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Bootstrap, Shape, log};
+use selvedge_os::sync::IgnorePoison;
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 
@@ -79,7 +80,7 @@ impl Context {
 impl Comm {
     /// The group's operations. A thread that has panicked leaves them as they were.
     pub fn operations(&self) -> MutexGuard<'_, CollectiveGroup> {
-        self.operations.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.operations.lock().ignore_poison()
     }
 
     /// Reports the failure of an operation.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::nic::Limits;
 use selvedge_process::process::ProcessError;
 use selvedge_process::{Interface, Opened, Process, Symmetric};
@@ -66,7 +67,7 @@ pub enum StartError {
 
 /// Starts the library, or counts one more start.
 fn start(level: i32) -> Result<(), StartError> {
-    let _starting = STARTING.lock().unwrap_or_else(|poison| poison.into_inner());
+    let _starting = STARTING.lock().ignore_poison();
     if STARTED.load(SeqCst) == 0 {
         let world = match world::existing() {
             Some(world) => world,

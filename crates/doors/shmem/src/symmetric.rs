@@ -13,9 +13,10 @@
 
 use std::ffi::{c_long, c_void};
 use std::ptr::null_mut;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{MutexGuard, PoisonError};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::Symmetric;
 
 use crate::check::{self, Call};
@@ -31,7 +32,7 @@ const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
 impl World {
     fn heap(&self) -> MutexGuard<'_, Heap> {
-        self.heap.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heap.lock().ignore_poison()
     }
 
     fn address_of(&self, first: u64) -> *mut c_void {

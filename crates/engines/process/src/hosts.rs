@@ -2,10 +2,11 @@
 //! The processes of other hosts ([`selvedge_net::remote_hosts`]), as this process's settings and its launcher say how to reach them.
 
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use selvedge_net::Progress;
 use selvedge_net::remote_hosts::{LookUp, Names, RemoteHosts};
+use selvedge_os::sync::IgnorePoison;
 
 use crate::place::job_spans_hosts;
 use crate::settings::HostSettings;
@@ -102,7 +103,7 @@ fn are_wanted(reach: Option<bool>, spans_hosts: Option<bool>) -> bool {
 fn close_at_exit(hosts: &Arc<RemoteHosts>) {
     static OPENED: Mutex<Vec<(u32, Weak<RemoteHosts>)>> = Mutex::new(Vec::new());
     extern "C" fn close_all() {
-        let opened = std::mem::take(&mut *lock(&OPENED));
+        let opened = std::mem::take(&mut *OPENED.lock().ignore_poison());
         for (process, hosts) in opened {
             // A forked child has neither the thread nor the right to the links.
             if let Some(hosts) = hosts.upgrade().filter(|_| process == std::process::id()) {
@@ -110,16 +111,12 @@ fn close_at_exit(hosts: &Arc<RemoteHosts>) {
             }
         }
     }
-    let mut opened = lock(&OPENED);
+    let mut opened = OPENED.lock().ignore_poison();
     if opened.is_empty() {
         // SAFETY: the handler is a function of this library, which runs it when it is unloaded or the process ends.
         unsafe { libc::atexit(close_all) };
     }
     opened.push((std::process::id(), Arc::downgrade(hosts)));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// The address at which other hosts reach this one.

@@ -23,6 +23,7 @@ use selvedge_net::Progress;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_nic::Limits;
 use selvedge_os::ranks;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::hosts::{self, HostsError};
 use crate::place::{job_spans_hosts, own_place};
@@ -100,7 +101,7 @@ static LOGGING: AtomicBool = AtomicBool::new(false);
 impl Process {
     /// The process. The first call joins its job.
     pub fn current() -> Result<Arc<Process>, ProcessError> {
-        let mut current = PROCESS.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut current = PROCESS.lock().ignore_poison();
         if let Some(process) = current.as_ref() {
             return Ok(process.clone());
         }
@@ -134,7 +135,7 @@ impl Process {
 
     /// The process, if [`Process::current`] has been called.
     pub fn existing() -> Option<Arc<Process>> {
-        PROCESS.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+        PROCESS.lock().ignore_poison().clone()
     }
 
     pub fn rank(&self) -> u32 {
@@ -201,7 +202,7 @@ impl Process {
         if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_host::simulated::is_simulated() {
             return Ok(None);
         }
-        let _opening = self.opening.lock().unwrap_or_else(|poison| poison.into_inner());
+        let _opening = self.opening.lock().ignore_poison();
         if let Some(hosts) = self.links.get() {
             return Ok(Some(hosts.clone()));
         }
@@ -226,7 +227,7 @@ impl Process {
     /// Publishes bytes under a name, if this process has not done so before.
     fn publish_once(&self, name: &str, bytes: &[u8]) -> Result<(), ProcessError> {
         static PUBLISHED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let mut published = PUBLISHED.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut published = PUBLISHED.lock().ignore_poison();
         if !published.iter().any(|known| known == name) {
             self.job()?.publish(name, bytes)?;
             published.push(name.to_owned());
@@ -302,7 +303,7 @@ impl Process {
         match &self.place {
             Place::Joined(job) => Ok(job.clone()),
             Place::Environment { job, joining, .. } => {
-                let _joining = joining.lock().unwrap_or_else(|poison| poison.into_inner());
+                let _joining = joining.lock().ignore_poison();
                 if let Some(job) = job.get() {
                     return Ok(job.clone());
                 }

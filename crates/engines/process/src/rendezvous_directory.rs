@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory};
+use selvedge_os::sync::IgnorePoison;
 
 /// The name of the directory in which the processes of one user find each other.
 const DIRECTORY: &str = "fi";
@@ -48,7 +49,7 @@ pub fn join() -> Result<Rendezvous, JoinError> {
 /// `TAKEN` does.
 fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, ClaimError> {
     let ids = selvedge_job::PORTALS_PID_MAX + 1;
-    let mut taken = TAKEN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let mut taken = TAKEN.lock().ignore_poison();
     for step in 0..ids {
         let pid = (preferred + step) % ids;
         if taken.contains(&pid) {
@@ -68,5 +69,5 @@ fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, ClaimError> 
 
 /// Lets another transport of this process take an id.
 pub fn release(pid: u16) {
-    TAKEN.lock().unwrap_or_else(|poison| poison.into_inner()).remove(&pid);
+    TAKEN.lock().ignore_poison().remove(&pid);
 }

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
 use selvedge_os::process::Identity;
+use selvedge_os::sync::IgnorePoison;
 use selvedge_os::{asymmetric, cma, thread};
 
 use crate::backend::{Backend, Offers};
@@ -86,13 +87,13 @@ static OPEN: Mutex<Vec<Weak<Interface>>> = Mutex::new(Vec::new());
 /// The open NICs of this process. Those that it inherited by `fork` belong to its parent.
 pub fn open_interfaces() -> Vec<Arc<Interface>> {
     let own = std::process::id();
-    let open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let open = OPEN.lock().ignore_poison();
     open.iter().filter_map(Weak::upgrade).filter(|interface| interface.os_pid == own).collect()
 }
 
 /// The open NIC number `ni` under a Portals process id. The caller has not been forked since it opened the NIC.
 pub(crate) fn open_interface(pid: u32, ni: u32) -> Option<Arc<Interface>> {
-    let open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let open = OPEN.lock().ignore_poison();
     let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
     open.iter().filter_map(Weak::upgrade).find(is_meant)
 }
@@ -208,7 +209,7 @@ impl Interface {
         });
         interface.publish_arena(arena);
         interface.backend.announce(&interface)?;
-        let mut open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut open = OPEN.lock().ignore_poison();
         open.retain(|other| other.strong_count() > 0);
         open.push(Arc::downgrade(&interface));
         Ok(interface)

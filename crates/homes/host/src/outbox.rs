@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_nic::packet::Packet;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::errors::PostError;
 
@@ -62,7 +63,7 @@ impl Outbox {
 
     /// Keeps a packet until [`Outbox::flush`] sends it.
     pub(crate) fn push(&self, packet: Outgoing) {
-        let mut packets = self.packets.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut packets = self.packets.lock().ignore_poison();
         packets.push_back(packet);
         self.waits.store(true, SeqCst);
     }
@@ -73,7 +74,7 @@ impl Outbox {
         if !self.any() {
             return Vec::new();
         }
-        let mut packets = self.packets.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut packets = self.packets.lock().ignore_poison();
         let (mut blocked, mut answered) = (VecDeque::new(), Vec::new());
         while let Some(mut packet) = packets.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == packet.target);

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
 use selvedge_nic::ring::Producer;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::errors::PostError;
 use crate::rings::{ClaimError, Ring, Rings};
@@ -56,7 +57,7 @@ impl Queue {
         if rings.is_closed() {
             return Err(PostError::Gone);
         }
-        let mut claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut claimed = self.claimed.lock().ignore_poison();
         if claimed.is_none() {
             let (pid, word) = (sender.pid, sender.word);
             let producer = rings.claim_packets(pid, word).map_err(|error| match error {
@@ -73,7 +74,7 @@ impl Queue {
 
     /// Gives up this process's ring. The next process of its id uses it.
     pub fn give_up(&self) {
-        let claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner()).take();
+        let claimed = self.claimed.lock().ignore_poison().take();
         if let (Some(claimed), Some(Some(rings))) = (claimed, self.rings.get()) {
             rings.give_up_packets(claimed.pid, claimed.word);
         }

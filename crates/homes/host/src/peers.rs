@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_os::process::Identity;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::config::PID_LIMIT;
 use crate::endpoint::Endpoint;
@@ -111,7 +112,7 @@ impl Peers {
         if !peer.check_alive() {
             return None;
         }
-        let mut attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut attached = self.attached.lock().ignore_poison();
         // Another thread may have attached the peer meanwhile (invariant 2).
         let is_new = |other: &&Endpoint| known.is_none_or(|known| !std::ptr::eq(known, *other));
         if let Some(other) = self.known(id).filter(is_new).filter(|other| other.owner() == peer.owner()) {
@@ -136,7 +137,7 @@ impl Peers {
     /// Checks whether a tenth of the peers are alive; the next call checks the next tenth. So a death is found even if
     /// few operations go to that peer.
     pub(crate) fn check_some(&self) {
-        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        let attached = self.attached.lock().ignore_poison();
         let (count, share) = (attached.len(), attached.len().div_ceil(10));
         let first = self.checked.fetch_add(share as u32, Relaxed) as usize;
         for step in 0..share {
@@ -147,7 +148,7 @@ impl Peers {
 
     /// Gives up this process's rings at the peers, because another NIC may take its id afterwards.
     pub(crate) fn give_up_rings(&self) {
-        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        let attached = self.attached.lock().ignore_poison();
         for &peer in attached.iter() {
             // SAFETY: invariant 1.
             unsafe { &*peer }.packets.give_up();
@@ -157,7 +158,7 @@ impl Peers {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        let attached = std::mem::take(self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner()));
+        let attached = std::mem::take(self.attached.get_mut().ignore_poison());
         for pointer in attached {
             // SAFETY: `Box::into_raw` made the pointer in `attach`. Each pointer is taken from the list once, here.
             let peer = unsafe { Box::from_raw(pointer) };

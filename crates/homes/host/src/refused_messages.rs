@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::Delivery;
 use selvedge_nic::velo::Header;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::config::{PID_LIMIT, UNANSWERED_MAX};
 
@@ -64,7 +65,7 @@ impl RefusedMessages {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.queue.lock().ignore_poison()
     }
 }
 

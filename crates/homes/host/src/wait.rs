@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::errors::WaitEnd;
 use crate::interface::Interface;
 use crate::wait_list::{ABORTED, Subject, Waits};
+use selvedge_os::sync::IgnorePoison;
 use selvedge_os::{asymmetric, futex, lines};
 
 /// Time between a waiter's checks for dead processes. Also the longest sleep, unless the configuration sets another.
@@ -130,7 +131,7 @@ impl Interface {
     }
 
     fn lock_waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.waits.lock().ignore_poison()
     }
 
     /// Polls once, with the checks of a wait, and never sleeps.

@@ -17,12 +17,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::directory::JobDirectory;
 use crate::folder::DirectoryError;
 use crate::identity::Identity;
 use crate::records::claimant_of;
+use selvedge_os::sync::IgnorePoison;
 
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
 pub const PORTALS_PID_MAX: u16 = 1024;
@@ -155,7 +156,7 @@ impl JobDirectory {
 }
 
 fn lock_registry() -> MutexGuard<'static, Vec<Weak<HeldClaim>>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD.lock().ignore_poison()
 }
 
 #[cfg(test)]

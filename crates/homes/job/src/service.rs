@@ -14,11 +14,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::directory::JobDirectory;
 use crate::folder::DirectoryError;
 use crate::identity::Identity;
+use selvedge_os::sync::IgnorePoison;
 
 /// The name of a binding's file begins with this; its number follows.
 const PREFIX: &str = "service.";
@@ -52,7 +53,7 @@ pub struct Service {
 static BOUND: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn bound() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    BOUND.lock().unwrap_or_else(PoisonError::into_inner)
+    BOUND.lock().ignore_poison()
 }
 
 impl Drop for Service {

@@ -9,7 +9,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::control::probe_silence;
@@ -18,6 +18,7 @@ use crate::greeting::{GreetingError, LENGTH_BYTES};
 use crate::handshake::Handshake;
 use crate::services::{AskError, accept};
 use crate::session_cipher::SessionCipher;
+use selvedge_os::sync::IgnorePoison;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -105,7 +106,7 @@ impl Session {
 
     /// Sends a message. After an error the session is over.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
-        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = self.sending.lock().ignore_poison();
         let sealed = sending.seal(message.to_vec());
         let mut bytes = (sealed.len() as u32).to_le_bytes().to_vec();
         bytes.extend(sealed);
@@ -115,7 +116,7 @@ impl Session {
 
     /// Waits for the next message. After an error the session is over.
     pub fn receive(&self) -> io::Result<Vec<u8>> {
-        let mut receiving = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut receiving = self.receiving.lock().ignore_poison();
         let mut length = [0; LENGTH_BYTES];
         (&*self.stream).read_exact(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;

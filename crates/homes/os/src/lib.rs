@@ -18,6 +18,7 @@
 //! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
 //! | [`shared`] | sealed memory files, and those into which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
+//! | [`sync`] | locks that are taken also after a panic of their holder | none |
 //! | [`thread`] | identifies the running thread | none |
 //!
 //! Invariants of the crate
@@ -40,6 +41,7 @@ pub mod process;
 pub mod program;
 pub mod ranks;
 pub mod shared;
+pub mod sync;
 pub mod thread;
 
 #[cfg(any(test, feature = "testing"))]

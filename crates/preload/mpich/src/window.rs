@@ -12,10 +12,11 @@ use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use selvedge_os::mapping::{Mapping, sealed_inode};
 use selvedge_os::shared::sealed;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::host;
 use crate::mpich::{ERR_DISP, ERR_NO_MEM, ERR_RANK, ERR_RMA_SHARED, ERR_SIZE, Mpich, PROC_NULL, SUCCESS};
@@ -49,7 +50,7 @@ struct Window {
 static WINDOWS: LazyLock<Mutex<HashMap<i32, Window>>> = LazyLock::new(Mutex::default);
 
 fn windows() -> MutexGuard<'static, HashMap<i32, Window>> {
-    WINDOWS.lock().unwrap_or_else(PoisonError::into_inner)
+    WINDOWS.lock().ignore_poison()
 }
 
 pub fn is_shared(win: i32) -> bool {

@@ -2,9 +2,10 @@
 //! This rank in its job: its place, and the values that ranks have published.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use selvedge_job::Job;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::store::{Published, Stored};
 use crate::sys::{ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
@@ -30,7 +31,7 @@ pub struct Session {
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 fn lock() -> MutexGuard<'static, Option<Session>> {
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+    SESSION.lock().ignore_poison()
 }
 
 /// Runs `work` in the session, if there is one.

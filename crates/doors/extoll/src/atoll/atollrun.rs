@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::launched;
 use selvedge_process::process::Process;
 
@@ -33,7 +34,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 
 fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(|poison| poison.into_inner())
+    STATE.lock().ignore_poison()
 }
 
 /// Maps a failure to join the job, or to meet its other processes.

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 
 use crate::gasnet::active_messages::ActiveMessages;
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::nic::atu::PAGE_BYTES;
 
 use super::codes::{Code, refuse, value};
@@ -29,7 +30,7 @@ pub struct SegmentInfo {
 pub extern "C" fn selvedge_gasnet_init(mode: i32, interface: i32) -> i32 {
     const NAME: &str = "gasnet_init";
     value((|| {
-        let mut starting = STARTING.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut starting = STARTING.lock().ignore_poison();
         if interface != INTERFACE {
             return Err(refuse(
                 Code::BadArg,

@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::device::Device;
 use selvedge_process::device::notifications::NotificationReader;
 use selvedge_process::nic::rma::options;
@@ -57,11 +58,11 @@ impl Port {
     }
 
     pub fn reader(&self) -> MutexGuard<'_, NotificationReader> {
-        self.reader.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.reader.lock().ignore_poison()
     }
 
     pub fn regions(&self) -> MutexGuard<'_, Regions> {
-        self.regions.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.regions.lock().ignore_poison()
     }
 }
 
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn rma2_close(port: *mut c_void) -> i32 {
         if !port.end() {
             return Err(Code::InvPort);
         }
-        for connection in port.connections.lock().unwrap_or_else(|poison| poison.into_inner()).values() {
+        for connection in port.connections.lock().ignore_poison().values() {
             connection.end();
         }
         port.regions().close();
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn rma2_connect(
         .hand_out();
         // SAFETY: `hand_out` made the object, whose memory is never freed.
         let known = unsafe { &*connection };
-        port.connections.lock().unwrap_or_else(|poison| poison.into_inner()).insert(connection as usize, known);
+        port.connections.lock().ignore_poison().insert(connection as usize, known);
         // SAFETY: not null; the caller says that it has room for a connection.
         unsafe { handle.write(connection) };
         Ok(())
@@ -189,7 +190,7 @@ pub unsafe extern "C" fn rma2_disconnect(port: *mut c_void, handle: *mut c_void)
         let port = unsafe { Port::get(port) }?;
         // SAFETY: the caller's.
         let connection = unsafe { Connection::get(handle) }?;
-        let known = port.connections.lock().unwrap_or_else(|poison| poison.into_inner()).remove(&(handle as usize));
+        let known = port.connections.lock().ignore_poison().remove(&(handle as usize));
         if known.is_none() || !connection.end() {
             return Err(Code::NoConnect);
         }

@@ -11,6 +11,7 @@ use crate::objects::domain::Domain;
 use crate::objects::events::Events;
 use crate::objects::fabric::Fabric;
 use crate::objects::object::Uses;
+use selvedge_os::sync::IgnorePoison;
 
 #[repr(C)]
 pub struct EventQueue {
@@ -26,7 +27,7 @@ pub struct EventQueue {
 
 impl EventQueue {
     pub(crate) fn domains(&self) -> MutexGuard<'_, Vec<*mut Domain>> {
-        self.domains.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.domains.lock().ignore_poison()
     }
 
     /// An endpoint of this domain is bound. The domain's lock is not held.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::ffi::fi_eq_err_entry;
+use selvedge_os::sync::IgnorePoison;
 
 /// An event that the program has not read.
 pub enum Event {
@@ -24,6 +25,6 @@ impl Events {
 
     /// Takes the lock. A thread that has panicked leaves the events as they were.
     pub fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.0.lock().ignore_poison()
     }
 }

@@ -20,11 +20,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use selvedge_collectives::one_host::{Bootstrap, Pending, log, register_mapped_memory};
 use selvedge_nic::aggregation::Failure;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::check::{self, Call};
 use crate::collective::arguments::{DONE, REFUSED};
@@ -121,7 +122,7 @@ impl<'a> Offload<'a> {
 
     #[inline(never)]
     fn complete_in_group(self, operation: Pending) -> Option<Result<(), Failure>> {
-        let mut state = self.members.group.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.members.group.lock().ignore_poison();
         if let GroupState::Unasked = *state {
             *state = self.find_group().map_or(GroupState::NoGroup, |group| GroupState::Group(Box::new(group)));
         }

@@ -13,9 +13,10 @@
 //!
 //! Limit: [`Contexts::MAX`] contexts at once.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::Interface;
 use selvedge_process::nic::Full;
 use selvedge_process::nic::handle::NONE;
@@ -128,7 +129,7 @@ impl Contexts {
 
     /// Makes a context of a team. None: there is no free slot, or the NIC has no counter left.
     pub fn create(&self, interface: &Interface, team: Team) -> Option<Ctx> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock().ignore_poison();
         let index = free.slots.pop()?;
         free.generation = free.generation % 0x00ff_ffff + 1;
         if self.open(interface, index.into(), free.generation, team).is_err() {
@@ -142,7 +143,7 @@ impl Contexts {
     pub fn destroy(&self, interface: &Interface, ctx: Ctx) {
         let index = slot_index(ctx);
         self.close(interface, index);
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).slots.push(index as u16);
+        self.free.lock().ignore_poison().slots.push(index as u16);
     }
 
     // ---- Counting commands ---------------------------------------------------------------------------------------

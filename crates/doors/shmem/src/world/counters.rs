@@ -11,12 +11,13 @@
 //! Limits: [`Counters::limit`], 4,096 by default. Costs: 16 bytes for each PE at which a counter of this PE counts.
 
 use std::ffi::c_long;
+use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
     Ordering::Release, Ordering::SeqCst,
 };
-use std::sync::{Mutex, PoisonError};
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::nic::signals::Counter;
 
 use crate::check::{self, Call};
@@ -108,7 +109,7 @@ impl Counters {
 
     /// Takes the index of a free record, and its next generation. None: all are in use.
     pub fn take(&self) -> Option<(u32, u32)> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock().ignore_poison();
         let index = free.records.pop()?;
         free.generation = free.generation % 0x7fff_ffff + 1;
         Some((index, free.generation))
@@ -116,7 +117,7 @@ impl Counters {
 
     /// Gives a record back.
     pub fn give(&self, index: u32) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).records.push(index);
+        self.free.lock().ignore_poison().records.push(index);
     }
 
     /// The counter that a handle names. None: it has been reported.

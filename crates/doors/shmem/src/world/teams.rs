@@ -12,10 +12,10 @@
 //! Limits: 64 teams at once, the two predefined ones included.
 
 use std::ffi::c_int;
+use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicI32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Mutex, PoisonError};
 
 use crate::check::{self, Call};
 use crate::handles::Team;
@@ -23,6 +23,7 @@ use crate::world::group::GroupState;
 use crate::world::layout::TEAM_AREAS;
 use crate::world::span::Span;
 use crate::world::step_numbers::StepNumbers;
+use selvedge_os::sync::IgnorePoison;
 
 /// The numbers of the predefined teams, as bits.
 const PREDEFINED: u64 = 0b11;
@@ -188,7 +189,7 @@ impl TeamSlot {
 
     /// Ends the team's part in its group.
     fn leave_group(&self) {
-        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = GroupState::Unasked;
+        *self.group.lock().ignore_poison() = GroupState::Unasked;
     }
 
     /// The PEs of the team.

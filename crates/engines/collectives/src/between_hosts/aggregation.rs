@@ -7,7 +7,7 @@
 //! | hosts | the manager that `SELVEDGE_MANAGER` names | by links: a node has an id here once its link is known |
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::service::session::{ShareSession, request_share};
@@ -22,6 +22,7 @@ use selvedge_nic::Limits;
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::{Message, Sender};
 use selvedge_nic::tables::{Command, Side};
+use selvedge_os::sync::IgnorePoison;
 
 use super::group_number::GroupNumber;
 use selvedge_net::remote_hosts::RemoteHosts;
@@ -100,7 +101,7 @@ impl Aggregation {
     /// says why it has none.
     pub fn of_job(job: JobName, places: &[HostPlace]) -> Result<&'static Aggregation, String> {
         static FOUND: Mutex<BTreeMap<JobName, &'static Aggregation>> = Mutex::new(BTreeMap::new());
-        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = FOUND.lock().ignore_poison();
         if let Some(&known) = found.get(&job) {
             return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
         }

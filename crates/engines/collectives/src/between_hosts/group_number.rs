@@ -9,7 +9,9 @@
 //! Cost: O(log groups).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use selvedge_os::sync::IgnorePoison;
 
 /// Numbers that a job has.
 const NUMBERS: u64 = 1 << 32;
@@ -70,7 +72,7 @@ impl Drop for GroupNumber {
 }
 
 fn with<T>(job: u32, work: impl FnOnce(&mut Numbers) -> T) -> T {
-    work(USED.lock().unwrap_or_else(PoisonError::into_inner).entry(job).or_default())
+    work(USED.lock().ignore_poison().entry(job).or_default())
 }
 
 #[cfg(test)]

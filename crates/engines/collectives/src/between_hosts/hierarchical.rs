@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::one_host::{
     Bootstrap, Buffer, Collective, Elements, Formation, Member, Participant, Pending, ProgressEngine, ProgressHook,
@@ -28,6 +28,7 @@ use crate::one_host::{
 use crate::service::wire::JobName;
 use selvedge_host::backoff::SpinWait;
 use selvedge_nic::aggregation::Failure;
+use selvedge_os::sync::IgnorePoison;
 
 use super::TreeGroup;
 use super::aggregation::{Aggregation, NO_MANAGER, Wait};
@@ -77,7 +78,7 @@ static JOB: Mutex<Option<JobName>> = Mutex::new(None);
 
 /// The job's name, if the process knows one; the first process of a group makes one.
 fn own_job(is_first: bool) -> Option<JobName> {
-    let mut job = JOB.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut job = JOB.lock().ignore_poison();
     if job.is_none() && is_first {
         let mut bytes = [0; 16];
         selvedge_net::fill_random(&mut bytes).ok()?;
@@ -111,7 +112,7 @@ impl HierarchicalGroup {
             return Err(format!("process {other} takes no part"));
         }
         let job = [all[0][3], all[0][4]];
-        JOB.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(job);
+        JOB.lock().ignore_poison().get_or_insert(job);
         let hosts = hosts_of(all.iter().map(|said| said[1]));
         let at = |host: &Vec<usize>| host.iter().position(|&other| other == rank);
         let found = hosts.iter().enumerate().find_map(|(host, members)| Some((host, at(members)?)));

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::reduction::Kernel;
+use selvedge_os::sync::IgnorePoison;
 
 use super::log;
 use super::segment::MemberPlace;
@@ -207,7 +208,7 @@ pub(super) fn is_shared(place: &MemberPlace, address: u64, bytes: usize) -> bool
 /// The mapped files of the process with this word, shared by all groups.
 fn files_of(word: u64) -> Arc<PeerFiles> {
     static KNOWN: Mutex<Vec<(u64, Weak<PeerFiles>)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = KNOWN.lock().ignore_poison();
     known.retain(|(_, files)| files.strong_count() != 0);
     if let Some(files) = known.iter().find(|(of, _)| *of == word).and_then(|(_, files)| files.upgrade()) {
         return files;

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use log::{debug, error, info, warn};
@@ -33,6 +33,7 @@ use selvedge_nic::aggregation::message::Sender;
 use selvedge_nic::aggregation::{OwnNode, Refusal, Send};
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 use selvedge_nic::tables::{Request, slot};
+use selvedge_os::sync::IgnorePoison;
 
 use crate::service::NODES_AT;
 use crate::service::wire::{
@@ -218,7 +219,7 @@ fn peer_of(member: u64) -> Option<PeerId> {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().ignore_poison()
     }
 
     /// Number and key of the jobs that the node knows.
@@ -317,7 +318,7 @@ impl Inner {
     /// Waits until something has no room, and tries again.
     fn retry(&self) {
         let waits = self.waits.wait_timeout_while(self.lock(), Duration::from_secs(1), |state| !state.has_no_room);
-        let mut state = waits.unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = waits.ignore_poison().0;
         if std::mem::take(&mut state.has_no_room) {
             drop(state);
             std::thread::sleep(RETRY);

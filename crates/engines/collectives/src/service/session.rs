@@ -4,9 +4,10 @@
 //!
 //! A thread waits for messages of the manager. It connects again to a manager that was lost; groups go on meanwhile.
 
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::settings::ManagerAt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use log::{info, warn};
@@ -183,7 +184,7 @@ pub fn manager_report(manager: &ManagerAt) -> Result<String, String> {
 
 impl State {
     fn lock(&self) -> std::sync::MutexGuard<'_, SessionState> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        self.session.lock().ignore_poison()
     }
 
     fn has_ended(&self) -> bool {

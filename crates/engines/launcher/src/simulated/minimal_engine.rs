@@ -4,6 +4,7 @@
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Step};
+use selvedge_os::sync::IgnorePoison;
 use selvedge_sim::node::{Incoming, Meter, RankRequest, Ranks};
 use selvedge_sim::processes::Processes;
 use selvedge_sim::time::Time;
@@ -58,7 +59,7 @@ static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Runs a job to its end.
 pub fn run(what: Launch) -> Outcome {
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one = ONE.lock().ignore_poison();
     let ranks = launch(what).expect("a job");
     let size = ranks.size() as usize;
     let mut engine = Engine {

@@ -21,6 +21,7 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::atu::Rights;
 use selvedge_nic::rma::{Descriptor, LockRequest, Notification, Operation as Rma, code, options, spec};
 use selvedge_nic::tables::{LOCKS, PAGES};
+use selvedge_os::sync::IgnorePoison;
 
 use super::command_queue::{CommandQueue, Name, Purpose, Sent};
 use super::directory::{self, BUCKET_BYTES, Directory, Entry};
@@ -44,7 +45,7 @@ static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// The VPID of the regions of the next opening of the NIC with this id.
 fn next_region_vpid(id: u64) -> u16 {
-    let mut openings = OPENINGS.lock().unwrap_or_else(|poison| poison.into_inner());
+    let mut openings = OPENINGS.lock().ignore_poison();
     let opening = openings.entry(id).or_default();
     *opening += 1;
     REGION_VPIDS[(*opening - 1) % REGION_VPIDS.len()]

@@ -25,6 +25,7 @@ use selvedge_nic::rma::descriptor::BYTES_MAX;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier, options};
 use selvedge_nic::velo::{Endpoint, Label, Outgoing};
 use selvedge_os::copy;
+use selvedge_os::sync::IgnorePoison;
 
 use super::Device;
 use selvedge_host::backoff::Backoff;
@@ -124,7 +125,7 @@ impl Device {
     }
 
     fn asked(&self) -> MutexGuard<'_, BTreeSet<(u16, (u16, u8))>> {
-        self.asked.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.asked.lock().ignore_poison()
     }
 }
 

@@ -33,6 +33,7 @@ use selvedge_nic::tables::PAGES;
 use selvedge_nic::velo::header::SLOTS_MAX;
 use selvedge_nic::velo::{PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
+use selvedge_os::sync::IgnorePoison;
 
 use crate::place::job_spans_hosts;
 use crate::process::{Opened, Process, ProcessError};
@@ -99,7 +100,7 @@ impl Device {
     /// As [`Device::current`]. If this call opens the NIC, mailboxes and notification queues have at least so many entries. If the NIC
     /// is open, they have what they have.
     pub fn with_room(mailbox_slots: u32, notifications: u32) -> Result<Arc<Device>, DeviceError> {
-        let mut device = DEVICE.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut device = DEVICE.lock().ignore_poison();
         let process = Process::current()?;
         if process.is_forked_child() {
             return Err(DeviceError::Forked);
@@ -326,7 +327,7 @@ impl Device {
     }
 
     fn free_pages(&self) -> MutexGuard<'_, FreePages> {
-        self.free.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.free.lock().ignore_poison()
     }
 }
 

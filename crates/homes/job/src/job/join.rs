@@ -11,18 +11,19 @@ use super::errors::{JobError, JoinError};
 use super::exit::leave_at_exit;
 use super::pmi1::{Pmi1, Uninitialised};
 use super::pmix::Pmix;
-use super::{Inner, JOINED, Job, Launcher, lock};
+use super::{Inner, JOINED, Job, Launcher};
 use crate::directory::JobDirectory;
 use crate::folder::{DirectoryError, jobs_folder};
 use crate::names::job_name_from;
 use crate::sweep::{remove_memory_of_dead_processes, sweep_stale};
+use selvedge_os::sync::IgnorePoison;
 
 impl Job {
     /// Joins the job that this process was started in. Every later call returns the same job, even after it was left,
     /// because a launcher admits a process once. Only without a launcher does a call after leaving, or in a forked child,
     /// join again.
     pub fn join() -> Result<Job, JoinError> {
-        let mut joined = lock(&JOINED);
+        let mut joined = JOINED.lock().ignore_poison();
         if let Some(job) = joined.as_ref() {
             let ours = job.inner.os_pid == std::process::id();
             let can_rejoin = job.launcher() == Launcher::Solo && (!ours || job.is_left());

@@ -32,11 +32,12 @@ mod pmi1;
 mod pmix;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use connection::{AbortPath, Connection};
 
 use crate::directory::JobDirectory;
+use selvedge_os::sync::IgnorePoison;
 
 pub use errors::{JobError, JoinError};
 
@@ -176,13 +177,13 @@ impl Job {
     /// process in it and `selvedge run` does not remove it. Release claims first. Leaving twice has no further effect.
     pub fn finalize(&self) -> Result<(), JobError> {
         self.check_process()?;
-        self.leave(lock(&self.inner.connection), false)
+        self.leave(self.inner.connection.lock().ignore_poison(), false)
     }
 
     /// As [`Job::finalize`], for a process that ends: it gives up the claims that it still has.
     pub fn finalize_at_exit(&self) -> Result<(), JobError> {
         self.check_process()?;
-        self.leave(lock(&self.inner.connection), true)
+        self.leave(self.inner.connection.lock().ignore_poison(), true)
     }
 
     fn leave(&self, mut connection: MutexGuard<'_, Connection>, is_ending: bool) -> Result<(), JobError> {
@@ -195,13 +196,13 @@ impl Job {
 
     /// The connection, initialised.
     fn initialised(&self) -> Result<MutexGuard<'_, Connection>, JobError> {
-        let mut connection = lock(&self.inner.connection);
+        let mut connection = self.inner.connection.lock().ignore_poison();
         connection.initialise()?;
         Ok(connection)
     }
 
     fn is_left(&self) -> bool {
-        matches!(*lock(&self.inner.connection), Connection::Left)
+        matches!(*self.inner.connection.lock().ignore_poison(), Connection::Left)
     }
 
     fn check_process(&self) -> Result<(), JobError> {
@@ -226,10 +227,6 @@ fn exit_now(code: i32) -> ! {
 /// Prints on standard error, and ignores failures: an abort goes on even if the stream is closed or full.
 fn say(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

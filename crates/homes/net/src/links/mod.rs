@@ -45,10 +45,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+use selvedge_os::sync::IgnorePoison;
 
 use progress_state::ProgressState;
 use senders::Senders;
-use shared::{Shared, lock};
+use shared::Shared;
 use state::{PollCounter, State, StateWord};
 use watch::Watch;
 
@@ -131,7 +132,7 @@ impl Links {
 
     /// Starts the progress thread, if it does not run. It ends when the links are closed.
     fn start_thread(&self) -> std::io::Result<()> {
-        let mut thread = lock(&self.thread);
+        let mut thread = self.thread.lock().ignore_poison();
         if thread.is_none() && !self.shared.state.load().is_closing() {
             if let Some(links) = self.own.upgrade() {
                 let run = move || progress_thread::run(&links.shared, &links.progress);
@@ -275,7 +276,7 @@ impl Links {
     /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
     pub fn stop_reading_to(&self, nic: NicName) {
         if self.process == std::process::id() {
-            lock(&self.progress).stop_reading_to(&self.shared, nic);
+            self.progress.lock().ignore_poison().stop_reading_to(&self.shared, nic);
         }
     }
 
@@ -292,7 +293,7 @@ impl Links {
         let mut sent_at = None;
         loop {
             {
-                let mut progress = lock(&self.progress);
+                let mut progress = self.progress.lock().ignore_poison();
                 let before = shared.state.load();
                 progress.advance_control(shared);
                 self.start_thread_at_first_link(before);
@@ -330,12 +331,12 @@ impl Links {
             return;
         }
         self.shared.watch.ring();
-        let thread = lock(&self.thread).take();
+        let thread = self.thread.lock().ignore_poison().take();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
         self.drain_until(Drained::Acknowledged);
-        let mut progress = lock(&self.progress);
+        let mut progress = self.progress.lock().ignore_poison();
         progress.drop_all_incoming(&self.shared);
         self.shared.lock().close();
     }

@@ -12,8 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::progress_state::ProgressState;
 use super::senders::EndpointSleep;
-use super::shared::{Shared, lock};
+use super::shared::Shared;
 use crate::sink::ProgressCaller;
+use selvedge_os::sync::IgnorePoison;
 
 /// How long the thread leaves the endpoint to a program that polls, before it checks again.
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
@@ -40,7 +41,7 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
         }
         let program_polls = has_polled && shared.state.program_polls();
         let (found, waits) = {
-            let mut progress = lock(progress);
+            let mut progress = progress.lock().ignore_poison();
             progress.advance_control(shared);
             let found = !program_polls && progress.step(shared, ProgressCaller::Thread);
             (found, progress.waits_for_time(shared))

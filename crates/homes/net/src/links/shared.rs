@@ -15,6 +15,7 @@ use crate::forked::ParentOnly;
 use crate::ids::PeerId;
 use crate::settings::Settings;
 use crate::sink::Sink;
+use selvedge_os::sync::IgnorePoison;
 
 /// The part of the links that every thread uses.
 pub(super) struct Shared {
@@ -32,7 +33,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Senders> {
-        lock(&self.senders)
+        self.senders.lock().ignore_poison()
     }
 
     /// Wakes the thread once, for packets that gather, unless the program polls.
@@ -89,8 +90,4 @@ impl Shared {
         drop(senders);
         self.sink.lost(peer);
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }

@@ -12,10 +12,11 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use selvedge_nic::packet::{Packet, RESPONSE};
 use selvedge_nic::tables::Request;
+use selvedge_os::sync::IgnorePoison;
 
 use crate::{ADDRESS_BYTES, LinkAddress, Links, PeerId};
 
@@ -83,7 +84,7 @@ impl Names {
         let Names::Job { look_up, peers } = self else {
             return ((id >> 32) as u32).checked_sub(1).map_or(Lookup::Unknown, |peer| Lookup::Peer(PeerId(peer)));
         };
-        let known = lock(peers).get(&id).copied();
+        let known = peers.lock().ignore_poison().get(&id).copied();
         // The program may be in a barrier of the launcher, with its connection.
         if let Some(known) = known.filter(|known| known.is_published || HANDS_IN.get()) {
             return Lookup::Peer(known.peer);
@@ -100,7 +101,7 @@ impl Names {
             return Lookup::Unknown;
         };
         let peer = links.peer(LinkAddress::from_bytes(address));
-        let claimed = lock(peers).insert(id, Binding { peer, is_published: true });
+        let claimed = peers.lock().ignore_poison().insert(id, Binding { peer, is_published: true });
         if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
             let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
             links.disconnect(other.peer, &why);
@@ -111,7 +112,7 @@ impl Names {
     /// Whether the process behind an id is this peer, as far as is known. Waits for nothing.
     pub(super) fn is_peer(&self, id: u64, peer: PeerId) -> bool {
         match self {
-            Names::Job { peers, .. } => lock(peers).get(&id).is_some_and(|known| known.peer == peer),
+            Names::Job { peers, .. } => peers.lock().ignore_poison().get(&id).is_some_and(|known| known.peer == peer),
             Names::AsMet => id >> 32 == id_of(peer, 0) >> 32,
         }
     }
@@ -129,13 +130,17 @@ impl Names {
             let below = packet.initiator & ((1 << (32 + ENDPOINT_BITS)) - 1);
             return Ok(Packet { origin, initiator: (origin >> 32) << (32 + ENDPOINT_BITS) | below, ..packet });
         };
-        let known = lock(peers).get(&packet.origin).map(|known| known.peer);
+        let known = peers.lock().ignore_poison().get(&packet.origin).map(|known| known.peer);
         let is_origin = match known {
             Some(known) => known == from,
             None => {
                 let is_host = links.nid_of(from) == Some((packet.origin >> 32) as u32);
                 if is_host {
-                    lock(peers).entry(packet.origin).or_insert(Binding { peer: from, is_published: false });
+                    peers
+                        .lock()
+                        .ignore_poison()
+                        .entry(packet.origin)
+                        .or_insert(Binding { peer: from, is_published: false });
                 }
                 is_host
             }
@@ -152,8 +157,4 @@ pub(super) fn id_of(PeerId(peer): PeerId, pid: u32) -> u64 {
 /// The name under which a process publishes its address.
 pub(super) fn name_of(id: u64) -> String {
     format!("link-{}-{}", id >> 32, id as u32)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }

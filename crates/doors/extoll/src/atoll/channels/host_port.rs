@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge_host::Interface;
 use selvedge_nic::rma::{Notification, code, error, spec};
 use selvedge_nic::velo::{Endpoint, PortId};
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::device::connection::{PortConnection, PostError, VeloSend};
 use selvedge_process::device::messages::{Message, MessageReader};
 use selvedge_process::device::{Device, DeviceError};
@@ -120,7 +121,7 @@ impl HostPort {
     /// Opens a VPID of a host port, not the one that it had last if the other is free. None: both are used, or the host port is open.
     fn claim(device: &Device, number: u8) -> Result<Option<(PortId, MessageReader)>, OpenError> {
         let Some(vpids) = vpids_of(number, device.ports()) else { return Ok(None) };
-        let mut last = LAST.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut last = LAST.lock().ignore_poison();
         let at = usize::from(number);
         if last[at] & IS_OPEN != 0 {
             return Ok(None);
@@ -398,7 +399,7 @@ fn give_back(device: &Device, id: PortId, number: u8, reader: &MessageReader) {
     if let Err(error) = device.close_port(id) {
         log::error!("atoll: {error}");
     }
-    let mut last = LAST.lock().unwrap_or_else(|poison| poison.into_inner());
+    let mut last = LAST.lock().ignore_poison();
     last[usize::from(number)] &= !IS_OPEN;
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use selvedge_host::Interface;
 use selvedge_nic::rma::options as rma_options;
 use selvedge_nic::velo::{Endpoint, PortId};
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::device::Device;
 use selvedge_process::device::connection::PortConnection;
 use selvedge_process::process::{Process, ProcessError};
@@ -188,11 +189,11 @@ impl ActiveMessages {
     }
 
     pub(super) fn reader(&self) -> MutexGuard<'_, Reader> {
-        self.reader.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.reader.lock().ignore_poison()
     }
 
     pub(super) fn barrier(&self) -> MutexGuard<'_, Barrier> {
-        self.barrier.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.barrier.lock().ignore_poison()
     }
 }
 
@@ -206,11 +207,11 @@ impl Peer {
     }
 
     pub(super) fn connections(&self) -> MutexGuard<'_, [PortConnection; 2]> {
-        self.connections.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.connections.lock().ignore_poison()
     }
 
     pub(super) fn credits(&self) -> MutexGuard<'_, VecDeque<u16>> {
-        self.credits.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.credits.lock().ignore_poison()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use selvedge_nic::Limits;
 use selvedge_nic::atu::PAGE_BYTES;
 use selvedge_nic::tables::PAGES;
+use selvedge_os::sync::IgnorePoison;
 use selvedge_process::device::staging::Staging;
 use selvedge_process::process::Process;
 use selvedge_process::settings::Settings;
@@ -93,7 +94,7 @@ pub(super) fn segment_bytes_max(process: &Process, limits: &Limits) -> u64 {
 
 impl Memory {
     pub(super) fn local(&self) -> MutexGuard<'_, PutSources> {
-        self.local.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.local.lock().ignore_poison()
     }
 
     pub(super) fn segment_of(&self, node: u16) -> Option<Segment> {

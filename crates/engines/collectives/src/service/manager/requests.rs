@@ -3,14 +3,15 @@
 //!
 //! Cost: two threads for each node, one for each process that asks.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use log::warn;
 use selvedge_net::session::{IncomingSession, Session};
+use selvedge_os::sync::IgnorePoison;
 
 use super::settings::Settings;
-use super::state::{NodeProgress, NodeRegistration, State, lock};
+use super::state::{NodeProgress, NodeRegistration, State};
 use crate::service::wire::{HostPlace, JobName, ManagerReply, ManagerRequest, VERSION, from_bytes, to_bytes};
 
 /// Serves the sessions of the manager. The threads of the service share it.
@@ -37,7 +38,7 @@ impl RequestHandler {
             }
             Ok(ManagerRequest::Share { version: VERSION, job, places }) => self.serve_process(session, job, &places),
             Ok(ManagerRequest::Show { version: VERSION }) => {
-                let text = lock(&self.state).report(&self.settings.limits);
+                let text = self.state.lock().ignore_poison().report(&self.settings.limits);
                 let _ = session.send(&to_bytes(&ManagerReply::Shown { text }));
             }
             Ok(
@@ -74,7 +75,7 @@ impl RequestHandler {
             }
         }
         // It may be there though its change was not stored.
-        lock(&self.state).unregister(&session);
+        self.state.lock().ignore_poison().unregister(&session);
     }
 
     fn register(
@@ -83,7 +84,7 @@ impl RequestHandler {
         progress: &Arc<NodeProgress>,
         registration: NodeRegistration,
     ) -> Result<(), String> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().ignore_poison();
         state.register(session, progress, registration)?;
         self.returned.notify_all();
         Ok(())
@@ -97,7 +98,7 @@ impl RequestHandler {
         };
         // Processes say no more. The session ends with the process.
         while session.receive().is_ok() {}
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().ignore_poison();
         let Some(job) = state.jobs.get_mut(&name) else { return };
         job.processes.remove(&number);
         if job.processes.is_empty() {
@@ -107,14 +108,14 @@ impl RequestHandler {
 
     /// Gives a process its job's share. Returns its number in the job. A refusal leaves no job that was not there before.
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().ignore_poison();
         // A node that is not back would not hear of a new job before its members join.
         while !state.jobs.contains_key(&name) && state.awaits_nodes() {
             let left = self.grace_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }
-            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.returned.wait_timeout(state, left).ignore_poison().0;
         }
         let is_known = state.jobs.contains_key(&name);
         let granted = state.share(session, name, places);
@@ -126,7 +127,7 @@ impl RequestHandler {
 
     /// Declares nodes and jobs lost that have not come back after a restart.
     pub(super) fn end_grace_period(&self) {
-        lock(&self.state).lose_absent();
+        self.state.lock().ignore_poison().lose_absent();
         self.returned.notify_all();
     }
 }

@@ -6,7 +6,7 @@
 //! 2. Steps of a change reach nodes in order: the next node gets its own when the one before has carried its out, or is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use log::{info, warn};
@@ -15,6 +15,7 @@ use selvedge_fabric::{AnId, NodeId, Topology, TreeSpec};
 use selvedge_manager::{Action, Config, JobRequest, Manager, Member, SavedError, Step};
 use selvedge_net::session::Session;
 use selvedge_nic::aggregation::Quota;
+use selvedge_os::sync::IgnorePoison;
 
 use super::settings::{ServiceError, Settings};
 use crate::service::NODES_AT;
@@ -346,19 +347,19 @@ impl NodeProgress {
     pub(super) fn follow(&self, session: &Session) {
         while let Ok(message) = session.receive() {
             match from_bytes(&message) {
-                Ok(ManagerRequest::Done { number }) => *lock(&self.number) = Some(number),
+                Ok(ManagerRequest::Done { number }) => *self.number.lock().ignore_poison() = Some(number),
                 _ => break,
             }
             self.changed.notify_all();
         }
-        *lock(&self.number) = None;
+        *self.number.lock().ignore_poison() = None;
         self.changed.notify_all();
     }
 
     /// Waits until steps are carried out. False: they will not be, or the node is silent.
     fn wait(&self, number: u64, silence: Duration) -> bool {
         let until = Instant::now() + silence;
-        let mut done = lock(&self.number);
+        let mut done = self.number.lock().ignore_poison();
         loop {
             match *done {
                 None => return false,
@@ -369,7 +370,7 @@ impl NodeProgress {
             if left.is_zero() {
                 return false;
             }
-            let waited = self.changed.wait_timeout(done, left).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(done, left).ignore_poison();
             done = waited.0;
         }
     }
@@ -377,8 +378,4 @@ impl NodeProgress {
 
 pub(super) fn address_of(an: AnId) -> u64 {
     NODES_AT | u64::from(an.0)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
