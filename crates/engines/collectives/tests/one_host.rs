@@ -26,8 +26,8 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
-/// Longer than anything here takes, also on a busy machine.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than all operations of a test take, also on a busy machine: it ends a test that hangs.
+const LONG: Duration = Duration::from_secs(600);
 
 /// A generator of the same numbers for each seed (splitmix64).
 #[derive(Clone)]
@@ -568,7 +568,7 @@ fn fork(body: impl FnOnce() -> i32) -> i32 {
     if pid == 0 {
         // SAFETY: neither has preconditions.
         unsafe {
-            libc::alarm(120);
+            libc::alarm(600);
             let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101);
             libc::_exit(code);
         }
