@@ -108,7 +108,7 @@ impl<'n> Receives<'n, '_> {
     /// list is long or full; nothing has changed.
     #[inline(always)]
     pub fn post_to_short_list(self, index: u32, spec: &EntrySpec) -> Option<u32> {
-        // The caller posts by `post_receive` then, which shows it.
+        // The caller posts by `post` then, which shows it.
         if self.nic.tap.is_open() {
             return None;
         }
@@ -134,7 +134,7 @@ impl<'n> Receives<'n, '_> {
         Some(at)
     }
 
-    /// The general case of `post_receive`: there are unexpected messages, or the list is long or full.
+    /// The general case of `post`: there are unexpected messages, or the list is long or full.
     #[inline(never)]
     fn post_behind<B: Bus>(self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
         let record = self.nic.portal(index).map_err(|_| AppendError::Portal)?;
