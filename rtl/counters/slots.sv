@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Which record of a table comes next, with its generation: `resources.rs` in crates/core/nic/src/portals, or the seed's scan (seed 000,
+// Which record of a table comes next, with its generation: `counters.rs` and its like in crates/core/nic/src/portals, or the seed's scan (seed 000,
 // sections 4.3.1 and 5.4.1).
 //
 // 1. Scan = 0: the record is the top of the free list. Its generation is read as soon as it is the top, or is known from the

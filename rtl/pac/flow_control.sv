@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Flow control of portal table entries: `flow_control` and `post_waiting_disabled` of crates/core/nic/src/portals/event_queue.rs (Portals 4.3,
+// Flow control of portal table entries: `disable_portal` and `post_waiting_disabled` of crates/core/nic/src/portals/event_queue.rs (Portals 4.3,
 // section 2.5). One task at a time, while no other command is under way:
 //
 //   Ask      a message waits to start: how much room its entry's event queue has for events

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Commands that wait for a response: `add_pending` and `take_pending` of crates/core/nic/src/portals/respond.rs.
+// Commands that wait for a response: `add` and `take` of crates/core/nic/src/pending.rs.
 //
 // 1. `add_i` takes the record of `token_o`, only with `valid_o`. A packet carries the token; it is never 0.
 // 2. `read_i` asks for the record of a token. It stands at the output two cycles later, until the next `read_i`. `found_o` says

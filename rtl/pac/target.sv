@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The target's side, as logic without state: what a message does beyond the lists, and what the answers of the lists to an append, a
-// search and an unlink mean for the host: crates/core/nic/src/portals/deliver.rs (`commit`, `report`) and append.rs.
+// search and an unlink mean for the host: crates/core/nic/src/portals/deliver.rs (`commit`, `report`) and lists.rs.
 
 module target
   import pac_pkg::*;

@@ -165,7 +165,7 @@ impl<'a> Nic<'a> {
 
     /// The initiator's side of the Portals unit.
     #[inline(always)]
-    fn initiator(&mut self) -> Initiator<'_, 'a> {
+    pub(crate) fn initiator(&mut self) -> Initiator<'_, 'a> {
         Initiator { nic: self }
     }
 

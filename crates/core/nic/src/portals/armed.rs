@@ -12,7 +12,7 @@ use crate::tables::{slot, triggered};
 
 impl Counters<'_, '_> {
     /// Inserts an armed operation into its counter's list, after all operations whose threshold is not higher.
-    pub(crate) fn chain_armed(&mut self, index: u32) {
+    pub(crate) fn chain_armed(self, index: u32) {
         let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         let Some((_, book)) = self.nic.counters().book(record.counter) else { return };
         let (head, tail) = (book.armed_head, book.armed_tail);
@@ -47,7 +47,7 @@ impl Counters<'_, '_> {
 
     /// Moves the operations that are due from a counter's list to the fire queue.
     #[cold]
-    pub(crate) fn threshold_reached(&mut self, reference: u32) {
+    pub(crate) fn threshold_reached(self, reference: u32) {
         for _ in 0..=self.nic.tables.triggered.len() {
             let Some((_, book)) = self.nic.counters().book(reference) else { return };
             let (head, reached) = (book.armed_head, book.reached());
@@ -57,12 +57,12 @@ impl Counters<'_, '_> {
             }
             let next = record.next;
             record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
-            self.unlink_armed_head(reference, next);
-            self.queue_fired(head);
+            self.nic.counters().unlink_armed_head(reference, next);
+            self.nic.counters().queue_fired(head);
         }
     }
 
-    pub(super) fn unlink_armed_head(&mut self, reference: u32, next: u32) {
+    pub(super) fn unlink_armed_head(self, reference: u32, next: u32) {
         let threshold = match self.nic.tables.triggered.get_mut(next as usize) {
             Some(head) => {
                 head.prev = NONE;
@@ -79,7 +79,7 @@ impl Counters<'_, '_> {
     }
 
     /// Appends an operation to the fire queue.
-    pub(crate) fn queue_fired(&mut self, index: u32) {
+    pub(crate) fn queue_fired(self, index: u32) {
         let control = &mut *self.nic.tables.control;
         let tail = core::mem::replace(&mut control.fire_tail, index);
         if tail == NONE {

@@ -131,7 +131,7 @@ pub struct Counters<'n, 'a> {
 
 impl<'n> Counters<'n, '_> {
     /// Allocates a counter, at zero.
-    pub fn alloc(&mut self) -> Result<u32, Full> {
+    pub fn alloc(self) -> Result<u32, Full> {
         if self.nic.tap.is_open() {
             return self
                 .nic
@@ -161,7 +161,7 @@ impl<'n> Counters<'n, '_> {
     }
 
     /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
-    pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
+    pub fn lane(self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.nic.signals.counter(reference)?;
         if self.nic.tap.is_set() {
             return Some(Lane::Locked);
@@ -189,7 +189,7 @@ impl<'n> Counters<'n, '_> {
 
     /// Adds to a counter. Does nothing if there is no such counter.
     #[inline(always)]
-    pub fn increment(&mut self, reference: u32, success: u64, failure: u64) {
+    pub fn increment(self, reference: u32, success: u64, failure: u64) {
         if self.nic.tap.is_set() {
             self.nic.show_count(reference, success, failure);
         }
@@ -203,13 +203,13 @@ impl<'n> Counters<'n, '_> {
         }
         counter.success.store(successes, Release);
         if due {
-            self.threshold_reached(reference);
+            self.nic.counters().threshold_reached(reference);
         }
     }
 
     /// Sets a counter. The lanes keep their values and the record holds the difference, so a count that arrives in a
     /// lane meanwhile is not lost.
-    pub fn set(&mut self, reference: u32, success: u64, failure: u64) {
+    pub fn set(self, reference: u32, success: u64, failure: u64) {
         if self.nic.tap.is_open() {
             return self.nic.tapped_quietly(
                 |nic| nic.counters().set(reference, success, failure),
@@ -217,14 +217,14 @@ impl<'n> Counters<'n, '_> {
             );
         }
         let in_lanes = self.nic.signals.counter(reference).map_or(0, Counter::in_lanes);
-        self.set_booked(reference, success.wrapping_sub(in_lanes), failure);
+        self.nic.counters().set_booked(reference, success.wrapping_sub(in_lanes), failure);
     }
 
     /// Sets the part of a counter that its record holds.
-    pub(crate) fn set_booked(&mut self, reference: u32, success: u64, failure: u64) {
+    pub(crate) fn set_booked(self, reference: u32, success: u64, failure: u64) {
         let Some((_, book)) = self.nic.counters().book(reference) else { return };
         (book.success, book.failure) = (success, failure);
-        self.increment(reference, 0, 0);
+        self.nic.counters().increment(reference, 0, 0);
         if let Some(counter) = self.nic.signals.counter(reference) {
             counter.failure.store(failure, Release);
         }
@@ -232,17 +232,17 @@ impl<'n> Counters<'n, '_> {
 
     /// Counts the end of an operation: bytes or one operation on success, one failure otherwise.
     #[inline(always)]
-    pub(crate) fn count_outcome(&mut self, reference: u32, ok: bool, in_bytes: bool, bytes: u64) {
+    pub(crate) fn count_outcome(self, reference: u32, ok: bool, in_bytes: bool, bytes: u64) {
         match (ok, in_bytes) {
-            (true, false) => self.increment(reference, 1, 0),
-            (true, true) => self.increment(reference, bytes, 0),
-            (false, _) => self.increment(reference, 0, 1),
+            (true, false) => self.nic.counters().increment(reference, 1, 0),
+            (true, true) => self.nic.counters().increment(reference, bytes, 0),
+            (false, _) => self.nic.counters().increment(reference, 0, 1),
         }
     }
 
     /// Successes plus failures of a counter.
     #[inline]
-    pub(crate) fn total(&mut self, counter: u32) -> u64 {
+    pub(crate) fn total(self, counter: u32) -> u64 {
         self.nic.counters().book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
     }
 }

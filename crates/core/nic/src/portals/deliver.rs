@@ -46,29 +46,35 @@ pub struct Target<'n, 'a> {
 impl Target<'_, '_> {
     /// Handles a request in any process of the job. It records its intent, so that the next holder of the lock can
     /// finish or fail the request if this process dies.
-    #[inline]
-    pub(crate) fn deliver<B: Bus>(mut self, bus: &mut B, request: &Request) -> Verdict {
-        self.deliver_by::<B, false>(bus, request)
+    #[inline(always)]
+    pub(crate) fn deliver<B: Bus>(self, bus: &mut B, request: &Request) -> Verdict {
+        self.nic.target().deliver_by::<B, false>(bus, request)
     }
 
     /// [`Target::deliver`] for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
-    #[inline]
-    pub(crate) fn deliver_own<B: Bus>(mut self, bus: &mut B, request: &Request) -> Verdict {
-        self.deliver_by::<B, true>(bus, request)
+    #[inline(always)]
+    pub(crate) fn deliver_own<B: Bus>(self, bus: &mut B, request: &Request) -> Verdict {
+        self.nic.target().deliver_by::<B, true>(bus, request)
     }
 
     #[inline(always)]
-    fn deliver_by<B: Bus, const OWNER: bool>(&mut self, bus: &mut B, request: &Request) -> Verdict {
-        let Some(portal_record) = self.nic.tables.portals.get(request.portal as usize) else { return self.dropped() };
+    fn deliver_by<B: Bus, const OWNER: bool>(self, bus: &mut B, request: &Request) -> Verdict {
+        let Some(portal_record) = self.nic.tables.portals.get(request.portal as usize) else {
+            return self.nic.target().dropped();
+        };
         let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
         bus.charge(Step::TableAccess);
         if status != portal::ENABLED {
-            return if status == portal::DISABLED { self.refused(request) } else { self.dropped() };
+            return if status == portal::DISABLED {
+                self.nic.target().refused(request)
+            } else {
+                self.nic.target().dropped()
+            };
         }
         let key = Key::from(request);
         let flow_controlled = flags & options::PT_FLOWCTRL != 0;
         if flow_controlled && request.epoch() != 0 && request.epoch() != portal_record.epoch() {
-            return self.refused(request);
+            return self.nic.target().refused(request);
         }
         let found = match self.nic.match_queue().find_entry(bus, request.portal, 0, &key) {
             Some(found) => Some((found, list::PRIORITY)),
@@ -77,10 +83,10 @@ impl Target<'_, '_> {
             }
         };
         let Some((found, which)) = found else {
-            return self.exhausted(request, flow_controlled, false);
+            return self.nic.target().exhausted(request, flow_controlled, false);
         };
         if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
-            if let Some(delivery) = self.plain_put_to(bus, found, queue, &request.into()) {
+            if let Some(delivery) = self.nic.target().plain_put_to(bus, found, queue, &request.into()) {
                 return Verdict::Done(delivery);
             }
         }
@@ -90,7 +96,7 @@ impl Target<'_, '_> {
     /// Delivers a request of any kind to the entry that it matched.
     #[inline(never)]
     fn deliver_to<B: Bus, const OWNER: bool>(
-        mut self,
+        self,
         bus: &mut B,
         index: u32,
         which: u8,
@@ -99,20 +105,20 @@ impl Target<'_, '_> {
         request: &Request,
     ) -> Verdict {
         let record = self.nic.tables.entries[index as usize];
-        if let Some(verdict) = self.forbidden(&record, request) {
+        if let Some(verdict) = self.nic.target().forbidden(&record, request) {
             return verdict;
         }
         let plan = Plan::new(&record, which, request);
         if plan.keeps_header && self.nic.tables.headers.get(self.nic.tables.control.free_header as usize).is_none() {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
-            return self.exhausted(request, flow_controlled, quiet);
+            return self.nic.target().exhausted(request, flow_controlled, quiet);
         }
         if flow_controlled && self.nic.tap.is_set() {
             self.nic.queues().show_taken(queue);
         }
         if flow_controlled && self.nic.queues().room(queue) < plan.events {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
-            return self.exhausted(request, true, quiet);
+            return self.nic.target().exhausted(request, true, quiet);
         }
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         let reached =
@@ -139,7 +145,7 @@ impl Target<'_, '_> {
             let tail = self.nic.queues().tail(queue);
             self.nic.tables.control.record_intent(1, tail, counted, intent);
         }
-        let fail = match self.transfer(bus, region, &plan, request) {
+        let fail = match self.nic.target().transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
             Err(Fault::Target) => {
                 self.nic.signals.registers.add(Register::Segv, 1);
@@ -154,20 +160,12 @@ impl Target<'_, '_> {
             self.nic.tables.control.intent.fail = fail;
             self.nic.tables.control.set_stage(2);
         }
-        self.commit(bus, index, queue, &plan, request, fail)
+        self.nic.target().commit(bus, index, queue, &plan, request, fail)
     }
 
     /// Updates the entry, the header and the unlink; then posts events and counts.
     #[inline]
-    fn commit<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        index: u32,
-        queue: u32,
-        plan: &Plan,
-        request: &Request,
-        fail: u8,
-    ) -> Verdict {
+    fn commit<B: Bus>(self, bus: &mut B, index: u32, queue: u32, plan: &Plan, request: &Request, fail: u8) -> Verdict {
         let mlength = if fail == fail::OK { plan.mlength } else { 0 };
         let record = &mut self.nic.tables.entries[index as usize];
         if record.options & options::MANAGE_LOCAL != 0 {
@@ -203,7 +201,7 @@ impl Target<'_, '_> {
             operation: request.operation,
             datatype: request.datatype,
         };
-        self.report(bus, queue, &record, plan.unlinks, &event);
+        self.nic.target().report(bus, queue, &record, plan.unlinks, &event);
         if plan.unlinks {
             self.nic.lists().after_unlink(index, plan.list);
         }
@@ -225,7 +223,7 @@ impl Target<'_, '_> {
 
     /// Posts the full event and AUTO_UNLINK, then counts.
     #[inline]
-    pub(super) fn report<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, unlinks: bool, event: &Event) {
+    pub(super) fn report<B: Bus>(self, bus: &mut B, queue: u32, record: &Entry, unlinks: bool, event: &Event) {
         if queue != NONE {
             let wanted = record.options & options::EVENT_COMM_DISABLE == 0
                 && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);
@@ -246,7 +244,7 @@ impl Target<'_, '_> {
 
     /// Moves the bytes.
     #[inline]
-    fn transfer<B: Bus>(&mut self, bus: &mut B, region: Region, plan: &Plan, request: &Request) -> Result<(), Fault> {
+    fn transfer<B: Bus>(self, bus: &mut B, region: Region, plan: &Plan, request: &Request) -> Result<(), Fault> {
         if plan.mlength == 0 {
             return Ok(());
         }
@@ -259,18 +257,12 @@ impl Target<'_, '_> {
             kind::GET => region.pieces(heap, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
                 bus.get(address, at, bytes)
             }),
-            _ => self.transfer_atomic(bus, region, plan, request),
+            _ => self.nic.target().transfer_atomic(bus, region, plan, request),
         }
     }
 
     /// Reads, computes and writes, one chunk at a time. Fetched values go to the reply.
-    fn transfer_atomic<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        region: Region,
-        plan: &Plan,
-        request: &Request,
-    ) -> Result<(), Fault> {
+    fn transfer_atomic<B: Bus>(self, bus: &mut B, region: Region, plan: &Plan, request: &Request) -> Result<(), Fault> {
         let (Some(operation), Some(datatype)) =
             (Operation::from_u32(u32::from(request.operation)), Datatype::from_u32(u32::from(request.datatype)))
         else {
@@ -312,7 +304,7 @@ impl Target<'_, '_> {
 
     /// Checks the user id and the operation of a match.
     #[inline]
-    fn forbidden(&mut self, record: &Entry, request: &Request) -> Option<Verdict> {
+    fn forbidden(self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {
             self.nic.signals.registers.add(Register::Requests, 1);
             self.nic.signals.registers.add(Register::PermissionViolations, 1);
@@ -331,13 +323,13 @@ impl Target<'_, '_> {
         None
     }
 
-    fn dropped(&mut self) -> Verdict {
+    fn dropped(self) -> Verdict {
         self.nic.signals.registers.add(Register::Requests, 1);
         self.nic.signals.registers.add(Register::Dropped, 1);
         Verdict::Done(Delivery::failed(fail::DROPPED))
     }
 
-    fn refused(&mut self, request: &Request) -> Verdict {
+    fn refused(self, request: &Request) -> Verdict {
         self.nic.signals.registers.add(Register::Requests, 1);
         self.nic.signals.registers.add(Register::RefusedDisabled, 1);
         let epoch = self.nic.tables.portals.get(request.portal as usize).map_or(0, PortalEntry::epoch);
@@ -346,11 +338,11 @@ impl Target<'_, '_> {
     }
 
     /// Handles the lack of an entry, a header or event space.
-    fn exhausted(&mut self, request: &Request, flow_controlled: bool, quiet: bool) -> Verdict {
+    fn exhausted(self, request: &Request, flow_controlled: bool, quiet: bool) -> Verdict {
         if !flow_controlled {
-            return self.dropped();
+            return self.nic.target().dropped();
         }
         self.nic.queues().disable_portal(request.portal, quiet);
-        self.refused(request)
+        self.nic.target().refused(request)
     }
 }

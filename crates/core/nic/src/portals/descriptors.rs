@@ -17,7 +17,7 @@ pub struct Descriptors<'n, 'a> {
 
 impl Descriptors<'_, '_> {
     /// Binds a memory descriptor. Returns its reference.
-    pub fn bind(&mut self, view: &DescriptorView) -> Result<u32, Full> {
+    pub fn bind(self, view: &DescriptorView) -> Result<u32, Full> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.descriptors().bind(view),
@@ -43,7 +43,7 @@ impl Descriptors<'_, '_> {
     }
 
     /// Releases a descriptor.
-    pub fn release(&mut self, reference: u32) -> Option<()> {
+    pub fn release(self, reference: u32) -> Option<()> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.descriptors().release(reference),

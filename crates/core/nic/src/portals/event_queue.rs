@@ -119,14 +119,14 @@ pub struct EventQueues<'n, 'a> {
 impl<'n> EventQueues<'n, '_> {
     /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
     /// [`EventQueues::has_free_record`] says which.
-    pub fn alloc(&mut self, capacity: u32) -> Result<u32, Full> {
+    pub fn alloc(self, capacity: u32) -> Result<u32, Full> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.queues().alloc(capacity),
                 |made| Some(Transition::QueueAlloc { capacity, queue: made.ok() }),
             );
         }
-        if !self.has_free_record() {
+        if !self.nic.queues().has_free_record() {
             return Err(Full);
         }
         let ring = self.nic.heap().alloc(capacity)?;
@@ -154,12 +154,12 @@ impl<'n> EventQueues<'n, '_> {
     }
 
     /// Whether the table of event queues has a free slot.
-    pub fn has_free_record(&self) -> bool {
+    pub fn has_free_record(self) -> bool {
         self.nic.tables.queues.get(self.nic.tables.control.free_queue as usize).is_some()
     }
 
     /// Frees an event queue and its ring.
-    pub fn free(&mut self, reference: u32) -> Option<()> {
+    pub fn free(self, reference: u32) -> Option<()> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.queues().free(reference),
@@ -181,7 +181,7 @@ impl<'n> EventQueues<'n, '_> {
 
     /// The index of the queue that a reference names, if the queue is live.
     #[inline(always)]
-    pub(super) fn index(&self, reference: u32) -> Option<usize> {
+    pub(super) fn index(self, reference: u32) -> Option<usize> {
         let (index, generation) = self.nic.signals.encodings.queues.decode(reference);
         let book = self.nic.tables.queues.get(index as usize)?;
         (book.slot == slot::word(generation, queue::LIVE)).then_some(index as usize)
@@ -190,18 +190,18 @@ impl<'n> EventQueues<'n, '_> {
     /// The index and the writers' record of a live queue.
     #[inline(always)]
     fn book(self, reference: u32) -> Option<(usize, &'n mut QueueBook)> {
-        let index = self.index(reference)?;
+        let index = self.nic.queues().index(reference)?;
         Some((index, self.nic.tables.queues.get_mut(index)?))
     }
 
     /// Events written to a queue so far; 0 if there is no queue.
     #[inline]
-    pub(crate) fn tail(&mut self, reference: u32) -> u64 {
+    pub(crate) fn tail(self, reference: u32) -> u64 {
         self.nic.queues().book(reference).map_or(0, |(_, book)| book.tail)
     }
 
     /// Events that still fit into a queue; `u64::MAX` if there is no queue.
-    pub fn room(&mut self, reference: u32) -> u64 {
+    pub fn room(self, reference: u32) -> u64 {
         let signals = self.nic.signals;
         let Some((index, book)) = self.nic.queues().book(reference) else { return u64::MAX };
         book.head_seen = signals.queues[index].head.load(SeqCst);
@@ -209,13 +209,13 @@ impl<'n> EventQueues<'n, '_> {
     }
 
     /// Keeps room for so many events, until as many are given back.
-    pub(super) fn hold_room(&mut self, reference: u32, events: u64) {
+    pub(super) fn hold_room(self, reference: u32, events: u64) {
         if let Some((_, book)) = self.nic.queues().book(reference) {
             book.held = book.held.saturating_add(events);
         }
     }
 
-    pub(super) fn give_room_back(&mut self, reference: u32, events: u64) {
+    pub(super) fn give_room_back(self, reference: u32, events: u64) {
         if let Some((_, book)) = self.nic.queues().book(reference) {
             book.held = book.held.saturating_sub(events);
         }
@@ -223,7 +223,7 @@ impl<'n> EventQueues<'n, '_> {
 
     /// Shows a tap how many events of a queue the program has taken.
     #[cold]
-    pub(super) fn show_taken(&mut self, reference: u32) {
+    pub(super) fn show_taken(self, reference: u32) {
         let signals = self.nic.signals;
         let Some((index, book)) = self.nic.queues().book(reference) else { return };
         let (taken, posted) = (signals.queues[index].head.load(SeqCst), book.tail);
@@ -232,44 +232,41 @@ impl<'n> EventQueues<'n, '_> {
 
     /// Writes an event. Overwrites the oldest event if the queue is full. Does nothing if there is no queue.
     #[inline(never)]
-    pub(crate) fn post(mut self, reference: u32, event: &Event) {
-        self.post_here(reference, event);
+    pub(crate) fn post(self, reference: u32, event: &Event) {
+        self.nic.queues().post_here(reference, event);
     }
 
     /// [`EventQueues::post`], inlined, for callers in which part of the event is constant.
     #[inline(always)]
-    pub(super) fn post_here(&mut self, reference: u32, event: &Event) {
-        self.post_at(self.index(reference), event);
+    pub(super) fn post_here(self, reference: u32, event: &Event) {
+        let queue = self.nic.queues().index(reference);
+        self.nic.queues().post_at(queue, event);
     }
 
     /// [`EventQueues::post_here`] for a queue whose index is known. Returns the first word of the block that it wrote.
     #[inline(always)]
-    pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) -> Option<usize> {
+    pub(super) fn post_at(self, queue: Option<usize>, event: &Event) -> Option<usize> {
         let form = event.form();
         let long = (form == form::LONG).then(|| event.to_words_long());
-        self.post_words(queue, event.to_words(form), long)
+        self.nic.queues().post_words(queue, event.to_words(form), long)
     }
 
     /// [`EventQueues::post`] for an event of a put: the template and the put supply all fields but `start`.
     #[inline(always)]
-    pub(super) fn post_from_template(&mut self, reference: u32, template: &EventTemplate, put: &Put, start: u64) {
+    pub(super) fn post_from_template(self, reference: u32, template: &EventTemplate, put: &Put, start: u64) {
         match template.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
             Some(kinds) => {
                 let lengths = put.remote_offset << 32 | put.length;
                 let words = [start, template.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
-                self.post_words(self.index(reference), words, None);
+                let queue = self.nic.queues().index(reference);
+                self.nic.queues().post_words(queue, words, None);
             }
             None => self.nic.queues().post(reference, &put.event(start, template.user_ptr, put.length)),
         }
     }
 
     #[inline(always)]
-    fn post_words(
-        &mut self,
-        queue: Option<usize>,
-        words: [u64; WORDS],
-        long: Option<[u64; WORDS_LONG]>,
-    ) -> Option<usize> {
+    fn post_words(self, queue: Option<usize>, words: [u64; WORDS], long: Option<[u64; WORDS_LONG]>) -> Option<usize> {
         let signals = self.nic.signals;
         let index = queue?;
         let book = self.nic.tables.queues.get_mut(index)?;
@@ -304,13 +301,13 @@ impl<'n> EventQueues<'n, '_> {
     }
 
     /// Posts the `PTL_EVENT_PT_DISABLED` events that are due in this queue, as far as there is room.
-    pub fn post_waiting_disabled(&mut self, reference: u32) {
+    pub fn post_waiting_disabled(self, reference: u32) {
         let Some(queue) = self.nic.signals.queue(reference) else { return };
         if self.nic.tap.is_set() {
-            self.show_taken(reference);
+            self.nic.queues().show_taken(reference);
         }
         for index in 0..self.nic.tables.portals.len() {
-            if queue.disabled_events.load(Relaxed) == 0 || self.room(reference) == 0 {
+            if queue.disabled_events.load(Relaxed) == 0 || self.nic.queues().room(reference) == 0 {
                 return;
             }
             let entry = &self.nic.tables.portals[index];
@@ -326,7 +323,7 @@ impl<'n> EventQueues<'n, '_> {
     }
 
     /// Recounts the events that are due in each queue, after a death.
-    pub(super) fn rebuild_disabled_events(&mut self) {
+    pub(super) fn rebuild_disabled_events(self) {
         let signals = self.nic.signals;
         for queue in signals.queues {
             queue.disabled_events.store(0, Relaxed);
@@ -337,13 +334,14 @@ impl<'n> EventQueues<'n, '_> {
             }
         }
         for index in 0..self.nic.tables.portals.len() {
-            self.post_waiting_disabled(self.nic.tables.portals[index].queue);
+            let queue = self.nic.tables.portals[index].queue;
+            self.nic.queues().post_waiting_disabled(queue);
         }
     }
 
     /// Disables a portal table entry for lack of resources. With `quiet` it posts no event. An entry with flow control
     /// has no grants, so there are none to revoke ([`super::grants`], invariant 8).
-    pub(crate) fn disable_portal(&mut self, portal_index: u32, quiet: bool) {
+    pub(crate) fn disable_portal(self, portal_index: u32, quiet: bool) {
         let entry = &mut self.nic.tables.portals[portal_index as usize];
         // The event is due before the entry is disabled, so a death in between does not lose it.
         let due = !quiet && entry.disabled_event == 0;
@@ -354,7 +352,7 @@ impl<'n> EventQueues<'n, '_> {
         self.nic.signals.registers.add(Register::FlowControl, 1);
         if let Some(queue) = self.nic.signals.queue(reference).filter(|_| due) {
             queue.disabled_events.store(queue.disabled_events.load(Relaxed).wrapping_add(1), SeqCst);
-            self.post_waiting_disabled(reference);
+            self.nic.queues().post_waiting_disabled(reference);
         }
     }
 }

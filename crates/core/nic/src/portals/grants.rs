@@ -104,7 +104,7 @@ impl<'n> Grants<'n, '_> {
     /// holder thereby gives up the grant that is still in that slot: none of its threads may be in the middle of a put
     /// by it.
     pub fn give_put(
-        &mut self,
+        self,
         put: &Put,
         holder: u64,
         before: Option<u32>,
@@ -117,7 +117,7 @@ impl<'n> Grants<'n, '_> {
             PutHandling { plain: true, uses_up: false, posts: true, .. } => None,
             _ => return Err(GrantError::Unavailable),
         };
-        let handle = self.give(put.portal, counter, holder, before, alive)?;
+        let handle = self.nic.grants().give(put.portal, counter, holder, before, alive)?;
         Ok(Terms {
             handle,
             start: record.start,
@@ -134,18 +134,18 @@ impl<'n> Grants<'n, '_> {
     /// Gives a process a lane of its own counter. The process counts the puts of its descriptors there. `before` as in
     /// [`Grants::give_put`].
     pub fn give_lane(
-        &mut self,
+        self,
         counter: u32,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<GrantHandle, GrantError> {
-        self.give(NONE, Some(counter), holder, before, alive)
+        self.nic.grants().give(NONE, Some(counter), holder, before, alive)
     }
 
     /// All steps that may fail come before the first change.
     fn give(
-        &mut self,
+        self,
         portal: u32,
         counter: Option<u32>,
         holder: u64,
@@ -166,23 +166,27 @@ impl<'n> Grants<'n, '_> {
             }
             None => NONE,
         };
-        let at = self.find_slot(holder, before, &alive).ok_or(GrantError::Unavailable)?;
-        let lane = if index == NONE { 0 } else { self.find_lane(index, at, &alive).ok_or(GrantError::Unavailable)? };
+        let at = self.nic.grants().find_slot(holder, before, &alive).ok_or(GrantError::Unavailable)?;
+        let lane = if index == NONE {
+            0
+        } else {
+            self.nic.grants().find_lane(index, at, &alive).ok_or(GrantError::Unavailable)?
+        };
         let same = |word: u32, wanted: u32| wanted != NONE && word == wanted;
-        self.check_not_revoking(|slot, grant| {
+        self.nic.grants().check_not_revoking(|slot, grant| {
             let is_holders = slot == at && grant.holder.load(Relaxed) == holder;
             is_holders || same(grant.portal.load(Relaxed), portal) || same(grant.counter.load(Relaxed), index)
         })?;
         let grants = self.nic.signals.grants;
         let grant = grants.get(at as usize).ok_or(GrantError::Unavailable)?;
-        self.end_grants(1 << at);
+        self.nic.grants().end_grants(1 << at);
         if grant.holder.load(Relaxed) != holder {
-            self.free_slot(at);
+            self.nic.grants().free_slot(at);
         }
         if let Some(owner) = self.nic.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
             if owner != 0 {
                 // Its holder is dead.
-                self.free_slot(owner & !GRANTED);
+                self.nic.grants().free_slot(owner & !GRANTED);
             }
         }
         let control = &mut *self.nic.tables.control;
@@ -205,7 +209,7 @@ impl<'n> Grants<'n, '_> {
     }
 
     /// The slot that the process had before, a free slot, or the slot of a process that has ended.
-    fn find_slot(&self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
+    fn find_slot(self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
         let grants = self.nic.signals.grants;
         let holder_of = |slot: u32| Some(grants.get(slot as usize)?.holder.load(Relaxed));
         let mut all = 0..grants.len().min(GRANTS) as u32;
@@ -217,7 +221,7 @@ impl<'n> Grants<'n, '_> {
 
     /// A free lane of a counter, the lane of the grant in this slot, or the lane of a process that has ended. None if
     /// senders have lanes permanently.
-    fn find_lane(&self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
+    fn find_lane(self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
         let owners = self.nic.tables.counters.get(counter as usize)?.lane_owners;
         if owners.iter().any(|&owner| owner != 0 && owner & GRANTED == 0) {
             return None;
@@ -234,20 +238,20 @@ impl<'n> Grants<'n, '_> {
 
     /// Ends a grant and frees its slot. Its holder has ended, or gives the grant up itself and is not in the middle of
     /// a put. So there is nothing to wait for.
-    pub fn free_slot(&mut self, slot: u32) {
+    pub fn free_slot(self, slot: u32) {
         let Some(grant) = self.nic.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else {
             return;
         };
-        self.end_grants(1 << slot);
+        self.nic.grants().end_grants(1 << slot);
         // This store comes first: a free slot must not be busy, even if this process dies here.
         grant.busy.store(0, Relaxed);
         grant.holder.store(0, Release);
     }
 
     /// As [`Grants::free_slot`], but the slot stays with its holder.
-    pub fn end(&mut self, slot: u32) {
+    pub fn end(self, slot: u32) {
         if (slot as usize) < GRANTS {
-            self.end_grants(1 << slot);
+            self.nic.grants().end_grants(1 << slot);
         }
     }
 
@@ -265,26 +269,26 @@ impl<'n> Grants<'n, '_> {
 impl Grants<'_, '_> {
     /// Revokes the grants at a portal table entry. If the NIC has no grants, this costs one load.
     #[inline(always)]
-    pub fn revoke_at_portal(&mut self, portal: u32) -> Result<(), Revoking> {
+    pub fn revoke_at_portal(self, portal: u32) -> Result<(), Revoking> {
         if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
-        self.revoke_where(|grant| grant.portal.load(Relaxed) == portal)
+        self.nic.grants().revoke_where(|grant| grant.portal.load(Relaxed) == portal)
     }
 
     /// Revokes the grants that count at a counter.
     #[inline(always)]
-    pub fn revoke_at_counter(&mut self, counter: u32) -> Result<(), Revoking> {
+    pub fn revoke_at_counter(self, counter: u32) -> Result<(), Revoking> {
         if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
         let (index, _) = self.nic.signals.encodings.counters.decode(counter);
-        self.revoke_where(|grant| grant.counter.load(Relaxed) == index)
+        self.nic.grants().revoke_where(|grant| grant.counter.load(Relaxed) == index)
     }
 
     /// Revokes what a triggered operation on an entry needs revoked before it runs.
     #[inline(always)]
-    pub(super) fn revoke_for(&mut self, operation: u32) -> Result<(), Revoking> {
+    pub(super) fn revoke_for(self, operation: u32) -> Result<(), Revoking> {
         if self.nic.tables.control.granted == 0 {
             return Ok(());
         }
@@ -294,22 +298,22 @@ impl Grants<'_, '_> {
         let portal = u32::from(record.portal);
         match (operation.command.kind, slot::status(record.slot)) {
             (kind::APPEND, entry::RESERVED) if operation.list != u32::from(list::OVERFLOW) => {
-                self.revoke_at_portal(portal)
+                self.nic.grants().revoke_at_portal(portal)
             }
-            (kind::UNLINK, entry::PRIORITY) => self.revoke_at_portal(portal),
+            (kind::UNLINK, entry::PRIORITY) => self.nic.grants().revoke_at_portal(portal),
             _ => Ok(()),
         }
     }
 
     /// Revokes all grants.
-    pub fn revoke_all(&mut self) -> Result<(), Revoking> {
-        self.revoke_where(|_| true)
+    pub fn revoke_all(self) -> Result<(), Revoking> {
+        self.nic.grants().revoke_where(|_| true)
     }
 
     /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock end at once,
     /// because no such put is under way. For the others the home must wait until their senders are not busy.
     #[cold]
-    fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
+    fn revoke_where(self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
         let (mut awaited, mut ended) = (0, 0);
         for (slot, grant) in
             select(self.nic.signals.grants, self.nic.tables.control.granted).filter(|(_, grant)| picks(grant))
@@ -318,35 +322,37 @@ impl Grants<'_, '_> {
             let counts = grant.counter.load(Relaxed) != NONE;
             *if counts { &mut awaited } else { &mut ended } |= 1 << slot;
         }
-        self.end_grants(ended);
+        self.nic.grants().end_grants(ended);
         self.nic.tables.control.revoking |= awaited;
-        self.result(awaited)
+        self.nic.grants().result(awaited)
     }
 
     /// An error if a grant for which `picks` is true is being revoked.
-    fn check_not_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
+    fn check_not_revoking(self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
         let revoking = self.nic.tables.control.revoking;
         if revoking == 0 {
             return Ok(());
         }
         let picked = select(self.nic.signals.grants, revoking).filter(|&(slot, grant)| picks(slot, grant));
-        self.result(picked.fold(0, |bits, (slot, _)| bits | 1 << slot))
+        self.nic.grants().result(picked.fold(0, |bits, (slot, _)| bits | 1 << slot))
     }
 
-    fn result(&self, grants: u64) -> Result<(), Revoking> {
+    fn result(self, grants: u64) -> Result<(), Revoking> {
         if grants == 0 { Ok(()) } else { Err(Revoking { grants, last_number: self.nic.tables.control.grants_given }) }
     }
 
     /// Reports that the home has waited: no sender is in the middle of a put by these grants.
-    pub fn finish_revoking(&mut self, revoking: &Revoking) {
+    pub fn finish_revoking(self, revoking: &Revoking) {
         let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last_number;
         let waited = select(self.nic.signals.grants, revoking.grants & self.nic.tables.control.revoking);
-        self.end_grants(waited.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot));
+        self.nic
+            .grants()
+            .end_grants(waited.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot));
     }
 
     /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
     /// values.
-    fn end_grants(&mut self, grants: u64) {
+    fn end_grants(self, grants: u64) {
         let grants = grants & self.nic.tables.control.granted;
         if grants == 0 {
             return;
@@ -366,9 +372,9 @@ impl Grants<'_, '_> {
     ///
     /// There is nothing to wait for. The dead process ended the grants before it changed what they depend on, so no
     /// remaining grant depends on it. And rebuilding the tables changes nothing that a put in progress stores to.
-    pub(super) fn recover(&mut self) {
+    pub(super) fn recover(self) {
         self.nic.tables.control.revoking = 0;
-        let _ = self.revoke_all();
+        let _ = self.nic.grants().revoke_all();
         let (revoking, grants) = (self.nic.tables.control.revoking, self.nic.signals.grants);
         for (index, book) in (0..).zip(self.nic.tables.counters.iter_mut()) {
             let keeps = |owner: u32| {

@@ -35,13 +35,7 @@ pub struct Lists<'n, 'a> {
 
 impl Lists<'_, '_> {
     /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`). Returns its reference.
-    pub fn append<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        portal: u32,
-        which: u8,
-        spec: &EntrySpec,
-    ) -> Result<u32, AppendError> {
+    pub fn append<B: Bus>(self, bus: &mut B, portal: u32, which: u8, spec: &EntrySpec) -> Result<u32, AppendError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.lists().append(bus, portal, which, spec),
@@ -59,29 +53,29 @@ impl Lists<'_, '_> {
         let queue = record.queue;
         let once = which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE;
         if once {
-            if let Some(reference) = self.match_unexpected(bus, portal, spec, queue) {
+            if let Some(reference) = self.nic.lists().match_unexpected(bus, portal, spec, queue) {
                 return Ok(reference);
             }
         }
         if which != list::OVERFLOW {
             self.nic.grants().revoke_at_portal(portal)?;
         }
-        let reference = self.reserve(portal, spec).map_err(|Full| AppendError::Full)?;
+        let reference = self.nic.lists().reserve(portal, spec).map_err(|Full| AppendError::Full)?;
         if once {
-            self.link_unmatched(reference, which)
+            self.nic.lists().link_unmatched(reference, which)
         } else {
-            self.link_reserved(bus, reference, which)
+            self.nic.lists().link_reserved(bus, reference, which)
         }
         Ok(reference)
     }
 
     /// Matches a use-once entry against the unexpected headers. If one matches, the entry takes it and is never linked;
     /// the returned reference then names an entry that is gone.
-    fn match_unexpected<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
+    fn match_unexpected<B: Bus>(self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
         let view = &EntryView::from(spec);
         let found = self.nic.match_queue().find_header(bus, portal, view)?;
-        self.overflow_event(found.index, view, queue, None);
-        self.drop_found(found);
+        self.nic.lists().overflow_event(found.index, view, queue, None);
+        self.nic.lists().drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
             self.nic
                 .queues()
@@ -97,7 +91,7 @@ impl Lists<'_, '_> {
 
     /// Takes a slot for an entry and fills it. [`Lists::link_reserved`] links it.
     #[inline]
-    pub fn reserve(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
+    pub fn reserve(self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.lists().reserve(portal, spec),
@@ -115,28 +109,30 @@ impl Lists<'_, '_> {
 
     /// Links a reserved entry, after it took the unexpected headers that match. The grants at its portal table entry
     /// are revoked.
-    pub(crate) fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
+    pub(crate) fn link_reserved<B: Bus>(self, bus: &mut B, reference: u32, which: u8) {
         let Some(index) = self.nic.entry_index(reference) else { return };
         let mut record = self.nic.tables.entries[index as usize];
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
         let portal = u32::from(record.portal);
-        let Ok(queue) = self.nic.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
-        if which == list::PRIORITY && self.take_headers(bus, &mut record, queue) {
+        let Ok(queue) = self.nic.portal(portal).map(|portal| portal.queue) else {
+            return self.nic.lists().free_entry(index);
+        };
+        if which == list::PRIORITY && self.nic.lists().take_headers(bus, &mut record, queue) {
             if record.options & options::EVENT_UNLINK_DISABLE == 0 {
                 self.nic.queues().post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
             }
-            return self.free_entry(index);
+            return self.nic.lists().free_entry(index);
         }
         self.nic.tables.entries[index as usize].local_offset = record.local_offset;
-        self.link_unmatched(reference, which);
+        self.nic.lists().link_unmatched(reference, which);
     }
 
     /// Links a reserved entry. Either no unexpected header matches it, or it goes to the overflow list.
-    fn link_unmatched(&mut self, reference: u32, which: u8) {
+    fn link_unmatched(self, reference: u32, which: u8) {
         let Some(index) = self.nic.entry_index(reference) else { return };
-        self.put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
+        self.nic.lists().put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
         let record = &self.nic.tables.entries[index as usize];
         let portal = u32::from(record.portal);
         let event = entry_event(record, event_kind::LINK, which);
@@ -148,7 +144,7 @@ impl Lists<'_, '_> {
 
     /// Appends a reserved entry to the list that the status names.
     #[inline]
-    pub(super) fn put_on_list(&mut self, index: u32, status: u32) {
+    pub(super) fn put_on_list(self, index: u32, status: u32) {
         let sequence = self.nic.tables.control.next_sequence();
         let record = &mut self.nic.tables.entries[index as usize];
         record.sequence = sequence;
@@ -157,15 +153,15 @@ impl Lists<'_, '_> {
     }
 
     /// Gives an entry the unexpected headers that match it. True: the entry is used up and must not be linked.
-    fn take_headers<B: Bus>(&mut self, bus: &mut B, record: &mut Entry, queue: u32) -> bool {
+    fn take_headers<B: Bus>(self, bus: &mut B, record: &mut Entry, queue: u32) -> bool {
         let portal = u32::from(record.portal);
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
         for _ in 0..=self.nic.tables.headers.len() {
             let view = &EntryView::from(&*record);
             let Some(found) = self.nic.match_queue().find_header(bus, portal, view) else { return false };
             let rlength = self.nic.tables.headers[found.index as usize].rlength;
-            self.overflow_event(found.index, view, queue, None);
-            self.drop_found(found);
+            self.nic.lists().overflow_event(found.index, view, queue, None);
+            self.nic.lists().drop_found(found);
             if record.options & options::USE_ONCE != 0 {
                 return true;
             }
@@ -181,13 +177,7 @@ impl Lists<'_, '_> {
 
     /// Searches the unexpected headers (`PTL_SEARCH_ONLY`, or with `delete` `PTL_SEARCH_DELETE`). The search is
     /// complete when this returns.
-    pub fn search<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        portal: u32,
-        spec: &EntrySpec,
-        delete: bool,
-    ) -> Result<(), AppendError> {
+    pub fn search<B: Bus>(self, bus: &mut B, portal: u32, spec: &EntrySpec, delete: bool) -> Result<(), AppendError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.lists().search(bus, portal, spec, delete),
@@ -199,13 +189,13 @@ impl Lists<'_, '_> {
         let once = spec.options & options::USE_ONCE != 0;
         let mut matches = 0u64;
         if !delete && !once {
-            matches = self.search_all(portal, view, queue);
+            matches = self.nic.lists().search_all(portal, view, queue);
         } else {
             while let Some(found) = self.nic.match_queue().find_header(bus, portal, view) {
                 matches += 1;
-                self.overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
+                self.nic.lists().overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
                 if delete {
-                    self.drop_found(found);
+                    self.nic.lists().drop_found(found);
                 }
                 if once {
                     break;
@@ -223,14 +213,14 @@ impl Lists<'_, '_> {
     }
 
     /// A search-only pass for a persistent entry: one event for each header that matches, in order of arrival.
-    fn search_all(&mut self, portal: u32, view: &EntryView, queue: u32) -> u64 {
+    fn search_all(self, portal: u32, view: &EntryView, queue: u32) -> u64 {
         let mut matches = 0;
         let mut at = self.nic.tables.portals[portal as usize].header_head;
         for _ in 0..self.nic.tables.headers.len() {
             let Some(&found) = self.nic.tables.headers.get(at as usize) else { break };
             if slot::status(found.slot) == header::LIVE && accepts(view, &(&found).into()) {
                 matches += 1;
-                self.overflow_event(at, view, queue, Some(event_kind::SEARCH));
+                self.nic.lists().overflow_event(at, view, queue, Some(event_kind::SEARCH));
             }
             at = found.links[0][0];
         }
@@ -239,7 +229,7 @@ impl Lists<'_, '_> {
 
     /// Posts the event and the count for a header that an entry takes.
     #[inline(always)]
-    fn overflow_event(&mut self, found: u32, view: &EntryView, queue: u32, kind: Option<u8>) {
+    fn overflow_event(self, found: u32, view: &EntryView, queue: u32, kind: Option<u8>) {
         let Some(header) = self.nic.tables.headers.get(found as usize) else { return };
         let mlength = header.mlength;
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
@@ -256,20 +246,20 @@ impl Lists<'_, '_> {
     }
 
     /// Takes a header off the unexpected list. This may free its overflow entry.
-    pub(crate) fn drop_header(&mut self, index: u32) {
-        self.drop_found(index.into());
+    pub(crate) fn drop_header(self, index: u32) {
+        self.nic.lists().drop_found(index.into());
     }
 
     /// [`Lists::drop_header`] for a header that a search found.
     #[inline(always)]
-    pub(crate) fn drop_found(&mut self, found: FoundHeader) {
+    pub(crate) fn drop_found(self, found: FoundHeader) {
         self.nic.match_queue().unchain_header(found);
-        self.free_header(found.index);
+        self.nic.lists().free_header(found.index);
     }
 
     /// Frees a header that is in no list.
     #[inline(always)]
-    pub(super) fn free_header(&mut self, index: u32) {
+    pub(super) fn free_header(self, index: u32) {
         let Some(record) = self.nic.tables.headers.get_mut(index as usize) else { return };
         let owner = record.entry;
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
@@ -278,13 +268,13 @@ impl Lists<'_, '_> {
         let Some(overflow) = self.nic.tables.entries.get_mut(owner as usize) else { return };
         overflow.headers = overflow.headers.saturating_sub(1);
         if overflow.headers == 0 && slot::status(overflow.slot) == entry::DRAINING {
-            self.finish_draining(owner);
+            self.nic.lists().finish_draining(owner);
         }
     }
 
     /// Posts AUTO_FREE for an overflow entry that was unlinked automatically and has no headers left, and frees its
     /// slot.
-    pub(crate) fn finish_draining(&mut self, index: u32) {
+    pub(crate) fn finish_draining(self, index: u32) {
         let record = self.nic.tables.entries[index as usize];
         if record.options & options::EVENT_UNLINK_DISABLE == 0 {
             if let Ok(portal) = self.nic.portal(u32::from(record.portal)) {
@@ -292,11 +282,11 @@ impl Lists<'_, '_> {
                 self.nic.queues().post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
             }
         }
-        self.free_entry(index);
+        self.nic.lists().free_entry(index);
     }
 
     /// Unlinks an entry.
-    pub fn unlink(&mut self, reference: u32) -> Result<(), UnlinkError> {
+    pub fn unlink(self, reference: u32) -> Result<(), UnlinkError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.lists().unlink(reference),
@@ -311,7 +301,7 @@ impl Lists<'_, '_> {
                     self.nic.grants().revoke_at_portal(u32::from(record.portal))?;
                 }
                 self.nic.match_queue().unchain_entry(index);
-                self.free_entry(index);
+                self.nic.lists().free_entry(index);
                 Ok(())
             }
             entry::DRAINING | entry::RESERVED | entry::OVERFLOW | entry::PRIORITY => Err(UnlinkError::InUse),
@@ -320,7 +310,7 @@ impl Lists<'_, '_> {
     }
 
     /// Frees an entry's slot. The entry is in no list.
-    pub(crate) fn free_entry(&mut self, index: u32) {
+    pub(crate) fn free_entry(self, index: u32) {
         let encoding = Encoding::new(self.nic.tables.entries.len());
         let record = &mut self.nic.tables.entries[index as usize];
         let iov = core::mem::replace(&mut record.iov, NONE);
@@ -331,8 +321,8 @@ impl Lists<'_, '_> {
         self.nic.heap().free_iov(iov);
     }
 
-    pub(super) fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
-        if let Some(header) = self.take_header(index, start, mlength, request, header::LIVE) {
+    pub(super) fn keep_header(self, index: u32, start: u64, mlength: u64, request: &Request) {
+        if let Some(header) = self.nic.lists().take_header(index, start, mlength, request, header::LIVE) {
             self.nic.match_queue().chain_header(header);
             self.nic.signals.registers.add(Register::Unexpected, 1);
         }
@@ -340,7 +330,7 @@ impl Lists<'_, '_> {
 
     /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
     pub(super) fn take_header(
-        &mut self,
+        self,
         index: u32,
         start: u64,
         mlength: u64,
@@ -379,25 +369,25 @@ impl Lists<'_, '_> {
     }
 
     /// Takes a used-up entry off its list. The record stays until its events are written.
-    pub(crate) fn auto_unlink(&mut self, index: u32) {
+    pub(crate) fn auto_unlink(self, index: u32) {
         self.nic.match_queue().unchain_entry(index);
         let record = &mut self.nic.tables.entries[index as usize];
         record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
     }
 
     /// Called after the events of an automatic unlink: frees the entry, or lets it drain.
-    pub(super) fn after_unlink(&mut self, index: u32, which: u8) {
+    pub(super) fn after_unlink(self, index: u32, which: u8) {
         if which == list::PRIORITY {
-            self.free_entry(index);
+            self.nic.lists().free_entry(index);
         } else if self.nic.tables.entries[index as usize].headers == 0 {
-            self.finish_draining(index);
+            self.nic.lists().finish_draining(index);
         }
     }
 
     /// Frees an entry of the priority list that a message used up.
     #[inline(always)]
-    pub(super) fn use_up(&mut self, found: FoundEntry) {
+    pub(super) fn use_up(self, found: FoundEntry) {
         self.nic.match_queue().unchain_found(found, usize::from(list::PRIORITY));
-        self.free_entry(found.entry);
+        self.nic.lists().free_entry(found.entry);
     }
 }

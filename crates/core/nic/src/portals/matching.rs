@@ -66,6 +66,16 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
     ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as usize & (buckets - 1)
 }
 
+/// The bucket of an entry of a class.
+fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize {
+    let (bits, source) = if class == CLASS_OTHER {
+        (0, 0)
+    } else {
+        (record.match_bits & !record.ignore_bits, record.source & !record.source_ignore)
+    };
+    bucket_index(buckets, record.portal.into(), list as u32, class, bits, source)
+}
+
 /// Buckets of a cache line, as a power of two.
 const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
@@ -91,36 +101,34 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. No
     /// list changes, but a search may index the short list.
-    pub fn peek<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
-        self.find_entry(bus, request.portal, usize::from(which & 1), &request.into()).map(|found| found.entry)
+    pub fn peek<B: Bus>(mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
+        self.reborrow()
+            .find_entry(bus, request.portal, usize::from(which & 1), &request.into())
+            .map(|found| found.entry)
     }
 
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
     #[inline(always)]
-    pub(crate) fn find_entry<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        portal: u32,
-        list: usize,
-        key: &Key,
-    ) -> Option<FoundEntry> {
+    pub(crate) fn find_entry<B: Bus>(mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<FoundEntry> {
         if list == 0 && self.tables.portals.get(portal as usize)?.short_length() != 0 {
-            let found = self.find_in_short_list(bus, portal, key);
+            let found = self.reborrow().find_in_short_list(bus, portal, key);
             if found.is_some() {
                 return found;
             }
         }
         match self.tables.portals.get(portal as usize)?.active[list] {
             0 => None,
-            one if one.is_power_of_two() => self.find_in_chain(bus, portal, list, one.trailing_zeros() as u8, key),
-            _ => self.find_by_class(bus, portal, list, key),
+            one if one.is_power_of_two() => {
+                self.reborrow().find_in_chain(bus, portal, list, one.trailing_zeros() as u8, key)
+            }
+            _ => self.reborrow().find_by_class(bus, portal, list, key),
         }
     }
 
     /// The first match of the short list, most often its first entry. None: no entry matches, or the entries are now all
     /// in the index.
     #[inline(always)]
-    fn find_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
+    fn find_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let place = self.tables.portals.get(portal as usize)?.short_head;
         let entry = self.short_entry(portal, place)?;
         bus.charge(Step::EntrySearched);
@@ -147,7 +155,7 @@ impl<'a> MatchQueue<'_, 'a> {
         });
         self.registers.add(Register::ListSteps, steps);
         if found.is_none() && has_more {
-            self.index_short_list(portal);
+            self.reborrow().index_short_list(portal);
         }
         found
     }
@@ -159,7 +167,7 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 
     /// Moves the entries of the short list to the index, the last one first: they are older than all indexed entries.
-    fn index_short_list(&mut self, portal: u32) {
+    fn index_short_list(mut self, portal: u32) {
         for _ in 0..self.tables.short_list {
             let Some(record) = self.tables.portals.get_mut(portal as usize) else { return };
             if record.short_length() == 0 {
@@ -168,7 +176,7 @@ impl<'a> MatchQueue<'_, 'a> {
             record.short_tail = record.short_tail.wrapping_sub(1);
             let last = record.short_tail;
             if let Some(entry) = self.short_entry(portal, last) {
-                self.index_entry(entry, 0, End::Front);
+                self.reborrow().index_entry(entry, 0, End::Front);
             }
         }
     }
@@ -211,11 +219,11 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 
     /// The first match over the classes that have entries.
-    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<FoundEntry> {
+    fn find_by_class<B: Bus>(mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<FoundEntry> {
         let mut active = self.tables.portals.get(portal as usize)?.active[list];
         let mut best: Option<(u64, FoundEntry)> = None;
         while active != 0 {
-            let found = self.find_in_chain(bus, portal, list, active.trailing_zeros() as u8, key);
+            let found = self.reborrow().find_in_chain(bus, portal, list, active.trailing_zeros() as u8, key);
             active &= active - 1;
             let Some(found) = found else { continue };
             let sequence = self.tables.entries[found.entry as usize].sequence;
@@ -228,14 +236,7 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// The first match of the class whose bit in `active` has this number.
     #[inline(always)]
-    fn find_in_chain<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        portal: u32,
-        list: usize,
-        class: u8,
-        key: &Key,
-    ) -> Option<FoundEntry> {
+    fn find_in_chain<B: Bus>(self, bus: &mut B, portal: u32, list: usize, class: u8, key: &Key) -> Option<FoundEntry> {
         let class = class.min(CLASS_OTHER);
         let (bits, source) = match self.tables.portals.get(portal as usize)?.classes.get(usize::from(class)) {
             Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
@@ -271,21 +272,21 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// Puts a filled entry, whose status says the list, at the end of that list.
     #[inline]
-    pub(crate) fn chain_entry(&mut self, index: u32) {
+    pub(crate) fn chain_entry(mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
-        if list == 0 && self.put_on_short_list(portal, index) {
+        if list == 0 && self.reborrow().put_on_short_list(portal, index) {
             return;
         }
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.entries[list] = entry.entries[list].wrapping_add(1);
         }
-        self.index_entry(index, list, End::Back);
+        self.reborrow().index_entry(index, list, End::Back);
     }
 
     /// Puts an entry at the end of its priority list, if that end is in the short list. False: nothing has changed.
     #[inline(always)]
-    pub(super) fn put_on_short_list(&mut self, portal: u32, index: u32) -> bool {
+    pub(super) fn put_on_short_list(self, portal: u32, index: u32) -> bool {
         let slots = self.tables.short_list;
         let Some(record) = self.tables.portals.get(portal as usize) else { return false };
         let (length, tail) = (record.short_length(), record.short_tail);
@@ -308,7 +309,7 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// Takes an entry out of the short list. The shorter side, before or behind it, moves up.
     #[inline(always)]
-    fn take_off_short_list(&mut self, portal: u32, number: u32) {
+    fn take_off_short_list(mut self, portal: u32, number: u32) {
         let Some(record) = self.tables.portals.get_mut(portal as usize) else { return };
         record.entries[0] = record.entries[0].saturating_sub(1);
         if number == record.short_head {
@@ -347,6 +348,7 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 
     /// Where in the short list an entry is.
+    #[inline]
     fn place_in_short_list(&self, portal: u32, index: u32) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;
         (0..record.short_length().min(self.tables.short_list))
@@ -355,11 +357,12 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 
     /// Puts an entry at one end of its chain in the index.
-    fn index_entry(&mut self, index: u32, list: usize, end: End) {
+    fn index_entry(mut self, index: u32, list: usize, end: End) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let portal = u32::from(record.portal);
-        let class = self.class_for(portal, record.ignore_bits, record.source_ignore);
-        let bucket = self.entry_bucket(&self.tables.entries[index as usize], class, list);
+        let (ignore_bits, source_ignore) = (record.ignore_bits, record.source_ignore);
+        let class = self.reborrow().class_for(portal, ignore_bits, source_ignore);
+        let bucket = entry_bucket(self.tables.entry_buckets.len(), &self.tables.entries[index as usize], class, list);
         let chain = self.tables.entry_buckets[bucket];
         let (prev, next) = match end {
             End::Front => (NONE, chain.head),
@@ -388,7 +391,7 @@ impl<'a> MatchQueue<'_, 'a> {
 
     /// Takes an entry off its list. Its status still says which.
     #[inline]
-    pub(crate) fn unchain_entry(&mut self, index: u32) {
+    pub(crate) fn unchain_entry(mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let Some(list) = list_of(record) else { return };
         let place = match record.class {
@@ -399,17 +402,18 @@ impl<'a> MatchQueue<'_, 'a> {
                     None => return,
                 }
             }
-            class => self.entry_bucket(record, class.min(CLASS_OTHER), list) as u32,
+            class => entry_bucket(self.tables.entry_buckets.len(), record, class.min(CLASS_OTHER), list) as u32,
         };
-        self.unchain_found(FoundEntry { entry: index, place }, list);
+        self.reborrow().unchain_found(FoundEntry { entry: index, place }, list);
     }
 
     /// As `unchain_entry`, for one that was found on this list.
     #[inline(always)]
-    pub(super) fn unchain_found(&mut self, FoundEntry { entry: index, place }: FoundEntry, list: usize) {
+    pub(super) fn unchain_found(mut self, FoundEntry { entry: index, place }: FoundEntry, list: usize) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         if record.class == CLASS_SHORT {
-            return self.take_off_short_list(record.portal.into(), place);
+            let portal = record.portal.into();
+            return self.reborrow().take_off_short_list(portal, place);
         }
         let (class, portal, prev, next) = (record.class, record.portal, record.prev, record.next);
         let Some(bucket) = self.tables.entry_buckets.get_mut(place as usize) else { return };
@@ -434,17 +438,8 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    fn entry_bucket(&self, record: &Entry, class: u8, list: usize) -> usize {
-        let (bits, source) = if class == CLASS_OTHER {
-            (0, 0)
-        } else {
-            (record.match_bits & !record.ignore_bits, record.source & !record.source_ignore)
-        };
-        bucket_index(self.tables.entry_buckets.len(), record.portal.into(), list as u32, class, bits, source)
-    }
-
     /// The class of a wildcard pattern: the one that has it, a free one, or one that no entry uses any more.
-    fn class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+    fn class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
         let has =
             |class: &Class| class.used != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore;
@@ -456,7 +451,8 @@ impl<'a> MatchQueue<'_, 'a> {
             return CLASS_OTHER;
         };
         if entry.searched >> number & 1 != 0 {
-            self.each_header(entry.header_head, |queue, index| queue.unchain_header_class(index, number as u8));
+            let first = entry.header_head;
+            self.reborrow().each_header(first, |queue, index| queue.unchain_header_class(index, number as u8));
         }
         let entry = &mut self.tables.portals[portal as usize];
         entry.searched &= !(1 << number);

@@ -2,7 +2,8 @@
 //! The Portals unit: all of Portals 4.3's behaviour at both ends of an operation.
 //!
 //! The state is cut into parts. Each is a view with operations of its own, which [`Nic`](crate::Nic) makes: `nic.counters()`. A view
-//! borrows the NIC, or only the tables that it needs, and compiles to nothing. The parts, each above those that it calls:
+//! borrows the NIC, or only the tables that it needs. Its operations take the view by value: so a call passes the pointers of the view, and
+//! no address of it, and the view compiles to nothing. The parts, each above those that it calls:
 //!
 //! | part | files | |
 //! |---|---|---|

@@ -52,7 +52,7 @@ impl Target<'_, '_> {
     /// Matches a put whose payload is to come. `may_wait`: the caller can ask again. `is_usable` says whether the payload can be fetched to so
     /// many bytes at an address.
     pub fn place<B: Bus>(
-        &mut self,
+        self,
         bus: &mut B,
         request: &Request,
         may_wait: bool,
@@ -111,7 +111,7 @@ impl Target<'_, '_> {
 
     /// Ends a put that was placed: its payload is there, or `fail` says why it will never be. The entry is used either way. None: there is no
     /// such put.
-    pub fn finish_placed<B: Bus>(&mut self, bus: &mut B, placed: u64, fail: u8) -> Option<Delivery> {
+    pub fn finish_placed<B: Bus>(self, bus: &mut B, placed: u64, fail: u8) -> Option<Delivery> {
         let index = placed as u32;
         let header = *self.nic.tables.headers.get(index as usize)?;
         if header.slot != slot::word((placed >> 32) as u32, header::CLAIMED) {
@@ -127,7 +127,7 @@ impl Target<'_, '_> {
         }
         let event = Event { mlength, fail, ..header_event(&header, record.user_ptr) };
         bus.charge(Step::Transfer(mlength));
-        self.report(bus, queue, &record, unlinks, &event);
+        self.nic.target().report(bus, queue, &record, unlinks, &event);
         if unlinks {
             // The entry was in the priority list: nothing follows its unlink.
             self.nic.tables.headers[index as usize].entry = NONE;

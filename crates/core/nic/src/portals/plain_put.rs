@@ -26,7 +26,7 @@ impl Target<'_, '_> {
     /// Carries out a put that needs no response, if it is plain. False: nothing has changed, and the caller uses
     /// [`Nic::deliver`](crate::Nic::deliver).
     #[inline(always)]
-    pub fn plain_put<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
+    pub fn plain_put<B: Bus>(self, bus: &mut B, put: &Put) -> bool {
         if self.nic.tap.is_set() {
             return false;
         }
@@ -34,14 +34,14 @@ impl Target<'_, '_> {
             return false;
         };
         let Some(found) = self.nic.match_queue().find_entry(bus, put.portal, 0, &put.into()) else { return false };
-        self.plain_put_to(bus, found, queue, put).is_some()
+        self.nic.target().plain_put_to(bus, found, queue, put).is_some()
     }
 
     /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
     /// put, never both.
     #[inline(always)]
     pub(super) fn plain_put_to<B: Bus>(
-        &mut self,
+        self,
         bus: &mut B,
         found: FoundEntry,
         queue: u32,

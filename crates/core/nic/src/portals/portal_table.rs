@@ -18,7 +18,7 @@ pub struct PortalTable<'n, 'a> {
 
 impl PortalTable<'_, '_> {
     /// Allocates a portal table entry: the wanted index, or the lowest free one.
-    pub fn alloc(&mut self, wanted: Option<u32>, flags: u32, queue: u32) -> Result<u32, PortalError> {
+    pub fn alloc(self, wanted: Option<u32>, flags: u32, queue: u32) -> Result<u32, PortalError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.portal_table().alloc(wanted, flags, queue),
@@ -40,7 +40,7 @@ impl PortalTable<'_, '_> {
     }
 
     /// Frees a portal table entry and its unexpected headers. Refused while entries are linked, so there are no grants.
-    pub fn free(&mut self, index: u32) -> Result<(), PortalError> {
+    pub fn free(self, index: u32) -> Result<(), PortalError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.portal_table().free(index),
@@ -69,7 +69,7 @@ impl PortalTable<'_, '_> {
     }
 
     /// Enables or disables a portal table entry.
-    pub fn set(&mut self, index: u32, enabled: bool) -> Result<(), PortalError> {
+    pub fn set(self, index: u32, enabled: bool) -> Result<(), PortalError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.portal_table().set(index, enabled),

@@ -88,14 +88,14 @@ pub struct Receives<'n, 'a> {
 impl<'n> Receives<'n, '_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
     #[inline]
-    pub fn post<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+    pub fn post<B: Bus>(self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.receives().post(bus, index, spec),
                 |posted| Some(Transition::PostReceive { portal: index, spec: *spec, posted: posted.ok() }),
             );
         }
-        match self.post_to_short_list(index, spec) {
+        match self.nic.receives().post_to_short_list(index, spec) {
             Some(at) => {
                 let encoding = Encoding::new(self.nic.tables.entries.len());
                 Ok(Posted::Linked(encoding.encode(at, slot::generation(self.nic.tables.entries[at as usize].slot))))
@@ -107,8 +107,8 @@ impl<'n> Receives<'n, '_> {
     /// Posts a receive at the end of the short list. Returns its index. None: there are unexpected messages, or the
     /// list is long or full; nothing has changed.
     #[inline(always)]
-    pub fn post_to_short_list(&mut self, index: u32, spec: &EntrySpec) -> Option<u32> {
-        // The caller posts by `post_receive` then, which shows it.
+    pub fn post_to_short_list(self, index: u32, spec: &EntrySpec) -> Option<u32> {
+        // The caller posts by `post` then, which shows it.
         if self.nic.tap.is_open() {
             return None;
         }
@@ -134,13 +134,13 @@ impl<'n> Receives<'n, '_> {
         Some(at)
     }
 
-    /// The general case of `post_receive`: there are unexpected messages, or the list is long or full.
+    /// The general case of `post`: there are unexpected messages, or the list is long or full.
     #[inline(never)]
-    fn post_behind<B: Bus>(mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+    fn post_behind<B: Bus>(self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
         let record = self.nic.portal(index).map_err(|_| AppendError::Portal)?;
         let (headers, length) = (record.headers, record.entries[0]);
         if headers != 0 {
-            if let Some(found) = self.find_unexpected(bus, index, spec) {
+            if let Some(found) = self.nic.receives().find_unexpected(bus, index, spec) {
                 return Ok(Posted::Matched(found));
             }
         }
@@ -174,18 +174,18 @@ impl<'n> Receives<'n, '_> {
     ///
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
-    pub fn take<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
+    pub fn take<B: Bus>(self, bus: &mut B, put: &Put) -> Option<Receive> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.receives().take_now(bus, put),
                 |taken| taken.map(|receive| Transition::TakeReceive { put: *put, receive }),
             );
         }
-        self.take_now(bus, put)
+        self.nic.receives().take_now(bus, put)
     }
 
     #[inline(always)]
-    fn take_now<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
+    fn take_now<B: Bus>(self, bus: &mut B, put: &Put) -> Option<Receive> {
         let record = self.nic.tables.portals.get(put.portal as usize)?;
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
@@ -210,17 +210,17 @@ impl<'n> Receives<'n, '_> {
 
     /// The number of receives posted at a portal table entry.
     #[inline(always)]
-    pub fn posted_count(&self, index: u32) -> u32 {
+    pub fn posted_count(self, index: u32) -> u32 {
         self.nic.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
     }
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
-    pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
+    pub fn find_unexpected<B: Bus>(self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
         self.nic.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
     /// Takes an unexpected message off its list for one receive. Its payload stays until the message is dropped.
-    pub fn claim_unexpected(&mut self, found: u32) {
+    pub fn claim_unexpected(self, found: u32) {
         let Some(record) = self.nic.tables.headers.get(found as usize) else { return };
         if slot::status(record.slot) != header::LIVE {
             return;
@@ -239,7 +239,7 @@ impl<'n> Receives<'n, '_> {
     }
 
     /// Drops an unexpected message. This may free the overflow entry that has its payload.
-    pub fn drop_unexpected(&mut self, found: u32) {
+    pub fn drop_unexpected(self, found: u32) {
         let Some(record) = self.nic.tables.headers.get(found as usize) else { return };
         if self.nic.tap.is_open() {
             let Header { portal, source, match_bits, .. } = *record;
@@ -258,16 +258,16 @@ impl<'n> Receives<'n, '_> {
     }
 
     /// Drops all unexpected messages of a portal table entry.
-    pub fn clear_unexpected(&mut self, index: u32) {
+    pub fn clear_unexpected(self, index: u32) {
         for _ in 0..self.nic.tables.headers.len() {
             let Some(found) = self.nic.match_queue().first_header(index) else { return };
-            self.drop_unexpected(found);
+            self.nic.receives().drop_unexpected(found);
         }
     }
 
     /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`. Returns whether there
     /// was one.
-    pub fn unlink_by_user_ptr(&mut self, index: u32, user_ptr: u64) -> bool {
+    pub fn unlink_by_user_ptr(self, index: u32, user_ptr: u64) -> bool {
         let is_it = |&at: &usize| {
             let record = &self.nic.tables.entries[at];
             record.user_ptr == user_ptr
@@ -278,7 +278,7 @@ impl<'n> Receives<'n, '_> {
         let first =
             (0..self.nic.tables.entries.len()).filter(is_it).min_by_key(|&at| self.nic.tables.entries[at].sequence);
         if let Some(at) = first {
-            self.show_unlink(at);
+            self.nic.receives().show_unlink(at);
             self.nic.match_queue().unchain_entry(at as u32);
             self.nic.lists().free_entry(at as u32);
         }
@@ -286,7 +286,7 @@ impl<'n> Receives<'n, '_> {
     }
 
     /// Unlinks all entries of a portal table entry's priority list.
-    pub fn clear_priority(&mut self, index: u32) -> Result<(), Revoking> {
+    pub fn clear_priority(self, index: u32) -> Result<(), Revoking> {
         self.nic.grants().revoke_at_portal(index)?;
         for at in 0..self.nic.tables.entries.len() {
             // Most lists are short, and begin at the start of the table.
@@ -296,7 +296,7 @@ impl<'n> Receives<'n, '_> {
             let record = &self.nic.tables.entries[at];
             let is_its = slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index;
             if is_its && record.headers == 0 {
-                self.show_unlink(at);
+                self.nic.receives().show_unlink(at);
                 self.nic.match_queue().unchain_entry(at as u32);
                 self.nic.lists().free_entry(at as u32);
             }
@@ -305,7 +305,7 @@ impl<'n> Receives<'n, '_> {
     }
 
     /// Shows that a linked entry is about to be unlinked.
-    fn show_unlink(&self, at: usize) {
+    fn show_unlink(self, at: usize) {
         if self.nic.tap.is_open() {
             let generation = slot::generation(self.nic.tables.entries[at].slot);
             let entry = Encoding::new(self.nic.tables.entries.len()).encode(at as u32, generation);
@@ -315,7 +315,7 @@ impl<'n> Receives<'n, '_> {
 
     /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the
     /// priority list matches, or the entry's memory is in several pieces.
-    pub fn find<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
+    pub fn find<B: Bus>(self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
         let found = self.nic.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key)?;
         let record = self.nic.tables.entries.get(found.entry as usize)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
@@ -325,12 +325,12 @@ impl<'n> Receives<'n, '_> {
     }
 
     /// Whether a request of no bytes with these match bits would find an entry of the priority list.
-    pub fn has_entry<B: Bus>(&mut self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
-        self.has_receive(bus, index, &Key { match_bits, source, length: 0, remote_offset: 0 })
+    pub fn has_entry<B: Bus>(self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
+        self.nic.receives().has_receive(bus, index, &Key { match_bits, source, length: 0, remote_offset: 0 })
     }
 
     /// Whether a put with this key would find an entry of the priority list.
-    pub fn has_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> bool {
+    pub fn has_receive<B: Bus>(self, bus: &mut B, index: u32, key: &Key) -> bool {
         self.nic.match_queue().find_entry(bus, index, usize::from(list::PRIORITY), key).is_some()
     }
 }

@@ -24,14 +24,14 @@ pub struct Initiator<'n, 'a> {
 impl Initiator<'_, '_> {
     /// SEND: the payload has been read, or, with a failure, will never be read.
     #[inline]
-    pub(crate) fn complete_send(mut self, command: &Command, fail: u8) {
+    pub(crate) fn complete_send(self, command: &Command, fail: u8) {
         if !command.has_payload() {
             return;
         }
         let side = &command.source;
         if side.options & options::MD_EVENT_SEND_DISABLE == 0 {
             let event = Event { mlength: command.length, ..initiator_event(command, event_kind::SEND, fail, side) };
-            self.post_unless_quiet(side, &event);
+            self.nic.initiator().post_unless_quiet(side, &event);
         }
         if side.options & options::MD_EVENT_CT_SEND != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
@@ -41,14 +41,14 @@ impl Initiator<'_, '_> {
 
     /// ACK or REPLY: the outcome at the target.
     #[inline]
-    pub(crate) fn complete_response(mut self, command: &Command, delivery: &Delivery) {
+    pub(crate) fn complete_response(self, command: &Command, delivery: &Delivery) {
         match command.has_reply() {
-            true => self.complete_reply(command, delivery),
-            false => self.complete_ack(command, delivery),
+            true => self.nic.initiator().complete_reply(command, delivery),
+            false => self.nic.initiator().complete_ack(command, delivery),
         }
     }
 
-    fn complete_ack(&mut self, command: &Command, delivery: &Delivery) {
+    fn complete_ack(self, command: &Command, delivery: &Delivery) {
         if command.ack == ack::NONE || delivery.ack_disabled {
             return;
         }
@@ -60,20 +60,20 @@ impl Initiator<'_, '_> {
                 list: delivery.list,
                 ..initiator_event(command, event_kind::ACK, delivery.fail, side)
             };
-            self.post_unless_quiet(side, &event);
+            self.nic.initiator().post_unless_quiet(side, &event);
         }
         if side.options & options::MD_EVENT_CT_ACK != 0 {
             if command.ack == ack::OPERATION_COMPLETED {
                 let done = delivery.fail != fail::UNDELIVERABLE;
-                self.count_side(side, done, false, 0);
+                self.nic.initiator().count_side(side, done, false, 0);
             } else {
                 let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-                self.count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+                self.nic.initiator().count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
             }
         }
     }
 
-    fn complete_reply(&mut self, command: &Command, delivery: &Delivery) {
+    fn complete_reply(self, command: &Command, delivery: &Delivery) {
         let side = &command.sink;
         let event = Event {
             mlength: delivery.mlength,
@@ -81,20 +81,20 @@ impl Initiator<'_, '_> {
             list: delivery.list,
             ..initiator_event(command, event_kind::REPLY, delivery.fail, side)
         };
-        self.post_unless_quiet(side, &event);
+        self.nic.initiator().post_unless_quiet(side, &event);
         if side.options & options::MD_EVENT_CT_REPLY != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-            self.count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+            self.nic.initiator().count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
         }
     }
 
-    fn count_side(&mut self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
+    fn count_side(self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
         if ok || side.options & options::MD_FAILURES_UNCOUNTED == 0 {
             self.nic.counters().count_outcome(side.counter, ok, in_bytes, bytes);
         }
     }
 
-    fn post_unless_quiet(&mut self, side: &Side, event: &Event) {
+    fn post_unless_quiet(self, side: &Side, event: &Event) {
         if side.queue != NONE && (event.fail != fail::OK || side.options & options::MD_EVENT_SUCCESS_DISABLE == 0) {
             self.nic.queues().post(side.queue, event);
         }

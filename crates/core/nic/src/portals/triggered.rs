@@ -61,7 +61,7 @@ fn report_queue(command: &Command, response: bool) -> u32 {
 
 impl Counters<'_, '_> {
     /// Frees a counter; operations that wait for it are cancelled.
-    pub fn free(&mut self, reference: u32) -> Result<(), CounterError> {
+    pub fn free(self, reference: u32) -> Result<(), CounterError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.counters().free(reference),
@@ -90,12 +90,12 @@ pub struct TriggeredOperations<'n, 'a> {
 
 impl TriggeredOperations<'_, '_> {
     /// Whether another triggered operation fits.
-    pub fn has_free_record(&self) -> bool {
-        self.fit(1)
+    pub fn has_free_record(self) -> bool {
+        self.nic.triggered().fit(1)
     }
 
     /// Whether `count` more triggered operations fit. O(count).
-    pub fn fit(&self, count: usize) -> bool {
+    pub fn fit(self, count: usize) -> bool {
         let mut at = self.nic.tables.control.free_triggered;
         for _ in 0..count {
             let Some(record) = self.nic.tables.triggered.get(at as usize) else { return false };
@@ -107,7 +107,7 @@ impl TriggeredOperations<'_, '_> {
     /// Arms an operation: it runs when the counter reaches the threshold, which may be at once. Fails if there is no
     /// such counter, because nothing would ever free the operation. Fails also if senders count permanently in the
     /// counter's lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
-    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
+    pub fn arm(self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.triggered().arm(counter, threshold, action),
@@ -118,7 +118,7 @@ impl TriggeredOperations<'_, '_> {
             );
         }
         let index = self.nic.tables.control.free_triggered;
-        if !self.has_free_record() {
+        if !self.nic.triggered().has_free_record() {
             return Err(ArmError::Full);
         }
         self.nic.grants().revoke_at_counter(counter)?;
@@ -179,7 +179,7 @@ impl TriggeredOperations<'_, '_> {
     /// Runs the due operations up to the first one that moves data, and returns that one. `executor` names the process
     /// that runs it and then calls [`TriggeredOperations::finish_fired`]. An operation that needs grants revoked stays unchanged at the
     /// head of the queue; the ones before it have run.
-    pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
+    pub fn next_fired<B: Bus>(self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
         if self.nic.tap.is_open() && self.nic.has_fired() {
             return self.nic.tapped_quietly(
                 |nic| nic.triggered().next_fired(bus, executor),
@@ -189,11 +189,11 @@ impl TriggeredOperations<'_, '_> {
                 },
             );
         }
-        while let Some(fired) = self.next_due(executor)? {
+        while let Some(fired) = self.nic.triggered().next_due(executor)? {
             match fired.command.kind {
                 kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK => {
-                    self.run_local(bus, fired.index);
-                    self.finish_fired(fired.index);
+                    self.nic.triggered().run_local(bus, fired.index);
+                    self.nic.triggered().finish_fired(fired.index);
                 }
                 _ => return Ok(Some(fired)),
             }
@@ -206,7 +206,7 @@ impl TriggeredOperations<'_, '_> {
     ///
     /// # Errors
     /// As [`TriggeredOperations::next_fired`].
-    pub fn next_due(&mut self, executor: u64) -> Result<Option<Fired>, Revoking> {
+    pub fn next_due(self, executor: u64) -> Result<Option<Fired>, Revoking> {
         let index = self.nic.tables.control.fire_head;
         let Some(record) = self.nic.tables.triggered.get(index as usize) else { return Ok(None) };
         if slot::status(record.slot) != triggered::QUEUED {
@@ -233,12 +233,12 @@ impl TriggeredOperations<'_, '_> {
     /// Runs an operation on a counter or an entry. If this process dies before the slot is free, running the operation
     /// again changes nothing. The grants that it needs revoked are revoked: the check took place under this same lock,
     /// when the operation left the fire queue.
-    pub fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
+    pub fn run_local<B: Bus>(self, bus: &mut B, index: u32) {
         let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
-            kind::COUNTER_SET | kind::COUNTER_INCREMENT => self.run_on_counter(index, &record),
+            kind::COUNTER_SET | kind::COUNTER_INCREMENT => self.nic.triggered().run_on_counter(index, &record),
             kind::APPEND if record.list == RECEIVES => {
-                self.receive_reserved(bus, record.object, record.command.source.queue);
+                self.nic.triggered().receive_reserved(bus, record.object, record.command.source.queue);
             }
             kind::APPEND => self.nic.lists().link_reserved(bus, record.object, record.list as u8),
             _ => {
@@ -249,7 +249,7 @@ impl TriggeredOperations<'_, '_> {
 
     /// Sets or increments a counter. It first notes the values that the counter's record must hold. If the executor
     /// dies, recovery stores these values again. Counts that arrive in lanes meanwhile are kept.
-    fn run_on_counter(&mut self, index: u32, record: &Triggered) {
+    fn run_on_counter(self, index: u32, record: &Triggered) {
         let object = record.object;
         if record.list == BOOKED {
             return self.nic.counters().set_booked(object, record.command.source.start, record.command.sink.start);
@@ -272,7 +272,7 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// [`Action::Receive`].
-    fn receive_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, queue: u32) {
+    fn receive_reserved<B: Bus>(self, bus: &mut B, reference: u32, queue: u32) {
         let Some(index) = self.nic.entry_index(reference) else { return };
         let record = self.nic.tables.entries[index as usize];
         if slot::status(record.slot) != entry::RESERVED {
@@ -283,7 +283,7 @@ impl TriggeredOperations<'_, '_> {
         };
         let header = self.nic.tables.headers[found.index as usize];
         let mlength = header.mlength.min(record.length);
-        if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
+        if header.token != 0 || self.nic.triggered().move_unexpected(bus, &header, &record, mlength).is_err() {
             self.nic.queues().post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
             return self.nic.lists().free_entry(index);
         }
@@ -295,7 +295,7 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Moves the payload of an unexpected message to an entry's memory. Both memories belong to the NIC's owner.
-    fn move_unexpected<B: Bus>(&self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
+    fn move_unexpected<B: Bus>(self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         region.pieces(self.nic.signals.heap, 0, mlength, Fault::Target, |address, at, bytes| {
             let mut done = 0;
@@ -317,7 +317,7 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Puts an operation back at the head of the fire queue, because its executor cannot run it. The owner must run it.
-    pub fn return_fired(&mut self, index: u32) {
+    pub fn return_fired(self, index: u32) {
         let head = self.nic.tables.control.fire_head;
         let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
@@ -335,14 +335,14 @@ impl TriggeredOperations<'_, '_> {
     /// written. If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does
     /// nothing for `NONE`.
     #[inline(always)]
-    pub fn begin_report(&mut self, index: u32, command: &Command, response: bool) {
+    pub fn begin_report(self, index: u32, command: &Command, response: bool) {
         if index != NONE {
-            self.note_report(index, command, response);
+            self.nic.triggered().note_report(index, command, response);
         }
     }
 
     #[cold]
-    fn note_report(&mut self, index: u32, command: &Command, response: bool) {
+    fn note_report(self, index: u32, command: &Command, response: bool) {
         let tail = self.nic.queues().tail(report_queue(command, response)) + 1;
         let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         compiler_fence(SeqCst);
@@ -355,25 +355,24 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
-    pub(crate) fn reported(&mut self, record: &Triggered) -> (bool, bool) {
-        let since =
-            |operations: &mut Self, response| operations.nic.queues().tail(report_queue(&record.command, response)) + 1;
-        let responded = record.failure != 0 && since(self, true) != record.failure;
-        (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), responded)
+    pub(crate) fn reported(self, record: &Triggered) -> (bool, bool) {
+        let since = |nic: &mut Nic<'_>, response| nic.queues().tail(report_queue(&record.command, response)) + 1;
+        let responded = record.failure != 0 && since(self.nic, true) != record.failure;
+        (record.failure != 0 || (record.success != 0 && since(self.nic, false) != record.success), responded)
     }
 
     /// Frees the slot of an operation that this executor has run and completed.
     #[inline(always)]
-    pub fn finish_run(&mut self, index: u32, executor: u64) {
+    pub fn finish_run(self, index: u32, executor: u64) {
         if let Some(record) = self.nic.tables.triggered.get(index as usize) {
             if slot::status(record.slot) == triggered::FIRING && record.executor == executor {
-                self.finish_fired(index);
+                self.nic.triggered().finish_fired(index);
             }
         }
     }
 
     /// Frees the slot of an operation that has run.
-    pub fn finish_fired(&mut self, index: u32) {
+    pub fn finish_fired(self, index: u32) {
         let Some(record) = self.nic.tables.triggered.get_mut(index as usize) else { return };
         if slot::status(record.slot) == slot::FREE {
             return;
@@ -387,7 +386,7 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Cancels all operations that wait for a counter (`PtlCTCancelTriggered`).
-    pub fn cancel_all(&mut self, reference: u32) -> Option<()> {
+    pub fn cancel_all(self, reference: u32) -> Option<()> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.triggered().cancel_all(reference),
@@ -399,13 +398,13 @@ impl TriggeredOperations<'_, '_> {
             let head = self.nic.counters().book(reference)?.1.armed_head;
             let Some(&record) = self.nic.tables.triggered.get(head as usize) else { break };
             self.nic.counters().unlink_armed_head(reference, record.next);
-            self.drop_unlinked(head);
+            self.nic.triggered().drop_unlinked(head);
         }
         Some(())
     }
 
     /// Cancels one operation. False: it is due, has run, or was cancelled.
-    pub fn cancel(&mut self, armed: Armed) -> bool {
+    pub fn cancel(self, armed: Armed) -> bool {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
                 |nic| nic.triggered().cancel(armed),
@@ -430,7 +429,7 @@ impl TriggeredOperations<'_, '_> {
                 }
             }
         }
-        self.drop_unlinked(armed.index);
+        self.nic.triggered().drop_unlinked(armed.index);
         true
     }
 
@@ -441,17 +440,16 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Frees a cancelled operation, and the entry that it reserved.
-    fn drop_unlinked(&mut self, index: u32) {
+    fn drop_unlinked(self, index: u32) {
         let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         if record.command.kind == kind::APPEND {
             // Free the entry only if it never was in a list: the program may have named another entry.
-            let reserved = |operations: &Self, index: u32| {
-                slot::status(operations.nic.tables.entries[index as usize].slot) == entry::RESERVED
-            };
-            if let Some(entry) = self.nic.entry_index(record.object).filter(|&index| reserved(self, index)) {
+            let entries = &self.nic.tables.entries;
+            let reserved = |&index: &u32| slot::status(entries[index as usize].slot) == entry::RESERVED;
+            if let Some(entry) = self.nic.entry_index(record.object).filter(reserved) {
                 self.nic.lists().free_entry(entry);
             }
         }
-        self.finish_fired(index);
+        self.nic.triggered().finish_fired(index);
     }
 }

@@ -128,7 +128,7 @@ fn receives_and_unexpected_messages_are_shown() {
     let receive = spec(options::USE_ONCE | options::EVENT_LINK_DISABLE, 1, NONE);
     assert_eq!(nic.receives().post_to_short_list(0, &receive), None, "it is posted by `post_receive`");
     nic.receives().post(bus, 0, &receive).expect("room");
-    // The short list's head leaves the message to `take_receive`.
+    // The short list's head leaves the message to `take`.
     assert!(nic.receives().head(0).expect("it is enabled").take_receive(bus, &put(1), |_| true).is_none());
     nic.receives().take(bus, &put(1)).expect("it is posted");
     assert_eq!(nic.receives().take(bus, &put(1)), None);

@@ -139,7 +139,7 @@ impl Works {
             data: message.data.unwrap_or(0),
             tag: if *kind == Kind::Tagged { message.tag } else { 0 },
         };
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // SAFETY: an endpoint outlives its works (`Works::forget_endpoint`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
         let names = unsafe { (*work.ticket.bindings).names_sources };
         let source = if names { flight.peers.source_name(message.source) } else { ADDR_ANY };

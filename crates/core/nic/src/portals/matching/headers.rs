@@ -7,12 +7,12 @@ use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::portals::search::{EntryView, FoundHeader, accepts};
 use crate::registers::Register;
-use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Header, header, slot};
+use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Header, Tables, header, slot};
 
-impl MatchQueue<'_, '_> {
+impl<'a> MatchQueue<'_, 'a> {
     /// The class that headers are searched by for a pattern: they are on its chains.
     #[inline]
-    fn searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+    fn searched_class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
         let has = |&number: &usize| {
             let class = &entry.classes[number];
@@ -23,45 +23,46 @@ impl MatchQueue<'_, '_> {
         if let Some(number) = (0..CLASSES).find(has) {
             return number as u8;
         }
-        self.new_searched_class_for(portal, ignore_bits, source_ignore)
+        self.reborrow().new_searched_class_for(portal, ignore_bits, source_ignore)
     }
 
     #[inline(never)]
-    fn new_searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
-        let class = self.class_for(portal, ignore_bits, source_ignore);
+    fn new_searched_class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+        let class = self.reborrow().class_for(portal, ignore_bits, source_ignore);
         let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return class };
         let first = entry.header_head;
         if class != CLASS_OTHER && entry.searched >> class & 1 == 0 {
             entry.searched |= 1 << class;
-            self.each_header(first, |queue, index| queue.chain_header_class(index, class));
+            self.reborrow().each_header(first, |queue, index| queue.chain_header_class(index, class));
         }
         class
     }
 
     /// Visits the headers of an arrival list.
-    pub(super) fn each_header(&mut self, first: u32, mut visit: impl FnMut(&mut Self, u32)) {
+    pub(super) fn each_header(mut self, first: u32, mut visit: impl FnMut(MatchQueue<'_, 'a>, u32)) {
         let mut at = first;
         for _ in 0..self.tables.headers.len() {
             let Some(record) = self.tables.headers.get(at as usize) else { return };
             let next = record.links[0][0];
-            visit(self, at);
+            visit(self.reborrow(), at);
             at = next;
         }
     }
 
     /// The first unexpected header of a portal table entry that matches.
     #[inline(always)]
-    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, view: &EntryView) -> Option<FoundHeader> {
+    pub(crate) fn find_header<B: Bus>(mut self, bus: &mut B, portal: u32, view: &EntryView) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
         if record.headers == 0 {
             return None;
         }
         let class = match record.searched == 0 && record.headers <= self.in_order() {
             true => CLASS_OTHER,
-            false => self.searched_class_for(portal, view.ignore_bits, view.source_ignore),
+            false => self.reborrow().searched_class_for(portal, view.ignore_bits, view.source_ignore),
         };
-        let matches = |queue: &Self, index: u32| {
-            queue.tables.headers.get(index as usize).is_some_and(|record| {
+        let headers = &*self.tables.headers;
+        let matches = |index: u32| {
+            headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
                     && u32::from(record.portal) == portal
                     && accepts(view, &record.into())
@@ -75,7 +76,7 @@ impl MatchQueue<'_, '_> {
             while (at as usize) < capacity && steps <= capacity {
                 steps += 1;
                 bus.charge(Step::EntrySearched);
-                if matches(self, at) {
+                if matches(at) {
                     found = Some(FoundHeader { index: at, chain: None });
                     break;
                 }
@@ -92,7 +93,7 @@ impl MatchQueue<'_, '_> {
                 let (index, node_class) = node_parts(node);
                 steps += 1;
                 bus.charge(Step::EntrySearched);
-                if node_class == class && matches(self, index) {
+                if node_class == class && matches(index) {
                     found = Some(FoundHeader { index, chain: Some((class, bucket)) });
                     break;
                 }
@@ -125,7 +126,7 @@ impl MatchQueue<'_, '_> {
     }
 
     /// Puts a filled header at the end of its portal table entry's unexpected list.
-    pub(crate) fn chain_header(&mut self, index: u32) {
+    pub(crate) fn chain_header(mut self, index: u32) {
         let Some(&Header { portal, .. }) = self.tables.headers.get(index as usize) else { return };
         let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) else { return };
         let tail = core::mem::replace(&mut entry.header_tail, index);
@@ -140,22 +141,22 @@ impl MatchQueue<'_, '_> {
         record.chained = 0;
         let mut searched = self.tables.portals[usize::from(portal)].searched;
         while searched != 0 {
-            self.chain_header_class(index, searched.trailing_zeros() as u8);
+            self.reborrow().chain_header_class(index, searched.trailing_zeros() as u8);
             searched &= searched - 1;
         }
     }
 
     /// Takes a header off all of its chains.
     #[inline(always)]
-    pub(crate) fn unchain_header(&mut self, FoundHeader { index, chain }: FoundHeader) {
+    pub(crate) fn unchain_header(mut self, FoundHeader { index, chain }: FoundHeader) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
         let (mut chained, [next, prev], portal) = (record.chained, record.links[0], usize::from(record.portal));
         if let Some((class, bucket)) = chain {
-            self.unchain_header_from(index, class, bucket);
+            self.reborrow().unchain_header_from(index, class, bucket);
             chained &= !(1 << class);
         }
         while chained != 0 {
-            self.unchain_header_class(index, chained.trailing_zeros() as u8);
+            self.reborrow().unchain_header_class(index, chained.trailing_zeros() as u8);
             chained &= chained - 1;
         }
         match self.tables.headers.get_mut(prev as usize) {
@@ -179,17 +180,9 @@ impl MatchQueue<'_, '_> {
         }
     }
 
-    fn header_bucket(&self, record: &Header, class: u8) -> Option<usize> {
-        let entry = self.tables.portals.get(usize::from(record.portal))?;
-        let pattern = entry.classes.get(usize::from(class))?;
-        let bits = record.match_bits & !pattern.ignore_bits;
-        let source = record.source & !pattern.source_ignore;
-        Some(bucket_index(self.tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
-    }
-
-    fn chain_header_class(&mut self, index: u32, class: u8) {
+    fn chain_header_class(self, index: u32, class: u8) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
-        let Some(bucket) = self.header_bucket(record, class) else { return };
+        let Some(bucket) = header_bucket(self.tables, record, class) else { return };
         let node = node_of(index, class);
         let Bucket { tail, .. } = self.tables.header_buckets[bucket];
         let (last, last_class) = node_parts(tail);
@@ -203,18 +196,18 @@ impl MatchQueue<'_, '_> {
         record.chained |= 1 << class;
     }
 
-    pub(super) fn unchain_header_class(&mut self, index: u32, class: u8) {
+    pub(super) fn unchain_header_class(mut self, index: u32, class: u8) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
         if record.chained & 1 << class == 0 {
             return;
         }
-        let Some(bucket) = self.header_bucket(record, class) else { return };
-        self.unchain_header_from(index, class, bucket);
+        let Some(bucket) = header_bucket(self.tables, record, class) else { return };
+        self.reborrow().unchain_header_from(index, class, bucket);
     }
 
     /// Takes a header off the chain of a class, which is in this bucket.
     #[inline(always)]
-    fn unchain_header_from(&mut self, index: u32, class: u8, bucket: usize) {
+    fn unchain_header_from(self, index: u32, class: u8, bucket: usize) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
         let [next, prev] = record.links[1 + usize::from(class)];
         let (before, before_class) = node_parts(prev);
@@ -229,6 +222,15 @@ impl MatchQueue<'_, '_> {
         }
         self.tables.headers[index as usize].chained &= !(1 << class);
     }
+}
+
+/// The bucket of a header on the chain of a class.
+fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usize> {
+    let entry = tables.portals.get(usize::from(record.portal))?;
+    let pattern = entry.classes.get(usize::from(class))?;
+    let bits = record.match_bits & !pattern.ignore_bits;
+    let source = record.source & !pattern.source_ignore;
+    Some(bucket_index(tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
 }
 
 /// A link of the headers' index: which header, through which of its chains.
