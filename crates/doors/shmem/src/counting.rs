@@ -45,7 +45,7 @@ impl World {
         let window = self.window(pe)?;
         let counter = window.counter(reference as u32)?;
         let sender = self.me() as u32 + 1;
-        let word = match window.lane(&self.interface, reference as u32, sender)? {
+        let word = match window.lane(self.interface, reference as u32, sender)? {
             Lane::Own(lane) if !self.multiple.load(Relaxed) => &raw const counter.lanes[lane] as u64,
             Lane::Own(lane) => &raw const counter.lanes[lane] as u64 | 1,
             _ => &raw const counter.common as u64 | 1,

@@ -198,7 +198,7 @@ impl World {
         let window = match nic.window.get() {
             Some(window) => window,
             None => {
-                let window = Window::open(&self.interface, nic.id)?;
+                let window = Window::open(self.interface, nic.id)?;
                 nic.window.get_or_init(|| window)
             }
         };

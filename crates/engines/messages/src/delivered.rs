@@ -100,7 +100,7 @@ impl Deliveries {
 #[cold]
 fn deliver_to_idle(flight: &mut InFlight, number: u32) {
     let Some(peer) = flight.peers.get(number) else { return };
-    if !flight.nic.interface.look_alive(peer.id, peer.owner) {
+    if !flight.nic.interface.check_alive(peer.id, peer.owner) {
         end_delivered_to(flight, number, true);
     } else if let Some(ring) = peer.ring() {
         flight.nic.interface.deliver_ring(peer.id, peer.owner, ring);

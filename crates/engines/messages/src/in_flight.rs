@@ -88,7 +88,7 @@ impl InFlight {
         let mut last = ((0, 0), true);
         let mut is_lost = |target: (u64, u64)| {
             if last.0 != target {
-                last = (target, self.nic.interface.look_alive(target.0, target.1));
+                last = (target, self.nic.interface.check_alive(target.0, target.1));
             }
             !last.1
         };

@@ -271,7 +271,7 @@ impl Transport {
 
     /// Whether the process of a peer has ended, or has closed its NIC.
     pub fn is_lost(&self, peer: u32) -> bool {
-        self.flight.peers.get(peer).is_none_or(|peer| !self.flight.nic.interface.look_alive(peer.id, peer.owner))
+        self.flight.peers.get(peer).is_none_or(|peer| !self.flight.nic.interface.check_alive(peer.id, peer.owner))
     }
 
     /// Records an address vector's number for a source.

@@ -51,7 +51,7 @@ impl Interface {
     }
 
     /// Asks the kernel whether the process behind an id is alive. About 3 us.
-    pub fn look_alive(&self, id: u64, word: u64) -> bool {
+    pub fn check_alive(&self, id: u64, word: u64) -> bool {
         match self.endpoint(id) {
             Some(endpoint) => endpoint.owner() == word && endpoint.check_alive(),
             None => self.answers_remotely(id),

@@ -60,6 +60,15 @@ impl std::ops::Deref for Origin<'_> {
     }
 }
 
+/// A request that leaves as a packet.
+#[derive(Clone, Copy)]
+struct Outbound<'a> {
+    command: &'a Command,
+    /// The word of the process that will answer.
+    responder: u64,
+    full: WhenFull,
+}
+
 /// NICs with fired triggered operations to execute, or answers to send.
 pub(crate) type Due<'a> = Vec<&'a Endpoint>;
 
@@ -311,7 +320,8 @@ impl Interface {
             false => Vec::new(),
         };
         let payload = RequestPayload::Copied(payload);
-        self.send_by(from, target.owner(), command, full, payload, due, |packet, payload| {
+        let request = Outbound { command, responder: target.owner(), full };
+        self.send_by(from, request, payload, due, |packet, payload| {
             let RequestPayload::Copied(bytes) = payload else { return Err(PostError::NoSpace) };
             let result = packets::enqueue(target, &self.sender(), packet, bytes);
             match result {
@@ -335,7 +345,7 @@ impl Interface {
     ) -> Result<(), StartError> {
         let mut due = Due::new();
         let from = Origin { endpoint: &self.own, fired };
-        let result = self.send_by(from, REMOTE, command, full, payload, &mut due, post);
+        let result = self.send_by(from, Outbound { command, responder: REMOTE, full }, payload, &mut due, post);
         // Within a drain of this NIC this returns at once: the drain goes on with the operations that fired.
         if !due.is_empty() {
             self.drain_all(due);
@@ -347,14 +357,13 @@ impl Interface {
     fn send_by<'a>(
         &'a self,
         from: Origin<'a>,
-        responder: u64,
-        command: &Command,
-        full: WhenFull,
+        request: Outbound<'_>,
         mut payload: RequestPayload,
         due: &mut Due<'a>,
         mut post: impl FnMut(&Packet, &mut RequestPayload) -> Result<(), PostError>,
     ) -> Result<(), StartError> {
-        let token = self.pend(from, responder, command, full)?;
+        let Outbound { command, full, .. } = request;
+        let token = self.pend(from, request)?;
         let wire_token = wire_token(token, from.owner());
         let packet = Packet { origin: from.id, token: wire_token, ..Packet::from(&command.request) };
         loop {
@@ -391,7 +400,8 @@ impl Interface {
     }
 
     /// A token for the response; 0 when no response is wanted.
-    fn pend(&self, from: Origin<'_>, responder: u64, command: &Command, full: WhenFull) -> Result<u64, StartError> {
+    fn pend(&self, from: Origin<'_>, request: Outbound<'_>) -> Result<u64, StartError> {
+        let Outbound { command, responder, full } = request;
         if !command.wants_response() {
             return Ok(0);
         }

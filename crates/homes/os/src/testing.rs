@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Helpers for the tests of this folder: child processes, shared pages, temporary folders.
+//! Helpers for tests of this crate and of those above it: child processes, shared pages, temporary folders.
+
+#![allow(clippy::new_without_default, reason = "a default value would map a page or make a folder")]
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -296,7 +296,7 @@ impl Works {
         let interface = &flight.nic.interface;
         let is_lost = |work: &Deferred| {
             matches!(work.role, Role::Send { waits: true, fetched: false, .. })
-                && !interface.look_alive(work.target.0, work.target.1)
+                && !interface.check_alive(work.target.0, work.target.1)
         };
         let works = flight.operations.all_works().filter(|(_, work)| is_lost(work));
         let lost: Vec<usize> = works.map(|(number, _)| number).collect();

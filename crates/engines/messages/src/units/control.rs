@@ -157,14 +157,14 @@ impl Units {
     #[cold]
     pub fn look_after_peers(&mut self, flight: &mut InFlight) {
         let interface = &flight.nic.interface;
-        let is_dead = |interface: &Interface, peer: &Peer| !interface.look_alive(peer.id, peer.owner);
+        let is_dead = |interface: &Interface, peer: &Peer| !interface.check_alive(peer.id, peer.owner);
         let waits = |peer: &Peer| matches!(&peer.link, Link::Open(outbound) if !outbound.is_idle());
         let waiting = flight.peers.iter().filter(|peer| waits(peer) && is_dead(interface, peer));
         let mut lost: Vec<u64> = waiting.map(|peer| peer.id).collect();
         let mut targets: Vec<(u64, u64)> =
             flight.operations.sends_over_units().map(|(_, outgoing)| outgoing.target).collect();
         targets.dedup();
-        lost.extend(targets.into_iter().filter(|to| !interface.look_alive(to.0, to.1)).map(|to| to.0));
+        lost.extend(targets.into_iter().filter(|to| !interface.check_alive(to.0, to.1)).map(|to| to.0));
         for id in lost {
             self.lose_peer(flight, id);
         }

@@ -240,7 +240,7 @@ impl PortConnection {
         let mut command = self.outgoing(message).command().ok_or(PostError::Length)?;
         if interface.is_remote(self.target) {
             let ports = (self.source.vpid, self.destination.vpid);
-            if !may_send(&interface, self.target, ports, &mut self.unanswered) {
+            if !may_send(interface, self.target, ports, &mut self.unanswered) {
                 return Err(PostError::Full);
             }
             // The answer says that it is in its mailbox.
