@@ -138,7 +138,7 @@ pub trait Backend: Send + Sync {
     /// Calls `look` until it returns true, and returns `Ok` then. It calls `look` soon after everything that may change
     /// the answer: a message to the NIC, another thread's change of the NIC, [`Backend::wake_threads`]. `look` also
     /// returns true when the object of the wait was freed. The wait ends with an error at the deadline, and soon after
-    /// waits were aborted ([`crate::wait::abort_waits`]) or the NIC was closed (`Interface::closing`). A wait that times
+    /// waits were aborted ([`crate::wait_list::abort_waits`]) or the NIC was closed (`Interface::closing`). A wait that times
     /// out has called `look` at least once.
     fn wait(
         &self,

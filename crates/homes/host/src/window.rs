@@ -9,7 +9,7 @@
 //!    range is checked against what all owners have committed, because there is no memory beyond the file's end.
 //! 2. After a store the sender wakes the owner if the owner sleeps. A sleeper announces itself, then polls once more
 //!    (wait.rs). So the wake-up after the store either reaches it or is not needed.
-//! 3. Counter lanes that a sender has for good ([`Interface::lane`]) are not grants and are not revoked. A counter has
+//! 3. Counter lanes that a sender has for good ([`Window::lane`]) are not grants and are not revoked. A counter has
 //!    lanes of one kind only.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};

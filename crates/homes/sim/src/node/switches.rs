@@ -3,7 +3,7 @@
 //!
 //! A node is numbered behind the ranks, has no turns, and costs what the machine's file says of the classes `aggregation` and
 //! `aggregation_result` at their source, and of `aggregation_request` and `aggregation` at their target. An
-//! [`Aggregation`](super::Aggregation) says which nodes there are, and what the job has of them.
+//! [`super::Aggregation`] says which nodes there are, and what the job has of them.
 //!
 //! Invariants
 //! 1. Messages of a node are sent in the order in which its unit gives them (`Node::next_send`), and have then left the unit.

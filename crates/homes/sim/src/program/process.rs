@@ -232,7 +232,7 @@ impl Process {
     // ---- Triggered operations ------------------------------------------------------------------------------------
 
     /// Arms a triggered counting put. It reads its payload when it starts: `bytes` from address `from`.
-    /// False: there is no room ([`Needs::triggered`]).
+    /// False: there is no room ([`super::Needs::triggered`]).
     pub fn put_triggered(&self, trigger: Trigger, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
         let mut command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes);
         command.source.start = from;

@@ -49,7 +49,7 @@ pub(super) struct Core {
     pub requests: Requests,
     /// Counters of the window.
     pub windows: Vec<u32>,
-    /// The counter of acknowledgements for [`Process::put_acknowledged`], and the number of acknowledgements requested.
+    /// The counter of acknowledgements for `Process::put_acknowledged`, and the number of acknowledgements requested.
     pub acknowledged: u32,
     pub unacknowledged: u64,
     /// The counter of replies, and the number of replies requested.

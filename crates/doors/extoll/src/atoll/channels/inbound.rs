@@ -136,7 +136,7 @@ impl Inbound {
     }
 }
 
-/// A message that was matched. Its channel's credits are held until [`HostPort::free`].
+/// A message that was matched. Its channel's credits are held until `HostPort::free`.
 pub struct Received {
     pub(super) channel: u16,
     pub(super) message: Incoming,
