@@ -8,8 +8,8 @@
 //! | [`crate::simulated::Simulated`] | here | a simulator carries all operations in virtual time |
 //!
 //! An [`Interface`] has one backend, which is given when it is opened. To add a home, implement [`Backend`] and let the process choose it
-//! (`selvedge_process`). The methods may use the code for shared memory: [`Interface::start_here`], [`Interface::settle_here`],
-//! [`Interface::poll_here`], [`Interface::tick_here`] and [`Interface::wait_here`].
+//! (`selvedge_process`). Provided methods do what shared memory does, where processes of a host run each other's NICs. So a home
+//! implements only what differs there.
 //!
 //! Invariants
 //! 1. The caller of a method holds no NIC's lock. So a method may take a lock, and may block.
@@ -35,21 +35,29 @@ pub trait Backend: Send + Sync {
     // ---- a NIC is opened and closed ----
 
     /// Returns the settings with which the NIC runs: the user's, and the home's own where the user has no choice.
-    fn configure(&self, config: Config) -> Config;
+    fn configure(&self, config: Config) -> Config {
+        config
+    }
 
     /// Returns the limits with which the NIC is made: the user's, and the home's own where the user has no choice.
-    fn size(&self, limits: &Limits) -> Limits;
+    fn size(&self, limits: &Limits) -> Limits {
+        *limits
+    }
 
     /// Says what hot paths may do without a call to the backend, until the NIC is closed. `config` is the result of
     /// `configure`.
     fn offers(&self, config: &Config) -> Offers;
 
     /// Makes the NIC known to its peers, or to the process that carries their operations. The NIC is complete, and may
-    /// get messages before the call returns. After an error the NIC is not opened.
-    fn announce(&self, interface: &Interface) -> Result<(), OpenError>;
+    /// get messages before the call returns. After an error the NIC is not opened. In shared memory peers find the NIC by its file, and
+    /// learn which of the program's memory they can map.
+    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
+        interface.publish_shared();
+        Ok(())
+    }
 
     /// Undoes `announce`. The NIC is closed already, and gets no message after the call.
-    fn withdraw(&self, interface: &Interface);
+    fn withdraw(&self, _interface: &Interface) {}
 
     // ---- operations ----
 
@@ -66,7 +74,9 @@ pub trait Backend: Send + Sync {
     }
 
     /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
-    fn settle(&self, interface: &Interface);
+    fn settle(&self, interface: &Interface) {
+        interface.settle_here();
+    }
 
     // ---- NICs of other hosts: homes with [`Offers::reaches_hosts`] ----
 
@@ -77,7 +87,7 @@ pub trait Backend: Send + Sync {
 
     /// Sends a packet that is no new request to the NIC behind an id of another host: a response, or a packet that was set aside. Packets
     /// to one process keep their order. A response may wait for the next packet that goes there, or for the next poll. The payload may be
-    /// taken, but not after an error.
+    /// taken, but not after an error. `Gone`: that process will not answer any more.
     fn post(
         &self,
         _interface: &Interface,
@@ -103,37 +113,44 @@ pub trait Backend: Send + Sync {
     // ---- rings ----
 
     /// Whether this process may enqueue messages in the rings of the NIC behind an id. Other messages must be able to
-    /// bypass the rings, or wait until they are empty.
-    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool;
+    /// bypass the rings, or wait until they are empty. In shared memory a message that bypasses a ring must reach all of the peer's memory.
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        interface.reaches_all_of(id)
+    }
 
     /// Makes a message visible that lies unseen in the ring `ring` of the NIC `target`: now, or when the time that the
-    /// message takes is over. Messages of one ring become visible in the order of the calls.
-    fn publish(&self, interface: &Interface, target: u64, ring: usize, message: Unseen, bytes: usize);
+    /// message takes is over. Messages of one ring become visible in the order of the calls. Not called with
+    /// [`Offers::publishes_here`].
+    fn publish(&self, _interface: &Interface, _target: u64, _ring: usize, _message: Unseen, _bytes: usize) {}
 
     // ---- polls and waits ----
 
     /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
-    fn charge_call(&self);
+    fn charge_call(&self) {}
 
     /// Charges the program for `count` accesses to memory, by a call that works on its own NIC's tables where the program itself
     /// matches, if accesses have a price in this home.
-    fn charge_accesses(&self, count: u64);
+    fn charge_accesses(&self, _count: u64) {}
 
     /// Charges the program for a copy of `bytes` bytes in memory, if copies have a price in this home.
-    fn charge_copy(&self, bytes: u64);
+    fn charge_copy(&self, _bytes: u64) {}
 
     /// Makes progress for a program that polls and never waits. Such a program must get all its messages.
-    fn poll(&self, interface: &Interface);
+    fn poll(&self, interface: &Interface) {
+        interface.poll_here();
+    }
 
     /// The caller reports that a poll of the program found nothing. The program may be waiting for a message.
-    fn found_nothing(&self);
+    fn found_nothing(&self) {}
 
     /// The caller reports that a poll of the program found something. The program is not waiting.
-    fn found_something(&self);
+    fn found_something(&self) {}
 
     /// Finds peers that have died, and fails the requests to them, unless another process does this. The call must be
     /// cheap when the last one was a short time ago, because programs that poll call it often.
-    fn tick(&self, interface: &Interface);
+    fn tick(&self, interface: &Interface) {
+        interface.tick_here();
+    }
 
     /// Calls `look` until it returns true, and returns `Ok` then. It calls `look` soon after everything that may change
     /// the answer: a message to the NIC, another thread's change of the NIC, [`Backend::wake_threads`]. `look` also
@@ -145,10 +162,14 @@ pub trait Backend: Send + Sync {
         interface: &Interface,
         deadline: Option<Instant>,
         look: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WaitEnd>;
+    ) -> Result<(), WaitEnd> {
+        interface.wait_here(deadline, look)
+    }
 
     /// Makes all threads of this process that wait at this NIC call `look` again.
-    fn wake_threads(&self, interface: &Interface);
+    fn wake_threads(&self, interface: &Interface) {
+        interface.own.segment.wake_all();
+    }
 }
 
 /// What to do when a ring is full, or when too many requests are pending.

@@ -183,7 +183,7 @@ impl Interface {
         due: &mut Due<'a>,
     ) -> Result<bool, StartError> {
         let Some(target) = self.endpoint(command.target) else {
-            if self.answers_remotely(command.target) {
+            if self.is_remote(command.target) {
                 let start = || self.backend.start(self, command, from.fired, full).map(|()| true);
                 return if from.own { start() } else { Ok(false) };
             }

@@ -269,7 +269,7 @@ impl Interface {
     pub(crate) fn post(&self, target: u64, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
         match self.endpoint(target) {
             Some(endpoint) => packets::enqueue(endpoint, &self.sender(), packet, payload),
-            None if self.answers_remotely(target) => self.backend.post(self, target, packet, payload),
+            None if self.is_remote(target) => self.backend.post(self, target, packet, payload),
             None => Err(PostError::Gone),
         }
     }

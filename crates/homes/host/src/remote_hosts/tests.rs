@@ -48,19 +48,9 @@ impl Kept {
 struct Home(Arc<Kept>);
 
 impl Backend for Home {
-    fn configure(&self, config: Config) -> Config {
-        SharedMemory.configure(config)
-    }
-    fn size(&self, limits: &Limits) -> Limits {
-        SharedMemory.size(limits)
-    }
     fn offers(&self, config: &Config) -> Offers {
         Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
     }
-    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
-        SharedMemory.announce(interface)
-    }
-    fn withdraw(&self, _: &Interface) {}
     fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
         self.0.check_lock();
         let payload = payload_of(interface, command)?;
@@ -69,9 +59,6 @@ impl Backend for Home {
             self.0.keep(packet);
             Ok(())
         })
-    }
-    fn settle(&self, interface: &Interface) {
-        SharedMemory.settle(interface);
     }
     fn answers(&self, id: u64) -> bool {
         self.0.check_lock();
@@ -87,32 +74,6 @@ impl Backend for Home {
     }
     fn stop_fetching(&self, _: &Interface) {
         self.0.check_lock();
-    }
-    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
-        SharedMemory.reaches_rings(interface, id)
-    }
-    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
-    fn charge_call(&self) {}
-    fn charge_accesses(&self, _: u64) {}
-    fn charge_copy(&self, _: u64) {}
-    fn poll(&self, interface: &Interface) {
-        SharedMemory.poll(interface);
-    }
-    fn found_nothing(&self) {}
-    fn found_something(&self) {}
-    fn tick(&self, interface: &Interface) {
-        SharedMemory.tick(interface);
-    }
-    fn wait(
-        &self,
-        interface: &Interface,
-        deadline: Option<Instant>,
-        look: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WaitEnd> {
-        SharedMemory.wait(interface, deadline, look)
-    }
-    fn wake_threads(&self, interface: &Interface) {
-        SharedMemory.wake_threads(interface);
     }
 }
 
