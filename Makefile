@@ -157,13 +157,13 @@ test-long: setup build
 check-examples: build
 	@CC="$(CC)" tests/examples.sh
 
-## the full benchmarks: writes docs/benchmarks*.md and their plots
+## the full benchmarks: writes docs/results/benchmarks*.md and their plots
 bench: setup build
-	$(TREE)/bin/selvedge bench --docs docs
-	$(TREE)/bin/selvedge bench shmem --docs docs
-	$(TREE)/bin/selvedge bench extoll --docs docs
-	$(TREE)/bin/selvedge bench mpi --docs docs
-	$(TREE)/bin/selvedge bench hosts --docs docs
+	$(TREE)/bin/selvedge bench --docs docs/results
+	$(TREE)/bin/selvedge bench shmem --docs docs/results
+	$(TREE)/bin/selvedge bench extoll --docs docs/results
+	$(TREE)/bin/selvedge bench mpi --docs docs/results
+	$(TREE)/bin/selvedge bench hosts --docs docs/results
 
 ## installs what the benchmarks compare with: UCX, Open MPI, MPICH
 peers:
@@ -204,12 +204,12 @@ rtl:
 	@rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py || [ $$? = 77 ]
 	@PROOF_SECONDS=300 rtl/formal/run.sh $(RTL_PROOFS) || [ $$? = 77 ]
 
-## area, frequency, FPGA, equivalence, power and plots of the engine, in about two hours: writes docs/rtl
+## area, frequency, FPGA, equivalence, power and plots of the engine, in about two hours: writes docs/results/rtl
 rtl-report:
 	@rtl/flow/report.sh
 
-# Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
-# shmem.h, shmemx.h and docs/shmem-api.md from the table of OpenSHMEM functions.
+# Generates docs/reference/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
+# shmem.h, shmemx.h and docs/reference/shmem-api.md from the table of OpenSHMEM functions.
 ## makes the pages and headers that come from tables in the source
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-process --test docs_current

@@ -2,7 +2,7 @@
 /*
  * shmem.h: OpenSHMEM 1.6, as Selvedge provides it, deprecated functions included.
  *
- * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited. docs/shmem-api.md lists the same.
+ * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited. docs/reference/shmem-api.md lists the same.
  *
  * How to read it. SELVEDGE_FN(int, shmem_my_pe, void) declares int shmem_my_pe(void), and pshmem_my_pe for profilers.
  * A family stands once for all its types, T being the type's name within the function's:

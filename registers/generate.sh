@@ -18,7 +18,7 @@ environment=${SELVEDGE_REGISTERS_VENV:-target/registers-venv}
 description=registers/selvedge.rdl
 sums=registers/generated/sha256sums
 header=include/selvedge_registers.h
-page=docs/registers.md
+page=docs/reference/registers.md
 nic=crates/core/nic/src/registers/description.rs
 # The register blocks: the central one, which passes accesses to the units' tables on, and theirs.
 blocks="selvedge_nic selvedge_velo_tables selvedge_rma_tables"
@@ -79,7 +79,7 @@ mark() {
 # Makes all files below $work/out.
 generate() {
     out=$work/out
-    mkdir -p "$out/include" "$out/docs" "$out/registers/generated" "$out/$(dirname "$nic")"
+    mkdir -p "$out/include" "$out/docs/reference" "$out/registers/generated" "$out/$(dirname "$nic")"
     peakrdl=$environment/bin/peakrdl
     step "$environment/bin/python" registers/export.py "$description" "$out/$nic" "$out/$page"
     step "$peakrdl" c-header "$description" -o "$out/$header" --std gnu99 --type-style hier

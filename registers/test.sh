@@ -28,10 +28,10 @@ failed() {
 
 # A copy of the description and of all that is made from it, in $1.
 copy() {
-    mkdir -p "$1/include" "$1/docs" "$1/crates/core/nic/src/registers"
+    mkdir -p "$1/include" "$1/docs/reference" "$1/crates/core/nic/src/registers"
     cp -R registers "$1/"
     cp include/selvedge_registers.h "$1/include/"
-    cp docs/registers.md "$1/docs/"
+    cp docs/reference/registers.md "$1/docs/reference/"
     cp crates/core/nic/src/registers/description.rs "$1/crates/core/nic/src/registers/"
 }
 fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
@@ -78,7 +78,7 @@ registers/generate.sh --sums || failed "the generated files are stale"
 passed "checksums"
 
 # The checksums find a changed input and a changed result.
-for file in registers/velo.rdl docs/registers.md include/selvedge_registers.h registers/generated/selvedge_nic.sv; do
+for file in registers/velo.rdl docs/reference/registers.md include/selvedge_registers.h registers/generated/selvedge_nic.sv; do
     copy "$work/stale"
     echo "// changed" >>"$work/stale/$file"
     if "$work/stale/registers/generate.sh" --sums 2>"$work/said"; then failed "a change of $file is not found"; fi
@@ -101,7 +101,7 @@ if command -v "${CC:-cc}" >/dev/null; then
                 # A memory is an array within a record of its own.
                 if (name[2] ~ /(bases|sizes|write_pointers)\[0\]$/) sub(/\[0\]$/, ".mem[0]", name[2])
                 print "AT(" unit "." name[2] ", " address[2] ");"
-            }' docs/registers.md
+            }' docs/reference/registers.md
         echo 'AT(version, 0);'
     } >"$work/addresses.c"
     checks=$(grep -c '^AT' "$work/addresses.c")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Keeps the figures of the flow, and writes them as tables.
 
-    rtl/flow/tools.sh python rtl/flow/report.py keep     copies $RTL_OUT/*.json to docs/rtl/
-    rtl/flow/tools.sh python rtl/flow/report.py          writes docs/rtl/figures.md from docs/rtl/*.json
+    rtl/flow/tools.sh python rtl/flow/report.py keep     copies $RTL_OUT/*.json to docs/results/rtl/
+    rtl/flow/tools.sh python rtl/flow/report.py          writes docs/results/rtl/figures.md from docs/results/rtl/*.json
 
 The tables come from the kept files alone, so they can be made anew without any tool.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 
 import designs
 
-KEPT = designs.ROOT / "docs/rtl"
+KEPT = designs.ROOT / "docs/results/rtl"
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
 # Figures of the RTL
 
 Made by `make rtl-report` from the files beside this one; not to be edited. What the scripts do and leave out:
-[rtl/flow](../../rtl/flow/synthesize.py), [timing](../../rtl/flow/timing.py), [FPGA](../../rtl/flow/place.py),
-[gates](../../rtl/flow/gates.py), [power](../../rtl/flow/power.py). Plots: [area](area.svg), [modules](modules.svg),
+[rtl/flow](../../../rtl/flow/synthesize.py), [timing](../../../rtl/flow/timing.py), [FPGA](../../../rtl/flow/place.py),
+[gates](../../../rtl/flow/gates.py), [power](../../../rtl/flow/power.py). Plots: [area](area.svg), [modules](modules.svg),
 [power](power.svg), [queues](queue.svg).
 
 Logic and memory are always apart. A kGE is a thousand times the area of the library's smallest NAND with two inputs. `small` and `fast`
@@ -38,7 +38,7 @@ TRIPLED = """A unit for a frequency and for three times that: slow corner, `smal
 Seed 000, figure 17: area 1.39 times, power 2.2 times.
 
 """
-COVERAGE = """[coverage.py](../../rtl/flow/coverage.py) says what counts. A bit that never changes is often spare, or of an address that no test uses.
+COVERAGE = """[coverage.py](../../../rtl/flow/coverage.py) says what counts. A bit that never changes is often spare, or of an address that no test uses.
 
 """
 

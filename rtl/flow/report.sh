@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# All figures of the RTL, kept in docs/rtl (make rtl-report): area and frequency of units and processors, the FPGA, netlists and
+# All figures of the RTL, kept in docs/results/rtl (make rtl-report): area and frequency of units and processors, the FPGA, netlists and
 # their equivalence, power, coverage, tables and plots. Each design's JSON is made anew; a step that fails ends it. Power needs recorded traffic
 # (traffic.sh: make build and make rtl), plots the program of make rtl; what is missing is named and left out.
 #
@@ -37,7 +37,7 @@ for core in $cores; do tools rtl/flow/cores.py "$core"; done
 tools rtl/flow/report.py keep
 report=${REPLAY:-build/libexec/selvedge/selvedge-rtl}
 if [ -x "$report" ]; then
-    "$report" report --folder docs/rtl --svg docs/rtl
+    "$report" report --folder docs/results/rtl --svg docs/results/rtl
 else
     echo "rtl: $report is missing, so the plots are as they were; make rtl builds it" >&2
 fi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The registers of the Portals unit, as software reads them: what the engine counts, in the block that `make registers` generates of
-// registers/*.rdl (docs/registers.md has the addresses). The bus is that of the block, in bytes.
+// registers/*.rdl (docs/reference/registers.md has the addresses). The bus is that of the block, in bytes.
 //
 // The counters of VELO, RMA and the ATU, list steps (chains here are not those of crates/core/nic), triggered operations and what a home
 // counts (packets, recoveries) stay 0.

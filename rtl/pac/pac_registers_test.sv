@@ -65,7 +65,7 @@ module pac_registers_test;
     end
     @(negedge clk);
     counts = '0;
-    // docs/registers.md, "Portals".
+    // docs/reference/registers.md, "Portals".
     access('h08, 0, 3);
     access('h10, 0, 4);
     access('h18, 0, 0);

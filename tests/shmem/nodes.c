@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Collectives around the border between aggregation nodes and the library's own algorithms (docs/collectives.md): all of
+ * Collectives around the border between aggregation nodes and the library's own algorithms (docs/guide/collectives.md): all of
  * them where PEs have no memory of each other mapped ("cma", "bounce", "host"); with mapped memory long reductions of
  * PEs that have a core each, and data of medium length where PEs share cores. Results are the same either way.
  *

@@ -11,7 +11,7 @@
 //! | `exports.rs` | renders the C functions in Rust, which `src/exports.rs` includes |
 //! | `link.rs` | renders `libsma.ld` and `libsma.map`, with which `libsma.so` is linked |
 //! | `link_files.rs` | the program that writes these two |
-//! | `page.rs` | renders `docs/shmem-api.md` |
+//! | `page.rs` | renders `docs/reference/shmem-api.md` |
 //!
 //! The library itself does not have this module. `build.rs` includes it for the exports, `link_files.rs` for the linker, `tests/generated.rs`
 //! for the checked-in files.

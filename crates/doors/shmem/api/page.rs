@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders `docs/shmem-api.md`: every family with its prototypes, types, type-generic name and meaning, under a heading
+//! Renders `docs/reference/shmem-api.md`: every family with its prototypes, types, type-generic name and meaning, under a heading
 //! that can be linked to (`shmem-api.md#shmem_put`).
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::{Generic, Header, Row, Section, all_functions, filled};
 
 const BEGINS: &str = include_str!("text/page_begins.md");
 
-/// `docs/shmem-api.md`
+/// `docs/reference/shmem-api.md`
 pub fn page() -> String {
     let mut text = String::from(BEGINS);
     contents(&mut text);

@@ -54,7 +54,7 @@ fn link_files_have_every_name_once() {
 
 #[test]
 fn reference_page() {
-    check("docs/shmem-api.md", &api::page::page());
+    check("docs/reference/shmem-api.md", &api::page::page());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The protocol table: which protocol carries a message to a peer (docs/design/transport.md).
+//! The protocol table: which protocol carries a message to a peer (docs/design/messages.md).
 //!
 //! | protocol | messages | the sender is done when |
 //! |---|---|---|

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All environment variables that the library reads, in one table. `selvedge info` and docs/environment.md show it.
+//! All environment variables that the library reads, in one table. `selvedge info` and docs/reference/environment.md show it.
 //!
 //! A malformed value is reported on standard error and replaced by the default.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The pages that are made from tables of the program are as the program has them.
 //!
-//! `docs/environment.md` comes from [`VARIABLES`]; in `docs/design/memory.md` the part
-//! between the `layout` marks from a segment that is made here, in `docs/portals.md` that between the `limits` marks from
+//! `docs/reference/environment.md` comes from [`VARIABLES`]; in `docs/design/memory.md` the part
+//! between the `layout` marks from a segment that is made here, in `docs/reference/portals.md` that between the `limits` marks from
 //! [`Limits`]. `make docs-pages` (UPDATE_DOCS=1) writes them anew; without it a page that differs fails its test.
 
 use std::fmt::Write as _;
@@ -66,7 +66,7 @@ fn environment_variables() {
          `DISPLAY`, `XAUTHORITY`, `WAYLAND_DISPLAY`, `WINDOWID`, `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`, `XDG_SEAT`, `XDG_VTNR`, \
          `XDG_SESSION_*`. A variable that a host does not have is not set there.\n",
     );
-    check("docs/environment.md", &page);
+    check("docs/reference/environment.md", &page);
 }
 
 #[test]
@@ -206,5 +206,5 @@ fn memory_layout() {
 
 #[test]
 fn limits() {
-    check_part("docs/portals.md", "limits", &limits_table());
+    check_part("docs/reference/portals.md", "limits", &limits_table());
 }

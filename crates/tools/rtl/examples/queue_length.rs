@@ -5,7 +5,7 @@
 //! `SELVEDGE_RTL_LARGE=1 cargo run --release -p selvedge-rtl --example queue_length`
 //!
 //! All receives are from one source, each with a tag of its own; the message matches the one that was posted last. Prints a table in
-//! Markdown; with `json` the cycles alone, as docs/rtl/queue_length.json has them for the plot of `selvedge rtl report`.
+//! Markdown; with `json` the cycles alone, as docs/results/rtl/queue_length.json has them for the plot of `selvedge rtl report`.
 
 use std::hint::black_box;
 use std::time::Instant;

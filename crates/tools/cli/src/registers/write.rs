@@ -101,7 +101,7 @@ fn reason(register: TableRegister, index: u32, value: u64, error: WriteError) ->
         WriteError::NotOpen(vpid) => {
             format!("{name}: no program has VPID {vpid} open; `selvedge registers completer_enables` shows which are")
         }
-        WriteError::Value => format!("{name}: {value:#x} is no value of it; docs/registers.md has its fields"),
+        WriteError::Value => format!("{name}: {value:#x} is no value of it; docs/reference/registers.md has its fields"),
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge rtl report`: the figures that `make rtl-report` keeps in docs/rtl, as tables and as plots.
+//! `selvedge rtl report`: the figures that `make rtl-report` keeps in docs/results/rtl, as tables and as plots.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::{FiguresError, plots};
 /// `fast`, whose frequencies are shown.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder with the figures [default: docs/rtl of the current folder, or of the repository around this program]
+    /// The folder with the figures [default: docs/results/rtl of the current folder, or of the repository around this program]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
@@ -59,7 +59,7 @@ fn find() -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let places = [std::env::current_dir().ok(), own];
     let above = places.iter().flatten().flat_map(|place| place.ancestors());
-    let mut folders = above.map(|folder| folder.join("docs/rtl"));
+    let mut folders = above.map(|folder| folder.join("docs/results/rtl"));
     folders.find(|folder| folder.join("figures.md").is_file())
 }
 
