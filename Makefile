@@ -153,7 +153,7 @@ test: setup
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
 
-## runs the examples and the programs of README.md, each of which checks its results
+## runs the examples, each of which checks its results
 check-examples: build
 	@CC="$(CC)" tests/examples.sh
 
