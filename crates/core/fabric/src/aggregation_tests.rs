@@ -16,7 +16,7 @@ fn all_usable(_: Part) -> bool {
     true
 }
 
-/// The trees, checked against all that the module promises.
+/// Makes the trees and checks all invariants of the module.
 #[track_caller]
 fn made(
     name: &str,
@@ -84,7 +84,7 @@ fn ans(set: &TreeSet) -> impl Iterator<Item = AnId> + use<> {
     (0..set.sites().len() as u32).map(AnId)
 }
 
-/// Follows channels from one router to another. A first one may be an injection, a last one a port to a node.
+/// Follows channels from one router to another. The first may be an injection, the last a port to a node.
 #[track_caller]
 fn walk(
     topology: &Topology,
@@ -575,7 +575,7 @@ fn errors_say_what_would_fit() {
         message(at(Sites::Hosts(vec![NodeId(3), NodeId(2), NodeId(3)]))),
         "node 3 is given twice: give each site of an aggregation node once"
     );
-    assert!(message(at(Sites::Routers(Vec::new()))).starts_with("no aggregation node can be reached"));
+    assert!(message(at(Sites::Routers(Vec::new()))).starts_with("no aggregation node is reachable"));
     assert_eq!(
         message(spec(1, 2, None)),
         "9 aggregation nodes with at most 2 children each do not span 18 nodes: give radix_max = 3, or more sites"

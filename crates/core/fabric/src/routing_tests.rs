@@ -92,7 +92,7 @@ fn all_virtual_channels_are_used() {
     }
 }
 
-/// How many routes use each channel, if every node sends to every other.
+/// Counts the routes over each channel when every node sends to every other.
 fn loads(topology: &Topology, routing: &Routing) -> Vec<u64> {
     let mut loads = vec![0; topology.channels() as usize];
     for pair in samples::pairs(topology) {
@@ -504,8 +504,8 @@ proptest! {
     }
 }
 
-/// Nodes inside all switches: a way leads to each from every other node, except between switches of a fat tree where it would go down and
-/// up again. On a fat tree all ways to the switches above are shortest.
+/// Nodes inside all switches: a route leads to each from every other node, except between switches of a fat tree where
+/// it would go down and up again. On a fat tree all routes to the switches above are shortest.
 #[test]
 fn nodes_inside_switches_are_reached() {
     for (_, topology) in samples::all() {
@@ -533,7 +533,7 @@ fn nodes_inside_switches_are_reached() {
                         }
                         continue;
                     }
-                    // Neighbours always reach each other: that is what trees need.
+                    // Neighbours always reach each other, as trees need.
                     let [a, b] = [from, to].map(|node| wider.attachment(NodeId(node)).0);
                     if wider.neighbours(a).any(|(_, next)| next == b) {
                         assert_eq!(path.map(|path| path.len()), Ok(2), "{a} to {b} on {}", topology.kind());

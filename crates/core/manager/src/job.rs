@@ -45,7 +45,7 @@ pub enum JobError {
     KeyTaken,
     #[error("there is no aggregation tree: lost parts must come back, or other jobs must end")]
     NoTree,
-    #[error("{node} is attached to no aggregation node, since it could not be used when the trees were made")]
+    #[error("{node} is attached to no aggregation node, since it was not usable when the trees were made")]
     Unattached { node: NodeId },
     #[error("a part of the network that the job needs is lost: wait until it is back")]
     CutOff,

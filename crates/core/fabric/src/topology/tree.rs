@@ -146,7 +146,7 @@ impl FatTree {
         (full && groups % 2 == 0).then(|| self.leaves / 2 * self.uplinks)
     }
 
-    /// The capacity of a full leaf's uplinks over the traffic that it has to send upward, as a fraction.
+    /// Capacity of a full leaf's uplinks over its upward traffic, as a fraction.
     pub(super) fn saturation(&self) -> (u128, u128) {
         let (nodes, at_leaf) = (u128::from(self.nodes), u128::from(self.nodes_per_leaf));
         match nodes.saturating_sub(at_leaf) {
