@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! begin_job, end_job, ..._lost, ..._back ──> Manager ──> Vec<Action>: at aggregation nodes, for processes
-//!                                            │
-//!                                      save, restore
+//!                                              │
+//!                                        save, restore
 //! ```
 //!
 //! No I/O, clock, thread or randomness. For each change the caller does three things, in this order, before the next
