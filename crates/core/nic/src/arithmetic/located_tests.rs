@@ -104,7 +104,7 @@ fn exact(datatype: Datatype, bytes: &[u8]) -> ieee::Quad {
     }
 }
 
-/// Values at edges. Of a long double, the padding too.
+/// Values at edges. For a long double, with padding.
 fn values(datatype: Datatype) -> Vec<Vec<u8>> {
     let bits: &[u128] = match datatype {
         Datatype::Half => &[0, 0x8000, 0x3c00, 0xbc00, 1, 0x7c00, 0xfc00, 0x7e00, 0xfe01],

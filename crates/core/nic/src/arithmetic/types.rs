@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations and datatypes, and which go together.
+//! Operations and datatypes, and their combinations.
 
 /// An operation on elements, with the number that it has in Portals' header (`ptl_op_t`).
 ///
@@ -75,7 +75,7 @@ impl Operation {
     }
 }
 
-/// The type of elements, with the number that it has in Portals' header (`ptl_datatype_t`). The last two are not there.
+/// The type of elements, with its number in Portals' header (`ptl_datatype_t`). Portals lacks the last two.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datatype {
@@ -136,7 +136,7 @@ impl Datatype {
         Self::Bfloat16,
     ];
 
-    /// The datatype with this number, also one that Portals lacks. None: there is no such datatype.
+    /// The datatype with this number, those that Portals lacks included. None: unknown number.
     #[inline]
     pub fn from_number(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
