@@ -83,7 +83,7 @@ fn eight_bit_integers_exhaustively() {
     }
 }
 
-/// The operators of C, spelled out apart from the code under test.
+/// The operators of C, written independently of the code under test.
 fn comparison_reference(op: Operation, comparand_to_target: Option<Ordering>) -> Option<bool> {
     use Ordering::{Equal, Greater, Less};
     let holds_for: &[Option<Ordering>] = match op {

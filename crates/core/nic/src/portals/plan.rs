@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The effects of a request on the entry that it matched: where its bytes go, how many, and what becomes of the entry.
+//! The effects of a request on the entry that it matched: memory and number of its bytes, and the fate of the entry.
 
 use super::constants::{list, options};
 use crate::arithmetic::Datatype;

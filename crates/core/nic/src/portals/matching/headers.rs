@@ -10,7 +10,7 @@ use crate::registers::Register;
 use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Header, Tables, header, slot};
 
 impl<'a> MatchQueue<'_, 'a> {
-    /// The class that headers are searched by for a pattern: they are on its chains.
+    /// The class by whose chains headers are searched for a pattern.
     #[inline]
     fn searched_class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
@@ -233,7 +233,7 @@ fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usiz
     Some(bucket_index(tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
 }
 
-/// A link of the headers' index: which header, through which of its chains.
+/// A link of the headers' index: a header and one of its chains.
 fn node_of(index: u32, class: u8) -> u32 {
     index * CLASSES as u32 + u32::from(class)
 }
