@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a ring lies in memory: slots, cursors, payload area, and positions in them.
+//! The layout of a ring in memory: slots, cursors, payload area, and positions in them.
 
 use core::mem::offset_of;
 
@@ -47,7 +47,7 @@ impl Slot {
     }
 }
 
-/// The cursors of the consumer: how many messages it has dequeued, and up to where the payload area is free again.
+/// The cursors of the consumer: the number of dequeued messages, and the end of the free part of the payload area.
 #[repr(C, align(128))]
 pub struct Cursors {
     pub(super) head: AtomicU64,
@@ -86,7 +86,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// The head: messages dequeued so far, as the shared memory has it.
+    /// The head: messages dequeued so far, as stored in the shared memory.
     #[inline(always)]
     pub fn head(&self) -> u64 {
         self.cursors.head.load(Relaxed)
