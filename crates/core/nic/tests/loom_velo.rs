@@ -5,7 +5,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-nic --test loom_velo --release`
 #![cfg(loom)]
 
-/// What `selvedge_nic` has under this name, in the model checker's kind.
+/// The model checker's atomics, under the name that `selvedge_nic` uses.
 mod atomics {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 }

@@ -21,7 +21,7 @@ pub enum Op {
         which: u8,
         spec: Spec,
     },
-    /// The entry that was appended so many appends ago.
+    /// The entry of an earlier append, counted back from the last.
     Unlink(usize),
     Deliver {
         request: Request,
@@ -37,7 +37,7 @@ pub enum Op {
     Enable(usize, bool),
     Reopen(usize),
     Take(usize),
-    /// Rebuilding tables that are whole changes nothing.
+    /// Rebuilds intact tables, which changes nothing.
     Recover,
 }
 
@@ -158,7 +158,7 @@ impl Pair {
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
 
-    /// As `deliver`, but the NIC says first where the payload goes. The model delivers at once.
+    /// As `deliver`, in two steps: the NIC first gives the payload's destination. The model delivers at once.
     pub fn place(&mut self, request: &Request) {
         self.requests += 1;
         let number = self.requests;
@@ -243,7 +243,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// The same once more.
+    /// A copy of the pair.
     pub fn fork(&self) -> Pair {
         Pair {
             home: self.home.clone(),

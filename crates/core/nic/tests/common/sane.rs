@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold of a NIC's tables between transitions, checked the slow way.
+//! The invariants of a NIC's tables between transitions, checked the slow way.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{CLASS_SHORT, CLASSES, Entry, entry, header, slot, triggered};
 
-/// Panics where a derived part of the tables contradicts the slots that it is derived from.
+/// Panics if a derived part of the tables contradicts the slots from which it is derived.
 pub fn assert_sane(nic: &mut Nic<'_>) {
     free_lists(nic);
     entries(nic);

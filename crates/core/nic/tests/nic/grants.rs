@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Grants: which puts are given one, which transitions need it revoked, and that nothing is lost or counted twice
-//! however they come and go.
+//! Grants: the puts that get one, the transitions that need it revoked, and no loss or double count in any order.
 //!
-//! [`Stage::run`] plays the home for every transition here: where that needs grants revoked, nothing but the grants has
-//! changed; once their holders have been waited for, it succeeds.
+//! [`Stage::run`] plays the home for every transition here: if it needs grants revoked, only the grants have changed;
+//! once their holders have been waited for, it succeeds.
 
 use std::fmt::Debug;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -32,7 +31,7 @@ struct Stage {
     bus: TestBus,
     counter: u32,
     entry: u32,
-    /// Grants whose holders were waited for since the last look.
+    /// Grants whose holders were waited for since the last check.
     awaited: u64,
 }
 
@@ -71,7 +70,7 @@ impl Stage {
         stage
     }
 
-    /// Grants whose holders were waited for since this was asked last.
+    /// Returns and clears the grants whose holders were waited for.
     fn awaited(&mut self) -> u64 {
         std::mem::take(&mut self.awaited)
     }
@@ -85,7 +84,7 @@ impl Stage {
         copy.memory
     }
 
-    /// Tries a transition once. Where it needs grants revoked, nothing else has changed.
+    /// Tries a transition once. If it needs grants revoked, nothing else has changed.
     fn try_once<T, E: Failure>(
         &mut self,
         mut transition: impl FnMut(&mut Nic<'_>, &mut TestBus) -> Result<T, E>,
@@ -104,7 +103,7 @@ impl Stage {
         Err(revoking)
     }
 
-    /// A transition in a home where no holder is ever in the middle of a put: it is done at the second try at the
+    /// A transition in a home where no holder is ever in the middle of a put: it succeeds at the second try at the
     /// latest.
     fn run<T, E: Failure + Debug>(
         &mut self,
@@ -144,7 +143,7 @@ impl Stage {
         self.run(|nic, _| nic.grants().revoke_all()).expect("nobody is busy");
     }
 
-    /// Rebuilds the tables, and ends what that leaves to be revoked.
+    /// Rebuilds the tables, and finishes the revocations that follow.
     fn recover(&mut self, alive: bool) {
         self.home.nic().recover(&mut TestBus::default(), |_| alive);
         self.revoke_all();
@@ -162,7 +161,7 @@ impl Stage {
         self.home.nic().signals.grants[handle.slot as usize].word.load(Relaxed) == handle.number
     }
 
-    /// What a holder does with a put of this much.
+    /// A holder's put, which counts `by`.
     fn put_by(&mut self, handle: &GrantHandle, by: u64) -> bool {
         let good = self.is_granted(handle);
         if good {
@@ -173,7 +172,7 @@ impl Stage {
         good
     }
 
-    /// What a grant says that its lane holds.
+    /// The count of a grant's lane, as the grant records it.
     fn counted(&mut self, handle: &GrantHandle) -> u64 {
         self.home.nic().signals.grants[handle.slot as usize].counted.load(Relaxed)
     }
@@ -192,7 +191,7 @@ impl Stage {
     }
 }
 
-// ---- Which puts are given one ---------------------------------------------------------------------------------------
+// ---- Puts that get a grant ------------------------------------------------------------------------------------------
 
 /// A put meets this entry alone on its list, after these changes.
 struct Meeting {
@@ -310,7 +309,7 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
     }
 }
 
-// ---- What needs it revoked ---------------------------------------------------------------------------------------
+// ---- Transitions that need it revoked ------------------------------------------------------------------------------
 
 type Change = (&'static str, bool, fn(&mut Stage));
 
@@ -428,7 +427,7 @@ fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
     }
 }
 
-/// The transition, and what its home needs to wait for.
+/// Begins an unlink, and returns the grants to wait for.
 fn begin_unlink(stage: &mut Stage) -> Revoking {
     let entry = stage.entry;
     stage.try_once(|nic, _| nic.lists().unlink(entry)).expect_err("there is a grant")
@@ -474,7 +473,7 @@ fn a_revocation_whose_process_died_is_ended_by_the_next_that_needs_it() {
     let handle = stage.granted(1);
     let _ = begin_unlink(&mut stage);
     assert!(!stage.put_by(&handle, 1));
-    // Neither its holder nor anybody else gets a grant here before that.
+    // Neither its holder nor another process gets a grant here before that.
     for (holder, before) in [(1, Some(handle.slot)), (2, None)] {
         let refused = stage.try_once(|nic, _| nic.grants().give_put(&PUT, holder, before, |_| true)).map(drop);
         assert_eq!(refused.expect_err("it is being revoked").grants, 1 << handle.slot);
@@ -496,7 +495,7 @@ fn tables_are_rebuilt_without_a_wait() {
     assert!(!stage.is_granted(&handle));
     let nic = stage.home.nic();
     assert_eq!(nic.tables.counters[handle.counter as usize].lane_owners[handle.lane], 1 << 31 | handle.slot);
-    // The put ends: it counts, and the lane was nobody else's meanwhile.
+    // The put ends: it counts, and the lane had no other owner meanwhile.
     nic.signals.counters[handle.counter as usize].lanes[handle.lane].store(1, Release);
     nic.signals.grants[handle.slot as usize].busy.store(0, Release);
     assert_eq!(stage.arrived(stage.counter), 1);
@@ -584,7 +583,7 @@ fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
     assert_eq!(stage.home.nic().counters().lane(stage.counter, 9), Some(Lane::Locked));
     assert!(stage.put_by(&handle, 3));
     stage.revoke_all();
-    // The lane that holds something is not a sender's, who would begin with nothing.
+    // A lane with a count is not given to a sender, which would start from nothing.
     let Some(Lane::Own(own)) = stage.home.nic().counters().lane(stage.counter, 9) else { panic!("lanes are free") };
     assert_ne!(own, handle.lane);
     assert!(stage.grant_put(1).is_none());
@@ -639,7 +638,7 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     stage.unlink(stage.entry);
     let counters = [stage.counter, stage.home.nic().counters().alloc().expect("room")];
     for holder in 0..GRANTS as u64 {
-        // Revoked at once: a slot stays its process's.
+        // Revoked at once: a slot stays with its process.
         let counter = counters[holder as usize % 2];
         stage.home.nic().grants().give_lane(counter, 100 + holder, None, |_| true).expect("a grant");
         stage.revoke_all();
@@ -718,20 +717,20 @@ fn registers_count_puts_by_grant() {
 
 // ---- Histories ---------------------------------------------------------------------------------------------------
 
-/// More than a counter has lanes for.
+/// More than the lanes of a counter.
 const HOLDERS: usize = LANES + 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Holders from one to another ask for grants, ...
+    /// A range of holders asks for grants.
     Ask(usize, usize),
-    /// ... and one puts by the last that it had.
+    /// A holder puts by its last grant.
     Put(usize),
     Append,
     /// The oldest of the entries.
     Unlink,
     Enable(bool),
-    /// At so much more than the counter has.
+    /// The threshold: this much above the counter.
     Arm(u64),
     Cancel,
     Count(u64),
@@ -745,7 +744,7 @@ enum Op {
     Recover,
 }
 
-/// One list, one counter, and what waits for it: each of these increments another counter.
+/// One list, one counter, and the operations that wait for it: each of these increments another counter.
 struct Model {
     /// Entries, and whether each is in the short list.
     entries: Vec<(u32, bool)>,
@@ -802,7 +801,7 @@ proptest! {
             fired: 0,
             grants: [None; HOLDERS],
         };
-        // Processes are named 1, 2, ... and each that dies has an heir in its place.
+        // Processes are named 1, 2, ... and each that dies is replaced by a new one.
         let mut names: [u64; HOLDERS] = std::array::from_fn(|holder| holder as u64 + 1);
         for op in history {
             let counter = stage.counter;
@@ -931,15 +930,15 @@ enum Wanted {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Ask(usize),
-    /// A holder begins a put, ...
+    /// A holder begins a put.
     Begin(usize),
-    /// ... and ends it.
+    /// It ends the put.
     End(usize),
     Die(usize),
     GiveUp(usize),
-    /// A thread tries a transition, ...
+    /// A thread tries a transition.
     Try(usize, Wanted),
-    /// ... and tries it again when no holder is in the middle of a put.
+    /// It retries when no holder is in the middle of a put.
     Again(usize),
     /// A thread dies while it waits.
     Leave(usize),
@@ -1003,7 +1002,7 @@ impl Stage {
         Some(encoding.encode(index as u32, slot::generation(entries[index].slot)))
     }
 
-    /// Tries what a thread wants once.
+    /// Tries a thread's transition once.
     fn attempt(&mut self, wanted: Wanted) -> Result<(), Revoking> {
         let (counter, first) = (self.counter, self.first_entry().unwrap_or(u32::MAX));
         let action = self.increments(counter);
@@ -1020,7 +1019,7 @@ impl Stage {
                 self.try_once(|nic, bus| nic.receives().post(bus, PORTAL, &spec)).map(drop)
             }
             Wanted::RunFired => {
-                // Those before it run; the one that needs a grant revoked is then the first, and has not begun.
+                // Runs those before it; the operation that needs a grant revoked is then the first.
                 let _ = self.home.nic().triggered().next_fired(&mut self.bus, 1);
                 self.try_once(|nic, bus| nic.triggered().next_fired(bus, 1)).map(drop)
             }
@@ -1037,8 +1036,8 @@ impl Stage {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever transitions run while others wait: as long as a put is under way, what its grant depends on stays, and
-    /// it counts.
+    /// With any other transitions during a wait: while a put is under way, its grant's entry and counter stay, and it
+    /// counts.
     #[test]
     fn nothing_changes_under_a_put(history in proptest::collection::vec(step(), 1..150)) {
         let mut stage = Stage::new();

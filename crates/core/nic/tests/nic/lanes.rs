@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counting in lanes: what senders store to a counter's line themselves, beside what is counted under the lock.
+//! Counting in lanes: senders' own stores to a counter's line, beside counts under the lock.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts whose payload comes after their match: what holds in between. That their outcome is that of a delivery, random histories show
-//! (`oracle.rs`).
+//! Puts whose payload comes after their match: the state in between. The random histories of `oracle.rs` check that the
+//! outcome is that of a delivery.
 
 use crate::common::sane::assert_sane;
 use crate::common::{Home, MEMORY_AT, TINY, TestBus};

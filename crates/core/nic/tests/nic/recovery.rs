@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process dies in the middle of a change, and whoever finds it rebuilds the tables.
+//! A process dies in the middle of a change, and the next holder of the lock rebuilds the tables.
 //!
 //! 1. All derived state (links, chains, counts, free lists, the heap's tree) may be anything: after `recover` the NIC
-//!    goes on as the model does, which knows nothing of it.
+//!    behaves as the model does.
 //! 2. Wherever in a delivery its process dies, afterwards the tables are sane, and the message either has not arrived
 //!    or its event and count are there, with a failure if its bytes may be incomplete.
 
@@ -19,7 +19,7 @@ use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{Event, event_kind, fail, options};
 use selvedge_nic::tables::{Class, Request, kind, slot};
 
-/// Words that follow from nothing.
+/// Random words.
 struct Noise(u64);
 
 impl Noise {
@@ -42,7 +42,7 @@ impl Noise {
     }
 }
 
-/// Spoils everything that the slots, sequence numbers and books do not decide.
+/// Spoils everything that does not follow from slots, sequence numbers and books.
 fn scramble(nic: &mut Nic<'_>, seed: u64) {
     let mut noise = Noise(seed);
     let tables = &mut nic.tables;
@@ -84,7 +84,7 @@ fn scramble(nic: &mut Nic<'_>, seed: u64) {
         counter.slot.store(noise.link(), Relaxed);
     }
     for (book, queue) in tables.queues.iter_mut().zip(nic.signals.queues) {
-        // The worst that it can say: that all events were consumed.
+        // The worst value: all events were consumed.
         let head_seen = if noise.next() % 2 == 0 { book.tail } else { noise.next() };
         (book.next_free, book.head_seen) = (noise.link(), head_seen);
         queue.slot.store(noise.link(), Relaxed);
@@ -144,7 +144,7 @@ proptest! {
 
 // ---- deaths ----
 
-/// What the target's program has seen of it.
+/// The target's events and counters.
 fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     let nic = pair.home.nic();
     let mut events = Vec::new();
@@ -158,7 +158,7 @@ fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     (events, counters.collect())
 }
 
-/// Delivers a request and dies at that call of the bus. Gives the stage that it died in; None: it lived.
+/// Delivers a request and dies at that call of the bus. Returns the stage of its intent; None: it survived.
 fn die_delivering(pair: &mut Pair, request: &Request, weather: Weather, call: u64) -> Option<u32> {
     pair.bus.payload = vec![9; request.length as usize];
     pair.bus.mapped = weather == Weather::Mapped;
@@ -208,7 +208,7 @@ proptest! {
             let (seen, counters) = reports(&mut dead);
             match stage {
                 0 if seen.is_empty() => prop_assert_eq!(&counters, &counted, "a count without its event"),
-                // The short way: the event is there, and its count may be lost.
+                // The fast path: the event is there, and its count may be lost.
                 0 => prop_assert_eq!(&seen, &events),
                 1 => failed(&seen, &events, &counters, &counted)?,
                 _ => {
@@ -217,7 +217,7 @@ proptest! {
                 }
             }
             if stage == 0 && seen.is_empty() {
-                // It has not arrived: everything else goes on. Its bytes may be there.
+                // The message has not arrived: everything else continues. Its bytes may be there.
                 dead.model.memory.clone_from(&dead.bus.memory);
                 for op in &after {
                     dead.step(op);
