@@ -121,7 +121,7 @@ impl World {
 
     /// Puts a message on its link.
     pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
-        assert_eq!(request.length, payload.len() as u64, "a home carries as many bytes as the message says");
+        assert_eq!(request.length, payload.len() as u64, "payload length differs from the message's");
         if to >> 32 == GROUPS {
             for member in self.casts[to as u32 as usize].clone() {
                 self.post_to_one(to, member_at(member), request, payload.clone());

@@ -154,7 +154,7 @@ impl Pair {
         self.bus.initiator_fault = (weather == Weather::InitiatorGone).then_some(Fault::Gone);
         let real = transition(|| self.home.nic().deliver(&mut self.bus, &request));
         let modelled = self.model.deliver(&request, &payload, weather);
-        assert_eq!(real, modelled, "what became of the request");
+        assert_eq!(real, modelled, "outcomes differ");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
 
@@ -180,7 +180,7 @@ impl Pair {
                 let nic = &mut self.home.nic();
                 let delivery =
                     transition(|| nic.target().finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
-                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
+                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "finished twice");
                 Verdict::Done(delivery)
             }
             whole => {
@@ -191,7 +191,7 @@ impl Pair {
             }
         };
         let modelled = self.model.deliver(&request, &payload, Weather::Fine);
-        assert_eq!(real, modelled, "what became of the request");
+        assert_eq!(real, modelled, "outcomes differ");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
 

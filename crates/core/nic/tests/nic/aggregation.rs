@@ -82,7 +82,7 @@ fn operations_wait_for_credits() {
     let (mut world, handles) = two_leaves(1, 1);
     let reduction = sum(Datatype::Uint32, 4);
     let refused = world.start(0, (handles[0], KEY, 1), &reduction, &[0; 4], 0);
-    assert_eq!(refused, Err(StartError::Credit), "the group is not formed");
+    assert_eq!(refused, Err(StartError::Credit), "the group is not formed yet");
     world.settle();
     for number in 0..2 {
         assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(number));
@@ -315,7 +315,7 @@ fn requests_out_of_order_end_the_group() {
                 world.start(member, (handles[member], KEY, leaf), &reduction, &[1; 8], 0).expect("it has credits");
             }
             world.settle();
-            assert_eq!(world.members[0].memory[..8], [3; 8], "the operand that came twice counts once");
+            assert_eq!(world.members[0].memory[..8], [3; 8], "a duplicate operand counts once");
         }
     }
 }
@@ -564,7 +564,7 @@ fn operands_stay_while_a_process_sends_them() {
             true => node.finish_send(send.id),
             false => node.reclaim_sends(|_| false),
         }
-        assert!(node.next_send(7).is_none(), "there is nobody to tell");
+        assert!(node.next_send(7).is_none(), "no message is due");
         assert_ne!(node.tables.operand_map.to_vec(), occupied, "the operands are free");
         world.nodes[1].assert_empty();
     }
@@ -729,7 +729,7 @@ fn a_cast_completes_and_the_tree_returns_the_credit() {
     }
     assert!(!world.members[0].member().is_idle(handles[0]));
     let early = world.start(0, way(0), &reduction, &[0; 8], 0);
-    assert_eq!(early, Err(StartError::Credit), "its leaf still has the records");
+    assert_eq!(early, Err(StartError::Credit), "the leaf's records are still in use");
     world.settle();
     assert!(world.members[0].member().is_idle(handles[0]));
     world.start(0, way(0), &reduction, &[0; 8], 0).expect("the credit is back");
@@ -1165,7 +1165,7 @@ fn program_step(
                 let found = &world.members[member].memory[at..at + expected.len()];
                 assert_eq!(found, expected, "to the bit");
             } else {
-                assert!(has_failed, "no operation fails alone here");
+                assert!(has_failed, "an operation failed without its group");
             }
             return true;
         }

@@ -399,7 +399,7 @@ fn a_failure_overtakes_no_child() {
         for _ in 0..told {
             world.pump(0);
         }
-        let (id, _) = world.pump_unfinished(0, 7).expect("a child is to be told");
+        let (id, _) = world.pump_unfinished(0, 7).expect("a child must be informed");
         world.nodes[0].node().revoke(1, KEY, Failure::Revoked);
         world.nodes[0].node().finish_send(id);
         world.settle();
@@ -517,7 +517,7 @@ fn no_more_than_the_records_are_under_way() {
 fn a_late_report_is_of_no_other_group() {
     let (mut world, _) = joining(1);
     world.deliver((member_at(0), node_at(0)));
-    let (old, _) = world.pump_unfinished(0, 5).expect("a member is to be told");
+    let (old, _) = world.pump_unfinished(0, 5).expect("a member must be informed");
     world.nodes[0].node().forget(1, KEY);
     // The process is taken for dead, so the group ends without its report.
     world.nodes[0].node().reclaim_sends(|process| process != 5);
@@ -526,7 +526,7 @@ fn a_late_report_is_of_no_other_group() {
     world.links.clear();
     world.join(0, 0, KEY, &join_of(1, 10, 0, 1, &[1]));
     world.deliver((member_at(0), node_at(0)));
-    world.pump_unfinished(0, 6).expect("a member is to be told");
+    world.pump_unfinished(0, 6).expect("a member must be informed");
     world.nodes[0].node().postpone_send(old);
     assert_eq!(world.nodes[0].groups[0].sender, 6);
     world.nodes[0].node().finish_send(old);

@@ -147,7 +147,7 @@ fn a_visitor_may_stop() {
     };
     let result = home.nic().atu().translate_all(&mut NoMemory, 0, 0, 3 * PAGE_BYTES, Access::Read, visit);
     assert_eq!((result, visits), (Err(TranslationFault::NoRight), 2));
-    assert_eq!(register(&mut home, Register::TranslationFaults), 0, "that is the visitor's");
+    assert_eq!(register(&mut home, Register::TranslationFaults), 0, "a visitor's error is no fault");
 }
 
 #[test]
@@ -725,7 +725,7 @@ fn responses_leave_in_the_order_of_requests() {
     assert_eq!(bench.responses, [0, 1, 2].map(|number| response(number, Ok(50 + u64::from(number)))));
     bench.ask(1, 9).unwrap();
     while bench.step() {}
-    assert_eq!(bench.responses.last(), Some(&response(9, Ok(51))), "the TLB has it");
+    assert_eq!(bench.responses.last(), Some(&response(9, Ok(51))), "the TLB has the entry");
     assert_eq!(register(&mut bench.home, Register::TlbHits), 1);
     assert_eq!(register(&mut bench.home, Register::TlbMisses), 3);
 }
@@ -933,13 +933,13 @@ proptest! {
                 Some(Move::Answer(at)) => bench.answer(at),
             }
             for response in bench.responses.drain(..) {
-                let Expected { request, results } = expected.pop_front().expect("it was asked for");
+                let Expected { request, results } = expected.pop_front().expect("a request is outstanding");
                 prop_assert_eq!((response.unit, response.tag), (request.unit, request.tag));
                 prop_assert!(results.contains(&response.result), "{:?} of {:?}, not {:?}", response, request, results);
                 answered += 1;
             }
             for done in bench.done.drain(..) {
-                let (tag, before) = incomplete.pop_front().expect("it was asked for");
+                let (tag, before) = incomplete.pop_front().expect("a request is outstanding");
                 prop_assert_eq!(done, tag);
                 prop_assert!(answered >= before, "translations before it are not answered");
             }

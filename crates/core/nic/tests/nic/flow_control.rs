@@ -19,7 +19,7 @@ const QUEUE_EVENTS: u32 = 1;
 fn take(nic: &Mutex<Nic<'_>>, signals: &Signals<'_>, queue: u32) -> Option<u8> {
     match signals.take_event(queue) {
         Taken::Event(event, lost) => {
-            assert!(!lost, "a queue of an index with flow control loses nothing");
+            assert!(!lost, "an event was lost despite flow control");
             if signals.disabled_event_waits(queue) {
                 nic.lock().unwrap().queues().post_waiting_disabled(queue);
             }

@@ -92,13 +92,13 @@ impl Stage {
         let (before, memory) = (self.rest(), self.bus.memory.clone());
         let result = watch::transition(|| transition(&mut self.home.nic(), &mut self.bus));
         let Some(revoking) = result.as_ref().err().and_then(E::revoking) else { return Ok(result) };
-        assert!(self.rest() == before && self.bus.memory == memory, "it is to be done later, and was begun");
+        assert!(self.rest() == before && self.bus.memory == memory, "a transition that waits has changed something");
         let nic = self.home.nic();
         assert_ne!(revoking.grants, 0);
         assert_eq!(revoking.grants & !nic.tables.control.revoking, 0);
         for (slot, grant) in nic.signals.grants.iter().enumerate() {
             let is_revoking = nic.tables.control.revoking >> slot & 1 != 0;
-            assert!(!is_revoking || grant.word.load(Relaxed) == 0, "being revoked, and still granted");
+            assert!(!is_revoking || grant.word.load(Relaxed) == 0, "a grant that is being revoked has its word");
         }
         Err(revoking)
     }
@@ -114,7 +114,7 @@ impl Stage {
             Err(revoking) => {
                 self.awaited |= revoking.grants;
                 self.home.nic().grants().finish_revoking(&revoking);
-                self.try_once(transition).expect("revoked, and needed again")
+                self.try_once(transition).expect("a second revocation of the same grants")
             }
         }
     }
@@ -217,18 +217,18 @@ const MEETINGS: &[Meeting] = &[
     row!(true, "one that also gives", spec: |spec| spec.options |= options::OP_GET),
     row!(true, "one for this user", spec: |spec| spec.uid = UID),
     row!(true, "one for this source", spec: |spec| (spec.source, spec.source_ignore) = (1, 0)),
-    row!(true, "one that does not cut what is short enough", spec: |spec| spec.options |= options::NO_TRUNCATE),
-    row!(true, "one whose counter failed before", change: |stage| stage.home.nic().counters().increment(stage.counter, 0, 3)),
+    row!(true, "one that truncates nothing, and a put that fits", spec: |spec| spec.options |= options::NO_TRUNCATE),
+    row!(true, "one whose counter has failures", change: |stage| stage.home.nic().counters().increment(stage.counter, 0, 3)),
     row!(true, "a put beyond the end", put: |put| put.remote_offset = 100),
     row!(true, "an entry on the overflow list besides", change: |stage| {
         stage.append(PORTAL, list::OVERFLOW, &spec(COUNTING, stage.counter));
     }),
-    row!(true, "one with a queue that hears of failures only",
+    row!(true, "one with a queue for failures only",
         spec: |spec| spec.options |= options::EVENT_SUCCESS_DISABLE, put: |put| put.portal = 1),
-    row!(true, "one with a queue that hears nothing of messages",
+    row!(true, "one with a queue without events of messages",
         spec: |spec| spec.options |= options::EVENT_COMM_DISABLE, put: |put| put.portal = 1),
-    row!(false, "one that counts and whose queue hears of every message", put: |put| put.portal = 1),
-    row!(true, "one whose queue hears of every message, and that does not count",
+    row!(false, "one that counts and whose queue gets every message", put: |put| put.portal = 1),
+    row!(true, "one whose queue gets every message, and that does not count",
         spec: |spec| spec.options &= !options::EVENT_CT_COMM, put: |put| put.portal = 1),
     row!(false, "one that neither counts nor posts", spec: |spec| spec.options &= !options::EVENT_CT_COMM),
     row!(false, "one without a counter", spec: |spec| spec.counter = NONE),
@@ -238,7 +238,7 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "one for another user", spec: |spec| spec.uid = UID + 1),
     row!(false, "one for another source", spec: |spec| (spec.source, spec.source_ignore) = (2, 0)),
     row!(false, "one with other bits", put: |put| put.match_bits = 4),
-    row!(false, "one that does not cut what is too long",
+    row!(false, "one that truncates nothing, and a put that is too long",
         spec: |spec| spec.options |= options::NO_TRUNCATE, put: |put| put.length = 65),
     row!(false, "a portal table entry with flow control", put: |put| put.portal = 2),
     row!(false, "no such portal table entry", put: |put| put.portal = 17),
@@ -262,11 +262,11 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "an unlinked entry", change: |stage| stage.unlink(stage.entry)),
     row!(false, "a counter that is gone",
         change: |stage| stage.counter_free(stage.counter)),
-    row!(false, "a counter that something waits for", change: |stage| {
+    row!(false, "a counter that an operation waits for", change: |stage| {
         let action = stage.increments(stage.counter);
         assert!(stage.arm(stage.counter, 100, action), "room");
     }),
-    row!(false, "a counter in whose lanes senders count for good", change: |stage| {
+    row!(false, "a counter with permanent lanes of senders", change: |stage| {
         assert_eq!(stage.home.nic().counters().lane(stage.counter, 3), Some(Lane::Own(0)));
     }),
     row!(false, "a counter without a lane left", change: |stage| {
@@ -386,16 +386,16 @@ const CHANGES: &[Change] = &[
         let entry = stage.append(1, list::PRIORITY, &spec(COUNTING, NONE));
         stage.unlink(entry);
     }),
-    ("an entry is appended that cannot be", false, |stage| {
+    ("an entry that does not fit is appended", false, |stage| {
         let appended = stage.run(|nic, bus| nic.lists().append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
         assert!(appended.is_err());
     }),
-    ("an entry that is not there is unlinked", false, |stage| {
+    ("an unknown entry is unlinked", false, |stage| {
         let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert_eq!(stage.run(|nic, _| nic.lists().unlink(entry)), Err(UnlinkError::InUse));
         assert_eq!(stage.run(|nic, _| nic.lists().unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
-    ("the portal table entry cannot be freed", false, |stage| {
+    ("the freeing of the portal table entry is refused", false, |stage| {
         assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
@@ -404,7 +404,7 @@ const CHANGES: &[Change] = &[
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::OVERFLOW }), "room");
         stage.run_fired();
     }),
-    ("another process is given one", false, |stage| {
+    ("another process gets one", false, |stage| {
         let handle = stage.granted(2);
         assert_eq!(stage.counted(&handle), 0);
     }),
@@ -442,7 +442,7 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     let put = Put { portal: 1, ..PUT };
     let handle = stage.home.nic().grants().give_put(&put, 1, None, |_| true).expect("a grant").handle;
     assert_eq!(handle.counter, NONE);
-    stage.home.nic().lists().unlink(entry).expect("nobody is waited for");
+    stage.home.nic().lists().unlink(entry).expect("no grant is under way");
     assert!(!stage.is_granted(&handle));
     assert_eq!(stage.home.nic().tables.control.granted, 0);
 }
@@ -459,10 +459,10 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     assert_eq!(second.slot, first.slot);
     // The first home has waited for the first grant only.
     stage.home.nic().grants().finish_revoking(&slow);
-    assert!(stage.is_granted(&second), "it was not revoked");
+    assert!(stage.is_granted(&second), "the second grant was not revoked");
     let third = begin_unlink(&mut stage);
     stage.home.nic().grants().finish_revoking(&slow);
-    assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
+    assert_eq!(begin_unlink(&mut stage), third, "the second grant was not waited for");
     stage.home.nic().grants().finish_revoking(&third);
     stage.home.nic().lists().unlink(stage.entry).expect("revoked");
 }
@@ -515,7 +515,7 @@ fn a_holder_gives_its_own_grant_up_without_a_wait() {
         .nic()
         .grants()
         .give_put(&PUT, 1, Some(first.slot), |_| true)
-        .expect("its slot is still its own")
+        .expect("the slot still belongs to the process")
         .handle;
     assert_eq!((again.slot, again.lane), (first.slot, first.lane));
     let nic = &mut stage.home.nic();
@@ -535,12 +535,12 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
     assert_eq!(stage.arrived(stage.counter), 30);
     let second = stage.granted(2);
     assert_eq!((second.lane, stage.counted(&second)), (first.lane, 30));
-    assert_ne!((second.slot, second.number), (first.slot, first.number), "the first is still its process's");
+    assert_ne!((second.slot, second.number), (first.slot, first.number), "the first slot still belongs to its process");
     assert!(stage.put_by(&second, 3) && !stage.put_by(&first, 1));
     assert_eq!(stage.arrived(stage.counter), 33);
     let again = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(again.slot, first.slot);
-    assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is none");
+    assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is invalid");
     assert!(again.lane != second.lane && stage.put_by(&again, 1));
     assert_eq!(stage.arrived(stage.counter), 34);
 }
@@ -555,9 +555,9 @@ fn thresholds_count_what_lanes_hold() {
     let action = stage.increments(other);
     assert!(stage.arm(counter, 43, action), "room");
     stage.run_fired();
-    assert_eq!(stage.arrived(other), 1, "it was due at once");
+    assert_eq!(stage.arrived(other), 1, "the operation was due at once");
     assert!(stage.arm(counter, 45, action), "room");
-    assert!(stage.grant_put(1).is_none(), "lanes stand still while something waits");
+    assert!(stage.grant_put(1).is_none(), "no lane is given while an operation waits");
     stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1);
@@ -565,12 +565,12 @@ fn thresholds_count_what_lanes_hold() {
     stage.run_fired();
     assert_eq!(stage.arrived(other), 2);
     let handle = stage.granted(1);
-    assert!(stage.put_by(&handle, 5), "nothing waits any more");
+    assert!(stage.put_by(&handle, 5), "no operation waits any more");
     stage.home.nic().counters().set(counter, 10, 0);
     assert_eq!(stage.arrived(counter), 10);
     assert!(stage.arm(counter, 11, action), "room");
     stage.run_fired();
-    assert_eq!(stage.arrived(other), 2, "what was set counts, not what lanes hold besides");
+    assert_eq!(stage.arrived(other), 2, "the value set counts, without the lanes' earlier counts");
     stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 3);
@@ -596,10 +596,10 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
     let counter = stage.counter;
     let handle = stage.home.nic().grants().give_lane(counter, 1, None, |_| true).expect("a lane");
     assert!(stage.put_by(&handle, 2));
-    assert!(stage.grant_put(2).is_some(), "another lane is an initiator's");
+    assert!(stage.grant_put(2).is_some(), "an initiator has another lane");
     stage.awaited();
     stage.enable(PORTAL, false);
-    assert!(stage.put_by(&handle, 2), "it has to do with no portal table entry");
+    assert!(stage.put_by(&handle, 2), "the lane depends on no portal table entry");
     let other = stage.home.nic().counters().alloc().expect("room");
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
@@ -623,13 +623,13 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
     }
     assert!(stage.grant_put(1).is_none());
     let heir =
-        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a dead process's lane").handle;
     assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
     let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
     assert!(!stage.put_by(former, 1));
     let nic = stage.home.nic();
-    assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "nobody's is not busy");
+    assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "a free slot is not busy");
 }
 
 #[test]
@@ -646,11 +646,11 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     let entry = stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
     assert!(stage.grant_put(1).is_none(), "none is left");
     let handle =
-        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("a dead owner's slot").handle;
     assert_eq!(handle.slot, 17);
     stage.home.nic().grants().free_slot(handle.slot);
     assert!(!stage.put_by(&handle, 1), "given up");
-    assert_eq!(stage.granted(2).slot, 17, "what was given up is anybody's");
+    assert_eq!(stage.granted(2).slot, 17, "a slot that was given up is free");
     stage.unlink(entry);
 }
 
@@ -670,7 +670,7 @@ fn a_death_while_a_grant_is_given_leaves_no_lane_behind() {
     assert_eq!(books, [0; LANES]);
     assert_eq!(stage.arrived(stage.counter), 4);
     let action = stage.increments(stage.counter);
-    assert!(stage.arm(stage.counter, 9, action), "no lane is anybody's");
+    assert!(stage.arm(stage.counter, 9, action), "a lane has no owner");
 }
 
 #[test]
@@ -1126,7 +1126,7 @@ proptest! {
             prop_assert_eq!(stage.arrived(index), count, "after {:?}", step);
             let nic = &mut stage.home.nic();
             for sender in senders.iter().filter(|sender| sender.in_put) {
-                let handle = sender.handle.expect("it puts by one");
+                let handle = sender.handle.expect("the sender has a grant");
                 let portal = &nic.tables.portals[PORTAL as usize];
                 prop_assert_eq!((portal.status, portal.entries[0]), (portal::ENABLED, 1), "after {:?}", step);
                 let book = &nic.tables.counters[handle.counter as usize];

@@ -67,11 +67,11 @@ fn a_counter_has_lanes_or_thresholds() {
     let action = || Action::CounterIncrement { counter: counters[1], success: 1, failure: 0 };
     home.nic().triggered().arm(counters[0], 2, action()).expect("room");
     count(&mut home, counters[0], 1);
-    assert_eq!(home.nic().counters().lane(counters[0], 1), Some(Lane::Locked), "what waits would not see a lane");
+    assert_eq!(home.nic().counters().lane(counters[0], 1), Some(Lane::Locked), "an operation would not see a lane");
     count(&mut home, counters[0], 2);
     assert!(home.nic().has_fired());
     count(&mut home, counters[1], 1);
-    assert!(home.nic().triggered().arm(counters[1], 2, action()).is_err(), "a lane would not set it off");
+    assert!(home.nic().triggered().arm(counters[1], 2, action()).is_err(), "a lane would not fire the operation");
 }
 
 proptest! {

@@ -46,7 +46,7 @@ fn fill<T, E>(home: &mut Home, mut attempt: impl FnMut(&mut Nic<'_>) -> Result<T
                 return (made, error);
             }
         }
-        assert!(made.len() < 1000, "there is no limit");
+        assert!(made.len() < 1000, "the table has no limit");
     }
 }
 
@@ -166,7 +166,7 @@ fn pending_requests() {
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
     assert!(home.nic().pending_mut().take(made[1]).is_some());
-    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is good once");
+    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is valid once");
     for token in [0, u64::MAX, 1 << 32] {
         assert!(home.nic().pending_mut().take(token).is_none());
     }
@@ -264,7 +264,7 @@ fn puts_of_an_epoch_that_is_over() {
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     home.nic().lists().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     home.nic().portal_table().set(0, true).expect("allocated");
-    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
+    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the put before it was refused");
     assert_eq!(put_in(&mut home, 2).0, fail::OK);
     assert_eq!(put_in(&mut home, 0).0, fail::OK, "of no epoch");
     // Disabled by its owner; freed, and allocated by another.

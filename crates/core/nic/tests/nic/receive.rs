@@ -309,11 +309,11 @@ fn takes_one(
         if let Some(receive) = nic.receives().take(bus, &Put::from(request)) {
             return (receive.start, request.length.min(receive.length), receive.uses_up);
         }
-        assert!(!bus.mapped, "the owner fills what it maps");
+        assert!(!bus.mapped, "the owner fills mapped memory");
     }
     let verdict = if by_owner { nic.deliver_own(bus, request) } else { nic.deliver(bus, request) };
     assert!(matches!(verdict, portals::Verdict::Done(delivery) if delivery.fail == portals::fail::OK), "{verdict:?}");
-    let Taken::Event(put, _) = nic.signals.take_event(0) else { panic!("it reports the message") };
+    let Taken::Event(put, _) = nic.signals.take_event(0) else { panic!("no event of the message") };
     let unlinked = match nic.signals.take_event(0) {
         Taken::Event(event, _) => event.kind == event_kind::AUTO_UNLINK && event.user_ptr == put.user_ptr,
         _ => false,

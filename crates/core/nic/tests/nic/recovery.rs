@@ -137,7 +137,7 @@ proptest! {
         scramble(&mut pair.home.nic(), seed);
         pair.home.nic().recover(&mut TestBus::default(), |_| true);
         let nic = pair.home.nic();
-        prop_assert_eq!(&nic.tables.heap_map[..], &tree[..], "the allocator's state depends on what lives alone");
+        prop_assert_eq!(&nic.tables.heap_map[..], &tree[..], "the allocator's state depends only on live blocks");
         prop_assert!(Buddy::attach(nic.tables.heap_map).is_ok());
     }
 }
@@ -237,7 +237,7 @@ fn failed(
     let communication = |event: &&Event| event.kind <= event_kind::FETCH_ATOMIC;
     if let Some(expected) = lived.iter().find(communication) {
         let Some(event) = seen.iter().find(communication) else {
-            return Err(TestCaseError::fail("the message is gone without a word"));
+            return Err(TestCaseError::fail("a lost message without an event"));
         };
         prop_assert_eq!((event.fail, event.mlength), (fail::UNDELIVERABLE, 0));
         prop_assert_eq!(
@@ -285,6 +285,6 @@ fn an_event_that_was_not_written_does_not_stop_the_queue() {
         while let Taken::Event(event, _) = home.nic().signals.take_event(queue) {
             seen.push((event.kind, event.header_data));
         }
-        assert_eq!(seen.last(), Some(&(event_kind::PUT, round)), "the queue stands still");
+        assert_eq!(seen.last(), Some(&(event_kind::PUT, round)), "the queue is blocked");
     }
 }

@@ -199,8 +199,8 @@ fn deliver(home: &mut Home, request: &Request) {
         assert!(permitted.all(|is| is), "{store:?} is not permitted");
     }
     if !matches!(verdict, Verdict::Done(Delivery { fail: fail::OK, .. })) {
-        assert!(bus.faulted || bus.bus.memory == memory, "it was refused, and has touched memory");
-        assert!(lasting_words(home) == words, "it was refused, and has changed the tables");
+        assert!(bus.faulted || bus.bus.memory == memory, "a refused command has touched memory");
+        assert!(lasting_words(home) == words, "a refused command has changed the tables");
     }
 }
 

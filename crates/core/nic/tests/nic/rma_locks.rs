@@ -87,7 +87,7 @@ fn all_boundary_values() {
                     operand: [u64::from(compare as u32) << 32 | u64::from(add as u32), 0, 0, 0],
                     ..Request::default()
                 };
-                let Verdict::Done(delivery) = nic.deliver(&mut bus, &command) else { panic!("it needs no memory") };
+                let Verdict::Done(delivery) = nic.deliver(&mut bus, &command) else { panic!("a lock needs no memory") };
                 let answer = u64::from(expected.value as u32) | u64::from(expected.success) << 32;
                 assert_eq!((delivery.fail, delivery.remote_offset), (fail::OK, answer));
                 assert_eq!([nic.tables.locks[LOCKS], nic.tables.locks[2 * LOCKS - 1]], [model as u32; 2]);
@@ -339,7 +339,7 @@ fn a_start_before_the_wait_is_not_prevented() {
         assert!(call(at).success);
     }
     assert_eq!(call(start), LockResult { value: -1, success: true }, "nobody has posted");
-    assert_eq!(call(wait), LockResult { value: 2, success: true }, "and it looks as if somebody had");
+    assert_eq!(call(wait), LockResult { value: 2, success: true }, "as if the target had posted");
     assert_eq!(call(complete), LockResult { value: 2, success: false }, "the origin can not end its epoch");
     assert_eq!(call(start), LockResult { value: 1, success: true });
     // Two completes of one epoch cannot be distinguished from those of two either.
@@ -434,7 +434,7 @@ fn the_dead_are_passed_over() {
     assert_eq!(answers(&mut nic), [(2, success(9))]);
     nic.deliver(&mut named(4, 3), &lock_command(6, i32::MAX, -20, 0));
     assert_eq!(answers(&mut nic), []);
-    assert_eq!(nic.tables.locks[LOCKS] as i32, -11, "no dead process has it");
+    assert_eq!(nic.tables.locks[LOCKS] as i32, -11, "no dead process gets the lock");
 }
 
 /// Requests for a closed port's locks, and those that a port withdraws, are refused; others still wait.

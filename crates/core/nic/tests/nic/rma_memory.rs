@@ -61,7 +61,7 @@ fn refused(home: &mut Home, bus: &mut Recorder, request: &Request, expected: Ver
     assert_eq!(home.nic().deliver(bus, request), expected);
     assert!(bus.bus.memory == memory && bus.stores.is_empty(), "it has touched memory: {:?}", bus.stores);
     assert!(bus.bus.reply.is_empty());
-    assert!(lasting_words(home) == words, "it has changed the tables");
+    assert!(lasting_words(home) == words, "a refused command has changed the tables");
 }
 
 // ---- refusals ----
@@ -133,7 +133,7 @@ fn an_old_entry_of_the_tlb_does_not_split_a_put() {
                 Verdict::Done(delivery) if delivery.fail == fail::OK => assert_eq!(delivery.mlength, 5 * PAGE),
                 verdict => {
                     assert_eq!(verdict, segv());
-                    assert!(wire.bus.memory == before && wire.stores.is_empty(), "a part of it was written");
+                    assert!(wire.bus.memory == before && wire.stores.is_empty(), "part of a refused put was written");
                 }
             }
         }
@@ -286,7 +286,7 @@ fn a_local_page_that_may_not_be_used_is_an_error_of_the_requester() {
         let descriptor = Descriptor { code: code::BT_PUT, node: 5, vpid: 1, spec: 0, modifiers: 0, operation };
         let made = home.nic().rma().request(&mut NoMemory, &requester(0), &descriptor);
         assert_eq!(made, Err(RequestError::Refused));
-        let notification = take(&mut home, 0, &mut head).expect("an error is always told");
+        let notification = take(&mut home, 0, &mut head).expect("an error notification");
         assert_eq!((notification.error, notification.unit), (error::REQUESTER, spec::REQUESTER));
         assert_eq!((notification.word0, notification.size), (read, 15));
         assert_eq!((notification.node, notification.vpid, notification.code), (5, 1, code::BT_PUT));
