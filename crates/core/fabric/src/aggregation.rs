@@ -75,7 +75,6 @@ pub const DEPTH_WANTED: u32 = 3;
 
 /// No node, or no position.
 const NONE: u32 = u32::MAX;
-/// No port.
 const NO_PORT: u16 = u16::MAX;
 
 /// A request for trees.
@@ -148,7 +147,6 @@ struct Data {
     ports: Vec<u16>,
 }
 
-/// A list for each aggregation node, all in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lists<T> {
     first: Vec<u32>,
@@ -156,7 +154,6 @@ struct Lists<T> {
 }
 
 impl Default for TreeSpec {
-    /// One tree with an aggregation node at every router, of any radix.
     fn default() -> TreeSpec {
         TreeSpec { trees: 1, radix_max: u32::MAX, depth_max: None, sites: Sites::AllRouters }
     }

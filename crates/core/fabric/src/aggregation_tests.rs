@@ -396,7 +396,6 @@ fn lost_parts_are_not_used() {
     assert_eq!(set.leaves(AnId(0)), [NodeId(1), NodeId(2), NodeId(3)]);
 }
 
-/// The router of a lost aggregation node still forwards: its hosts are attached elsewhere.
 #[test]
 fn a_lost_aggregation_node_leaves_its_router() {
     let topology = Topology::fat_tree(2, 8, (1, 1), None).unwrap();

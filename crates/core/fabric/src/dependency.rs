@@ -57,7 +57,6 @@ impl Dependencies {
         graph
     }
 
-    /// Adds the dependencies of all routes of one pair.
     fn add(
         &mut self,
         topology: &Topology,
@@ -146,7 +145,6 @@ impl Dependencies {
         None
     }
 
-    /// A shortest cycle through a vertex, by a breadth-first search.
     fn shortest_cycle(&self, start: u32) -> Option<Vec<u32>> {
         let mut before = alloc::vec![u32::MAX; self.successors.len()];
         let mut queue = alloc::vec![start];

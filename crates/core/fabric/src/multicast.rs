@@ -56,7 +56,6 @@ pub struct MulticastTree {
     branches: Vec<Branch>,
 }
 
-/// A route, and its target.
 type Route = (Vec<(RouterId, Hop)>, NodeId);
 
 impl MulticastTree {

@@ -233,7 +233,6 @@ fn west_first_adapts_where_it_need_not_go_west() {
     }
 }
 
-/// The groups that a route visits, in order.
 fn groups_passed(fly: &Dragonfly, route: &[(RouterId, Hop)]) -> Vec<u32> {
     let mut groups: Vec<u32> = route.iter().map(|(router, _)| fly.group(*router)).collect();
     groups.dedup();
@@ -294,7 +293,6 @@ fn valiant_passes_every_third_group() {
     }
 }
 
-/// If two groups have several links, different pairs of nodes use different ones.
 #[test]
 fn minimal_uses_all_links_between_two_groups() {
     let topology = Topology::dragonfly(3, 4, 4, 4).unwrap();

@@ -452,7 +452,6 @@ impl PackedPeer {
     }
 }
 
-/// A topology under construction.
 struct Draft {
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
@@ -491,7 +490,6 @@ impl Draft {
         Ok(Draft { first_port, peers, attachments })
     }
 
-    /// Connects two ports in both directions.
     fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
         let (a_port, b_port) = (a_port as u16, b_port as u16);
         self.set(a, a_port, PackedPeer { id: b.0, port: b_port, kind: PeerKind::Router });

@@ -34,7 +34,6 @@ pub(crate) fn footprint(
     parts
 }
 
-/// Returns the parts that an aggregation node at a site needs.
 pub(crate) fn seats(topology: &Topology, site: Site) -> Vec<Part> {
     match site {
         Site::Router(router) => vec![Part::Router(router)],

@@ -39,7 +39,6 @@ pub struct GrantedTree {
 }
 
 const MAGIC: &str = "selvedge-grant";
-/// Version of the file.
 const VERSION: u32 = 1;
 
 /// Reasons for which a file is not a grant.
@@ -247,7 +246,6 @@ impl GroupChildren<'_> {
     }
 }
 
-/// The aggregation nodes from one up to the root of the tree.
 pub(crate) fn way(tree: Tree, from: AnId) -> impl Iterator<Item = AnId> {
     std::iter::successors(Some(from), move |&an| tree.parent(an))
 }

@@ -64,7 +64,6 @@ pub enum JobError {
     UnknownJob { job: u32 },
 }
 
-/// A job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub external: u64,

@@ -39,7 +39,6 @@ pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, 
     Ok(nodes)
 }
 
-/// Adds the presence of a job on another tree.
 pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, Presence>) {
     for (&an, presence) in more {
         let node = nodes.entry(an).or_insert(*presence);

@@ -205,7 +205,6 @@ impl Manager {
         actions
     }
 
-    /// Sets a tree, the root first.
     fn set_tree(&self, number: u16, place: Place, of: impl Fn(AnId) -> bool, actions: &mut Vec<Action>) {
         let Some(tree) = self.forest.tree(place) else { return };
         for an in top_down(tree).into_iter().filter(|&an| of(an)) {
@@ -233,7 +232,6 @@ impl Manager {
         }
     }
 
-    /// Adds an action for a node, unless that is lost.
     fn push(&self, actions: &mut Vec<Action>, an: AnId, step: Step) {
         if !self.is_lost(an) {
             actions.push(Action::Node { an, address: self.address(an), step });
@@ -248,7 +246,6 @@ impl Manager {
     }
 }
 
-/// The nodes of a tree, the root first.
 fn top_down(tree: Tree) -> Vec<AnId> {
     let mut nodes: Vec<AnId> = tree.nodes().collect();
     nodes.sort_by_key(|&an| tree.level(an));

@@ -168,7 +168,6 @@ impl Manager {
         })
     }
 
-    /// Makes trees over the parts that are not lost.
     fn rebuild(&mut self) {
         let rebuilt = self.forest.rebuild(&self.topology, &self.spec, &self.lost);
         // Before the first node is back, a failure is no news.

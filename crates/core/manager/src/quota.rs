@@ -44,7 +44,6 @@ fn blocks_of_credit(bytes: u32, children: u32) -> u64 {
     4 * u64::from(children.max(2)) * u64::from(bytes.div_ceil(OPERAND_ALIGN))
 }
 
-/// The use of each node by jobs.
 pub(crate) fn uses<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<AnId, Use> {
     let mut uses: BTreeMap<AnId, Use> = BTreeMap::new();
     for job in jobs {

@@ -21,10 +21,8 @@ use selvedge_fabric::{NodeId, Peer, RouterId, Topology, Tree, TreeError, TreeSet
 use selvedge_nic::aggregation::Limits;
 use selvedge_nic::aggregation::records::LEVELS_MAX;
 
-/// The most edges of a path to the root.
 const DEPTH_MAX: u32 = LEVELS_MAX as u32 - 1;
 
-/// A tree of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Number of the set.

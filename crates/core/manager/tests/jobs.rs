@@ -50,7 +50,6 @@ fn processes_of_one_end_node_join_one_by_one() {
     world.assert_reduces(&group);
 }
 
-/// The counts equal those of the fabric's groups, for every set of members.
 #[test]
 fn children_are_those_of_the_fabric() {
     let mut manager = manager(2);
@@ -127,7 +126,6 @@ fn errors_say_what_is_short() {
     manager.begin_job(&JobRequest { quota: least, ..request(5, &[8]) }, 5).expect("at other nodes");
 }
 
-/// A job can use exactly its quota.
 #[test]
 fn a_quota_is_what_nodes_have_room_for() {
     for (groups, credits, wish) in [(8, 8, 1), (1, 4, 4), (2, 6, 3), (4, 12, 3)] {
@@ -182,7 +180,6 @@ impl<I: Iterator<Item = u32>> RevSorted for I {
     }
 }
 
-/// Trees over nodes with few children and few levels still make groups.
 #[test]
 fn trees_fit_the_nodes() {
     let mut limits = LIMITS;

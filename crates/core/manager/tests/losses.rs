@@ -210,7 +210,6 @@ fn a_network_comes_apart() {
     assert_eq!(manager.jobs().count(), 2);
 }
 
-/// Without a free number the old trees serve jobs as far as they can; a job that ends frees a number.
 #[test]
 fn without_a_free_number_old_trees_serve() {
     let mut manager = manager(4);

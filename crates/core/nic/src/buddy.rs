@@ -30,7 +30,6 @@ use core::fmt;
 
 use crate::errors::Corrupt;
 
-/// Words before the tree.
 const HEADER_WORDS: usize = 4;
 const MAGIC_AT: usize = 0;
 const BLOCKS_MAX_AT: usize = 1;
@@ -232,7 +231,6 @@ impl<'a> Buddy<'a> {
         (order..=self.height()).find(|&order| self.is_free(self.node(first, order), order))
     }
 
-    /// The order of the allocation that starts here.
     fn allocated_order(&self, first: u32) -> Option<u32> {
         if first >= self.blocks_now() {
             return None;
@@ -269,7 +267,6 @@ impl<'a> Buddy<'a> {
         self.update_above(first, order);
     }
 
-    /// Updates the ancestors of a changed node, up to the first that needs no change.
     fn update_above(&mut self, first: u32, order: u32) {
         for order in order..self.height() {
             let node = self.node(first, order);
@@ -304,7 +301,6 @@ impl<'a> Buddy<'a> {
 
     // ---- the tree ----
 
-    /// The order of the root.
     fn height(&self) -> u32 {
         self.leaf_base.trailing_zeros()
     }

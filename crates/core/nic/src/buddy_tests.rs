@@ -313,7 +313,6 @@ fn scenario() -> impl Strategy<Value = (u32, u32, Vec<Step>)> {
     (1..700u32).prop_flat_map(|blocks_max| (Just(blocks_max), 0..=blocks_max, steps(blocks_max, 120)))
 }
 
-/// Performs the step on both sides and compares their results.
 fn step_both(words: &mut [u64], oracle: &mut Oracle, step: Step) {
     let mut buddy = Buddy::attach(words).unwrap();
     match step {

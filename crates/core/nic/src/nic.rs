@@ -75,7 +75,6 @@ impl Nic<'_> {
         result
     }
 
-    /// Shows a transition, if there is a tap.
     pub(crate) fn show(&self, transition: &Transition) {
         if let Some(sink) = self.tap.sink {
             sink.show(transition);

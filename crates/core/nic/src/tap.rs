@@ -62,7 +62,6 @@ impl<'a> Tapped<'a> {
         self.sink.is_some()
     }
 
-    /// Whether the next transition is to be shown.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         self.sink.is_some() && self.within == Within::Nothing

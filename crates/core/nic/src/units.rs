@@ -164,7 +164,6 @@ impl<'a> Nic<'a> {
         Target { nic: self }
     }
 
-    /// The initiator's side of the Portals unit.
     #[inline(always)]
     pub(crate) fn initiator(&mut self) -> Initiator<'_, 'a> {
         Initiator { nic: self }
@@ -304,7 +303,6 @@ impl Nic<'_> {
         }
     }
 
-    /// Handles a message of an aggregation node.
     fn member_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         Verdict::Done(match self.member().receive(bus, request) {
             Ok(()) => Delivery { mlength: request.length, ..Delivery::default() },

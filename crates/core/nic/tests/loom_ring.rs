@@ -83,7 +83,6 @@ impl Shared {
         number
     }
 
-    /// Dequeues one message, as a reader without a poll does.
     fn dequeue(&self) -> Option<u64> {
         let mut consumer = self.ring.consumer();
         let message = self.ring.next::<NoHints>(&consumer).expect("no fault")?;
@@ -92,7 +91,6 @@ impl Shared {
         Some(number)
     }
 
-    /// Dequeues a run.
     fn dequeue_run<const LONG: bool>(&self) -> Vec<u64> {
         let (mut consumer, mut got) = (self.ring.consumer(), Vec::new());
         self.ring.dequeue_run::<LONG, NoHints>(&mut consumer, 3, 2, |message| {

@@ -413,7 +413,6 @@ fn translations() {
     assert!(pipeline.is_empty());
 }
 
-/// Messages of the VELO unit, from the completer to the reassembly, and the calls around them.
 #[test]
 fn the_velo_unit_allocates_nothing() {
     let limits = Limits { vpids: 2, mailbox_slots: 8, velo_bytes: 120, notifications: 2, ..Limits::NONE };
@@ -445,7 +444,6 @@ fn the_velo_unit_allocates_nothing() {
     }
 }
 
-/// Commands of the RMA unit, from the descriptor to the notifications, and its locks.
 #[test]
 fn the_rma_unit_allocates_nothing() {
     let mut home = Home::new(&rma_home::limits(2, 4, 2, 2));

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::string::ToString;
 use std::{format, vec};
 
-/// The nodes from one to the tree's root.
 fn upward(tree: &Tree, an: AnId) -> Vec<AnId> {
     core::iter::successors(Some(an), |&an| tree.parent(an)).collect()
 }

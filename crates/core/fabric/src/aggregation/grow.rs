@@ -43,7 +43,6 @@ pub(super) struct RootPaths {
     pub ports: Vec<u16>,
 }
 
-/// A tree, without its children's lists.
 pub(super) struct Shape {
     pub root: AnId,
     /// For each aggregation node; `NONE` at the root and outside of the tree.

@@ -128,7 +128,6 @@ impl<'a> Network<'a> {
     }
 }
 
-/// The sites in the order of their numbers.
 fn numbered(topology: &Topology, sites: &Sites) -> Result<Vec<Site>, TreeError> {
     let sites: Vec<Site> = match sites {
         Sites::AllRouters => (0..topology.routers()).map(|router| Site::Router(RouterId(router))).collect(),

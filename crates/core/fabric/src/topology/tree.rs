@@ -121,7 +121,6 @@ impl FatTree {
         if self.levels == 3 { self.uplinks * (self.radix / 2) } else { self.uplinks }
     }
 
-    /// The distance between two leaves; None for other routers.
     pub(super) fn distance(&self, from: RouterId, to: RouterId) -> Option<u32> {
         match (from.0, to.0) {
             (a, b) if a == b => Some(0),

@@ -59,7 +59,6 @@ pub trait Inspect {
     /// State set by the manager: jobs with status and quota, trees with parents.
     fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>);
 
-    /// No group, no operand, no job.
     fn assert_empty(&self);
 }
 

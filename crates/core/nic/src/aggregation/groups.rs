@@ -195,7 +195,6 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The parent has refused the group, or it has failed there.
     pub(super) fn failed_above(&mut self, sender: Sender, failed: &message::Failed) -> Result<(), Failure> {
         let index = self.find_group(failed.group, sender.key)?;
         let record = &mut self.tables.groups[index];
@@ -257,7 +256,6 @@ impl Node<'_> {
         Ok((index, at))
     }
 
-    /// Frees a group, whatever its state.
     pub(super) fn free_group(&mut self, index: usize) {
         let record = self.tables.groups[index];
         if record.operands != NONE {
@@ -284,7 +282,6 @@ impl Node<'_> {
     }
 }
 
-/// Whether a join describes the group as earlier joins do.
 fn agrees(record: &Group, join: &Join) -> bool {
     record.tree == join.tree
         && record.options == join.options
@@ -304,7 +301,6 @@ pub(super) fn places(record: &Group) -> u64 {
     }
 }
 
-/// Blocks of one operand.
 #[inline]
 pub(super) fn operand_blocks(bytes: u32) -> u64 {
     u64::from(bytes.div_ceil(OPERAND_ALIGN))

@@ -21,7 +21,6 @@ use crate::bus::Bus;
 use crate::errors::Full;
 use crate::tables::{Request, slot};
 
-/// Status of memberships.
 mod status {
     pub const JOINING: u32 = 1;
     pub const READY: u32 = 2;
@@ -52,7 +51,6 @@ pub struct Membership {
     pub reserved: u32,
 }
 
-/// State of started operations.
 mod state {
     pub const FREE: u32 = 0;
     pub const STARTED: u32 = 1;

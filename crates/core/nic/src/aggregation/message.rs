@@ -271,7 +271,6 @@ fn failure_of(number: u8) -> Result<Option<Failure>, MessageError> {
     }
 }
 
-/// The child that a request of [`kind::AGGREGATION_UP`] names.
 fn child_of(request: &Request) -> Child {
     Child { job: request.portal, number: split(request.header_data).0, handle: request.remote_offset }
 }
@@ -506,7 +505,6 @@ mod tests {
             prop_assert_eq!(Message::decode(&message.encode(sender)), Ok((sender, message)));
         }
 
-        /// A request decodes to a message that encodes to the same request, or to an error.
         #[test]
         fn any_request_is_a_message_or_is_refused(
             kind in kind::AGGREGATION_REQUEST - 1..=kind::AGGREGATION_DOWN + 1,

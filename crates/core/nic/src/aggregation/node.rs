@@ -79,7 +79,6 @@ impl Node<'_> {
         self.tables.jobs.iter().position(is_it).ok_or(Failure::NoJob)
     }
 
-    /// The index of a job that may use the node.
     pub(super) fn open_job(&self, number: u32, key: u64) -> Result<usize, Failure> {
         let index = self.find_job(number, key)?;
         let record = &self.tables.jobs[index];
@@ -155,7 +154,6 @@ impl Node<'_> {
         control.due_tail = index as u32;
     }
 
-    /// Takes the first group from that queue.
     pub(super) fn dequeue(&mut self) -> Option<usize> {
         let index = self.tables.control.due_head as usize;
         let Some(record) = self.tables.groups.get_mut(index) else {

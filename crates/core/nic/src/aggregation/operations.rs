@@ -17,7 +17,6 @@ use crate::bus::Bus;
 use crate::handle::NONE;
 
 impl Node<'_> {
-    /// Handles an operand of a child.
     pub(super) fn request<B: Bus>(&mut self, bus: &mut B, sender: Sender, operand: &Operand) -> Result<(), Refusal> {
         let index = self.find_group(operand.group, sender.key)?;
         let record = &self.tables.groups[index];
@@ -152,7 +151,6 @@ impl Node<'_> {
         (record.distributed, record.told) = (distributed, record.joined);
     }
 
-    /// Handles the result of an operation, from the parent.
     pub(super) fn result<B: Bus>(&mut self, bus: &mut B, sender: Sender, outcome: &Outcome) -> Result<(), Refusal> {
         let index = self.find_group(outcome.group, sender.key)?;
         let record = self.tables.groups[index];

@@ -69,7 +69,6 @@ impl Limits {
     }
 }
 
-/// The handle of a record: generation << 32 | index.
 pub(super) fn handle(index: usize, slot: u32) -> u64 {
     u64::from(slot::generation(slot)) << 32 | index as u64
 }

@@ -40,7 +40,6 @@ pub struct SendId {
     due: Due,
 }
 
-/// A message that a group has to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// To a child: the group is formed; it has failed.
@@ -172,7 +171,6 @@ impl Node<'_> {
         }
     }
 
-    /// The next message that a group is to send.
     fn due(&mut self, index: usize) -> Option<Due> {
         let record = self.tables.groups[index];
         let is_answered = matches!(record.status(), group::READY | group::FAILED);
@@ -301,7 +299,6 @@ impl Node<'_> {
         }
     }
 
-    /// Makes this node's join to its parent.
     fn join_of(record: &Group, job: u32, handle: u64) -> Join {
         let Group { number, tree, options, order, members, total, mut expected, bytes, .. } = *record;
         // SHARED concerns this node's children only.

@@ -19,7 +19,6 @@ pub(super) fn apply<R: Part>(op: Operation, target: &mut [u8], operand: &[u8]) {
     }
 }
 
-/// A real type of the parts.
 pub(super) trait Part: Real {
     const INFINITY: Self;
     fn difference(self, other: Self) -> Self;

@@ -80,7 +80,6 @@ impl Format {
         (0..=self.infinity).map(|bits| self.value(bits)).collect()
     }
 
-    /// All values, as elements in memory.
     fn memory(&self) -> Vec<u8> {
         (0..=u16::MAX).flat_map(u16::to_le_bytes).collect()
     }
@@ -131,7 +130,6 @@ fn every_value_widens_exactly_and_narrows_to_itself() {
     }
 }
 
-/// Between every two neighbours: the middle, and the values of binary32 on either side of it.
 #[test]
 fn every_tie_goes_to_the_even_one() {
     for format in [HALF, BFLOAT16] {

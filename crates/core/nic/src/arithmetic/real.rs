@@ -21,7 +21,6 @@ pub(super) trait Real: Ordered {
     fn product(self, other: Self) -> Self;
     /// The minimum of the target and the operand, with the bits of one of them (invariant 5).
     fn lesser(target: Self::Bits, operand: Self::Bits) -> Self::Bits;
-    /// The maximum.
     fn greater(target: Self::Bits, operand: Self::Bits) -> Self::Bits;
 }
 

@@ -98,7 +98,6 @@ fn slices_of_different_length_work_up_to_the_shorter() {
     assert_eq!(applied(Operation::Swap, Datatype::DoubleComplex, &[1; 32], &[2; 31])[14..18], [2, 2, 1, 1]);
 }
 
-/// Checks every pair of 8-bit values, with every operation, against wider arithmetic.
 #[test]
 fn eight_bit_integers_exhaustively() {
     for target in 0..=255u8 {

@@ -194,7 +194,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words that often decode.
     fn word() -> impl Strategy<Value = u64> {
         let low = prop_oneof![Just(0), 0..1u64 << 37, 0..1u64 << 40, (0..1024u64).prop_map(|high| high << 27)];
         let near = (0..6u64, any::<u16>(), 0..4u64, 0..4u64, low).prop_map(|(kind, tag, unit, code, low)| {

@@ -197,7 +197,6 @@ mod tests {
         }
     }
 
-    /// Every pair of rights and access, every size, the right VPID and another.
     #[test]
     fn checks_of_all_kinds_of_entries() {
         for (valid, reads, writes) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {

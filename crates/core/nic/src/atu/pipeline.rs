@@ -76,7 +76,6 @@ pub enum Progress {
     Sent(Output),
 }
 
-/// A slot of the reorder buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Slot {
     /// A translation whose answer is known.
@@ -99,7 +98,6 @@ enum Slot {
     Fence,
 }
 
-/// A flush or fence that is not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pending {
     tag: u16,

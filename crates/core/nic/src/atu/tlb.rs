@@ -20,7 +20,6 @@ use crate::tables::TlbEntry;
 
 const HOLE: TlbEntry = TlbEntry { page: 0, entry: 0 };
 
-/// The set of a page.
 #[inline(always)]
 fn set(entries: usize, ways: u32, page: NlaPage) -> Range<usize> {
     let ways_shift = ways.trailing_zeros().min(31);

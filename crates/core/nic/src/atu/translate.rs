@@ -136,7 +136,6 @@ impl Atu<'_> {
 }
 
 impl Atu<'_> {
-    /// The number of the target's page.
     #[inline(always)]
     fn target_page(&self, ask: Ask, page: NlaPage, looked: &mut Looked) -> Result<u64, TranslationFault> {
         if !self.has_page(page) {
@@ -155,7 +154,6 @@ impl Atu<'_> {
         entry.check(page, ask.vpid, ask.access)
     }
 
-    /// The run at the start of a range.
     #[inline]
     fn run(&self, ask: Ask, nla: Nla, bytes: u64, looked: &mut Looked) -> Result<Translated, TranslationFault> {
         let (mut page, mut target) = (nla.page(), self.target_page(ask, nla.page(), looked)?);

@@ -77,7 +77,6 @@ impl Counters<'_, '_> {
         }
     }
 
-    /// Appends an operation to the fire queue.
     pub(crate) fn queue_fired(self, index: u32) {
         let control = &mut *self.nic.tables.control;
         let tail = core::mem::replace(&mut control.fire_tail, index);

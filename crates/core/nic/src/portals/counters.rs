@@ -240,7 +240,6 @@ impl<'n> Counters<'n, '_> {
         }
     }
 
-    /// Successes plus failures of a counter.
     #[inline]
     pub(crate) fn total(self, counter: u32) -> u64 {
         self.nic.counters().book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))

@@ -93,7 +93,6 @@ impl Target<'_, '_> {
         self.nic.target().deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
     }
 
-    /// Delivers a request of any kind to the entry that it matched.
     #[inline(never)]
     fn deliver_to<B: Bus, const OWNER: bool>(
         self,
@@ -301,7 +300,6 @@ impl Target<'_, '_> {
         Ok(())
     }
 
-    /// Checks the user id and the operation of a match.
     #[inline]
     fn forbidden(self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {

@@ -73,7 +73,6 @@ impl Event {
         }
     }
 
-    /// The words of the first line.
     #[inline(always)]
     pub(super) fn to_words(self, form: u64) -> [u64; WORDS] {
         let mut kinds = form << form::AT | u64::from(self.portal % form::PORTALS) << form::PORTAL_AT;
@@ -152,7 +151,6 @@ pub struct EventTemplate {
 }
 
 impl EventTemplate {
-    /// The template for events like this one.
     pub(super) fn new(event: &Event) -> EventTemplate {
         let form = event.form();
         EventTemplate {
@@ -226,7 +224,6 @@ mod tests {
 
     use super::*;
 
-    /// Lengths near the limits of an ordinary event.
     fn length() -> impl Strategy<Value = u64> {
         let edge = u64::from(u32::MAX);
         prop_oneof![0..3u64, edge - 1..edge + 2, any::<u64>()]
@@ -262,7 +259,6 @@ mod tests {
         }
     }
 
-    /// The events that programs get for every message fit into one line.
     #[test]
     fn ordinary_events_have_one_line() {
         let put = Event { rlength: 8, mlength: 8, portal: 4, kind: event_kind::PUT, ..Event::default() };

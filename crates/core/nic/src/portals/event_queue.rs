@@ -55,7 +55,6 @@ impl<'a> Signals<'a> {
         (queue.slot.load(Acquire) == slot::word(generation, queue::LIVE)).then_some(queue)
     }
 
-    /// The words of event number `number` of a queue.
     #[inline(always)]
     fn event_block(&self, queue: &EventQueue, number: u64) -> Option<&'a [AtomicU64; EVENT_WORDS]> {
         let first = first_word(queue.ring.load(Relaxed), queue.capacity.load(Relaxed), number)?;

@@ -142,7 +142,6 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Appends a reserved entry to the list that the status names.
     #[inline]
     pub(super) fn put_on_list(self, index: u32, status: u32) {
         let sequence = self.nic.tables.control.next_sequence();
@@ -245,7 +244,6 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Takes a header off the unexpected list. This may free its overflow entry.
     pub(crate) fn drop_header(self, index: u32) {
         self.nic.lists().drop_found(index.into());
     }
@@ -257,7 +255,6 @@ impl Lists<'_, '_> {
         self.nic.lists().free_header(found.index);
     }
 
-    /// Frees a header that is in no list.
     #[inline(always)]
     pub(super) fn free_header(self, index: u32) {
         let Some(record) = self.nic.tables.headers.get_mut(index as usize) else { return };

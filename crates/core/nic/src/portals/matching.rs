@@ -66,7 +66,6 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
     ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as usize & (buckets - 1)
 }
 
-/// The bucket of an entry of a class.
 fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize {
     let (bits, source) = if class == CLASS_OTHER {
         (0, 0)
@@ -79,7 +78,6 @@ fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize
 /// Buckets of a cache line, as a power of two.
 const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
-/// An end of a chain.
 #[derive(Clone, Copy)]
 enum End {
     Front,
@@ -139,7 +137,6 @@ impl<'a> MatchQueue<'_, 'a> {
         self.reborrow().find_later_in_short_list(bus, portal, key)
     }
 
-    /// The first match of the short list after its first entry.
     #[inline(never)]
     fn find_later_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let record = self.tables.portals.get(portal as usize)?;
@@ -188,7 +185,6 @@ impl<'a> MatchQueue<'_, 'a> {
         portal as usize * slots as usize + (number & slots.wrapping_sub(1)) as usize
     }
 
-    /// The entry at a number of the short list.
     #[inline(always)]
     fn short_entry(&self, portal: u32, number: u32) -> Option<u32> {
         self.tables.short_lists.get(self.short_slot(portal, number)).copied()
@@ -347,7 +343,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The number of an entry in the short list.
     #[inline]
     fn place_in_short_list(&self, portal: u32, index: u32) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;

@@ -64,7 +64,6 @@ fn refused_combinations_and_partial_elements_change_nothing() {
     }
 }
 
-/// Checks every pair of 8-bit values, with every comparison, against wider arithmetic.
 #[test]
 fn eight_bit_integers_exhaustively() {
     for target in 0..=255u8 {

@@ -364,7 +364,6 @@ impl Sorter {
     }
 }
 
-/// Merges two sorted lists. If keys are equal, the first list's record comes first.
 fn merge<R>(
     mut a: u32,
     mut b: u32,

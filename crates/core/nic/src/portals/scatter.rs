@@ -22,7 +22,6 @@ pub struct Region {
 }
 
 impl Region {
-    /// Vector number `index` of the I/O vector: address and bytes.
     #[inline]
     fn vector(self, heap: &[AtomicU64], index: u32) -> Option<(u64, u64)> {
         let word = (self.iov as usize).checked_mul(BLOCK_WORDS)?.checked_add(index as usize * 2)?;

@@ -271,7 +271,6 @@ impl TriggeredOperations<'_, '_> {
         self.nic.counters().set_booked(object, success, failure);
     }
 
-    /// [`Action::Receive`].
     fn receive_reserved<B: Bus>(self, bus: &mut B, reference: u32, queue: u32) {
         let Some(index) = self.nic.entry_index(reference) else { return };
         let record = self.nic.tables.entries[index as usize];

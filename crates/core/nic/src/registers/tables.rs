@@ -22,7 +22,6 @@ use crate::signals::{PortPointers, SLOT_WORDS};
 use crate::tables::{LOCKS, PAGES, Port};
 use crate::velo::options;
 
-/// VPIDs in a word of bits.
 const WORD_VPIDS: u32 = u64::BITS;
 
 /// The tables whose values the registers are.

@@ -108,7 +108,6 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         (0..Self::SLOTS).take_while(is_there).count() as u64
     }
 
-    /// The message with this number, if it was published.
     pub(super) fn message_at(&self, number: u64) -> Result<Option<Message>, Fault> {
         let header = self.slot(number).header.load(Acquire);
         if header as u32 != number.wrapping_add(1) as u32 {

@@ -107,26 +107,22 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         [&self.cursors.head, &self.cursors.payload_head].into_iter().chain(slots).chain(&self.payload)
     }
 
-    /// The slot of the message with this number.
     #[inline(always)]
     pub(super) fn slot(&self, number: u64) -> &Slot {
         // The compiler sees that a masked index is in range.
         &self.slots[number as usize & (SLOTS - 1)]
     }
 
-    /// The word of the payload area at this position.
     #[inline(always)]
     pub(super) fn payload_word(&self, position: u64) -> &AtomicU64 {
         &self.payload[(position as usize / 8) & (WORDS - 1)]
     }
 
-    /// The offset into the ring of a slot's payload.
     #[inline(always)]
     pub(super) fn inline_offset(number: u64) -> usize {
         offset_of!(Self, slots) + (number as usize & (SLOTS - 1)) * size_of::<Slot>() + offset_of!(Slot, words)
     }
 
-    /// The offset into the ring of a position of the payload area.
     #[inline(always)]
     pub(super) fn payload_offset(position: u64) -> usize {
         offset_of!(Self, payload) + (position & (Self::PAYLOAD_BYTES - 1)) as usize
@@ -153,13 +149,11 @@ pub(super) fn rounded(length: usize) -> u64 {
     (length as u64).next_multiple_of(LINE_BYTES as u64)
 }
 
-/// The portal table index in a header word.
 #[inline(always)]
 pub(super) fn portal_of(header: u64) -> u8 {
     (header >> 32) as u8
 }
 
-/// The length in a header word.
 #[inline(always)]
 pub(super) fn length_of(header: u64) -> usize {
     (header >> 48) as usize

@@ -19,7 +19,6 @@ use super::command::code;
 
 /// The most bytes of one command of the later generation.
 pub const BYTES_MAX: u32 = 1 << 23;
-/// Bits of a lock number in a descriptor.
 const LOCK_MASK: u64 = 0xff_ffff;
 
 /// The operation in a descriptor.

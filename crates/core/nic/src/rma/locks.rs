@@ -141,7 +141,6 @@ impl<'n, 'a> Locks<'n, 'a> {
         Ok(LockVerdict::Kept)
     }
 
-    /// The lock request of a command at its target.
     pub(super) fn request_of_command<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -212,7 +211,6 @@ impl<'n, 'a> Locks<'n, 'a> {
         self.notifications.write(bus, vpid as u16, &notification);
     }
 
-    /// Makes the answer of a kept request due.
     fn answer_waiter(&mut self, at: usize, fail: u8) {
         let waiter = &mut self.waiters[at];
         waiter.fail = fail;

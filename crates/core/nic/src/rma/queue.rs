@@ -31,7 +31,6 @@ pub struct Notifications<'n, 'a> {
 }
 
 impl Notifications<'_, '_> {
-    /// Whether a program has this VPID open.
     #[inline]
     pub(crate) fn is_open(&self, vpid: u16) -> bool {
         self.ports.get(usize::from(vpid)).is_some_and(Port::is_open)

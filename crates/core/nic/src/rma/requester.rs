@@ -287,7 +287,6 @@ impl Request {
         }
     }
 
-    /// The code of the response's notification.
     pub(super) fn response_code(&self) -> u8 {
         match self.datatype {
             code::QW_GET => code::GET_QW_RSP,

@@ -35,7 +35,6 @@ impl From<TranslationFault> for Refusal {
 }
 
 impl Rma<'_, '_> {
-    /// Handles a command of the RMA unit.
     pub(crate) fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let vpid = request.destination_vpid();
         if !self.notifications().is_open(vpid) {
@@ -181,7 +180,6 @@ impl Rma<'_, '_> {
 }
 
 impl LockRequest {
-    /// The lock request in a command.
     pub(super) fn of(request: &Request) -> Option<LockRequest> {
         let [operands, ..] = request.operand;
         Some(LockRequest {

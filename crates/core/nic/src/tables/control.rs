@@ -65,7 +65,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes the next sequence number of entries, headers and triggered operations.
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence = self.sequence.wrapping_add(1);

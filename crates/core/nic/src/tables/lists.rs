@@ -124,7 +124,6 @@ pub struct PortalEntry {
 }
 
 impl PortalEntry {
-    /// An entry that is not allocated.
     pub(crate) const EMPTY: PortalEntry = PortalEntry {
         status: 0,
         options: 0,

@@ -59,7 +59,6 @@ impl Outgoing {
 }
 
 impl Velo<'_, '_> {
-    /// Handles a message that arrived as a command.
     pub(crate) fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let failed = |fail| Verdict::Done(Delivery::failed(fail));
         let (Ok(header), Ok(bytes)) = (Header::from_word(request.match_bits), u32::try_from(request.length)) else {

@@ -154,7 +154,6 @@ pub struct Status {
 
 const VPID_BITS: u32 = 10;
 
-/// A field of a word.
 const fn field(word: u64, at: u32, bits: u32) -> u64 {
     (word >> at) & ((1 << bits) - 1)
 }

@@ -19,7 +19,6 @@ use super::header::{Malformed, Status};
 use super::slots::{SLOT_WORDS, Slots};
 use crate::signals::{PortPointers, Signals};
 
-/// The mailbox of a VPID and its pointers. None: there is no such VPID.
 #[inline]
 pub(super) fn mailbox_of<'a>(signals: &Signals<'a>, vpid: u16) -> Option<(Slots<'a>, &'a PortPointers)> {
     let pointers = signals.port_pointers.get(usize::from(vpid))?;

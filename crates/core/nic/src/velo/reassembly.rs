@@ -26,7 +26,6 @@ pub enum ReassemblyError {
     Stray,
 }
 
-/// A message in parts.
 #[derive(Clone, Copy)]
 struct Partial {
     is_used: bool,
@@ -148,7 +147,6 @@ mod tests {
         Some((whole.0.source.node, whole.1.to_vec()))
     }
 
-    /// All 2^(n-1) ways to cut a message of n units, of each length.
     #[test]
     fn all_splits_of_a_message_give_the_message() {
         let mut table = Reassembler::<2>::default();

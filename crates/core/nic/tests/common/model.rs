@@ -519,7 +519,6 @@ impl Model {
     }
 }
 
-/// Whether an entry matches.
 fn accepts(spec: &Spec, local_offset: u64, request: &Request) -> bool {
     let bits = (spec.match_bits ^ request.match_bits) & !spec.ignore_bits == 0;
     let source = (spec.source ^ request.initiator) & !spec.source_ignore == 0;
@@ -571,7 +570,6 @@ fn element_bytes(request: &Request) -> u64 {
     if request.datatype == UINT64 { 8 } else { 1 }
 }
 
-/// The arithmetic of sums and swaps on unsigned integers.
 fn combined(request: &Request, before: &[u8], payload: &[u8]) -> Vec<u8> {
     let size = element_bytes(request) as usize;
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));

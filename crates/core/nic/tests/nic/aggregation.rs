@@ -177,7 +177,6 @@ fn a_target_alone_gets_the_result() {
     }
 }
 
-/// Members that disagree are informed, and the group continues.
 #[test]
 fn members_that_disagree_all_hear_it() {
     let base = sum(Datatype::Uint64, 8);
@@ -233,7 +232,6 @@ fn operations_that_cannot_be_fail_at_all_members() {
     }
 }
 
-/// All operations on all types, over two levels, against a sequential reduction.
 #[test]
 fn every_operation_on_every_type() {
     let pair_indices = [Datatype::Int32, Datatype::Uint32, Datatype::Int64, Datatype::Uint64];
@@ -515,7 +513,6 @@ fn a_root_that_shares_memory_sends_to_its_target() {
     }
 }
 
-/// A group that does not fit fails at every member, and leaves nothing.
 #[test]
 fn groups_that_do_not_fit_fail_everywhere() {
     type Change = fn(&mut World);
@@ -804,7 +801,6 @@ fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
     }
 }
 
-/// Every order in which a group forms.
 #[test]
 fn every_order_of_joins_forms_the_group() {
     let (start, handles) = two_leaves(2, 1);
@@ -837,7 +833,6 @@ fn every_order_of_joins_forms_the_group() {
     assert!(ends >= 1 && seen.len() > 30, "{ends} ends, {} states", seen.len());
 }
 
-/// A generator of random choices.
 struct Choices(u64);
 
 impl Choices {
@@ -919,7 +914,6 @@ impl Shape {
         way.iter().map(count).collect()
     }
 
-    /// The reduction of one node, computed sequentially.
     fn reduce(
         &self,
         node: usize,
@@ -994,7 +988,6 @@ fn random_groups(choices: &mut Choices, members: usize) -> Vec<RandomGroup> {
         .collect()
 }
 
-/// Kinds of failures.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
     Nothing,

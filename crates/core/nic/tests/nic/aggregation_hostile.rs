@@ -375,7 +375,6 @@ proptest! {
     }
 }
 
-/// One node, and members that join a group there.
 fn joining(members: usize) -> (World, Vec<u64>) {
     let limits = Limits { children: 4, ..LIMITS };
     let mut world = World::new(1, limits, members, MemberHome::new(2, 4, 256));
@@ -470,7 +469,6 @@ fn a_join_that_is_refused_and_then_taken_is_left() {
     world.nodes.iter_mut().for_each(OwnNode::assert_empty);
 }
 
-/// The manager may admit a revoked job again.
 #[test]
 fn a_job_may_be_admitted_again() {
     for has_gap in [false, true] {

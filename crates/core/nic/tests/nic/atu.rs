@@ -244,7 +244,6 @@ fn the_driver_is_refused_beyond_the_tables() {
     assert_eq!(home.nic().atu().read_entry(page(last)), Ok(AddressEntry::INVALID));
 }
 
-/// A bus that counts the steps of translation.
 #[derive(Default)]
 struct Costs {
     hits: u64,
@@ -273,7 +272,6 @@ fn a_death_in_the_middle_of_a_change_empties_the_tlb() {
 
 // ---- against a plain walk ----
 
-/// The result for a page, by the fields of its word.
 fn check(word: u64, number: u64, vpid: u16, access: Access) -> Result<u64, TranslationFault> {
     let (valid, owner, size) = (word & 3, word >> 2 & 0x3ff, word >> 59);
     if valid == 0 || ![0, 4, 9, 18].contains(&size) {
@@ -504,7 +502,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Sizes of the TLB: entries and ways.
 fn tlb_sizes() -> impl Strategy<Value = (u32, u32)> {
     proptest::sample::select(vec![(0, 0), (1, 1), (4, 1), (4, 2), (4, 4), (8, 2), (64, 1)])
 }

@@ -172,7 +172,6 @@ impl Stage {
         good
     }
 
-    /// The count of a grant's lane, as the grant records it.
     fn counted(&mut self, handle: &GrantHandle) -> u64 {
         self.home.nic().signals.grants[handle.slot as usize].counted.load(Relaxed)
     }
@@ -427,7 +426,6 @@ fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
     }
 }
 
-/// Begins an unlink, and returns the grants to wait for.
 fn begin_unlink(stage: &mut Stage) -> Revoking {
     let entry = stage.entry;
     stage.try_once(|nic, _| nic.lists().unlink(entry)).expect_err("there is a grant")
@@ -912,7 +910,6 @@ proptest! {
 
 // ---- Histories with puts in the middle ---------------------------------------------------------------------------
 
-/// A transition that needs grants revoked.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     Append,
@@ -984,7 +981,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A process that puts by a grant.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     name: u64,
@@ -1002,7 +998,6 @@ impl Stage {
         Some(encoding.encode(index as u32, slot::generation(entries[index].slot)))
     }
 
-    /// Tries a thread's transition once.
     fn attempt(&mut self, wanted: Wanted) -> Result<(), Revoking> {
         let (counter, first) = (self.counter, self.first_entry().unwrap_or(u32::MAX));
         let action = self.increments(counter);

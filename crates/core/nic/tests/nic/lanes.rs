@@ -12,7 +12,6 @@ use selvedge_nic::signals::LANES;
 
 const LIMITS: Limits = Limits { counters: 2, triggered: 2, ..crate::common::TINY };
 
-/// Counts once as a sender would.
 fn count(home: &mut Home, counter: u32, sender: u32) {
     let lane = home.nic().counters().lane(counter, sender).expect("the counter lives");
     let nic = home.nic();

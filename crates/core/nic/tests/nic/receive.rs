@@ -248,7 +248,6 @@ fn a_token_leaves_the_payload_with_its_sender() {
     assert_eq!((header.token, header.rlength, header.mlength), (7, 1 << 30, 0));
 }
 
-/// The number of records that matches have compared.
 fn steps(home: &mut Home) -> u64 {
     home.nic().signals.registers.get(Register::ListSteps)
 }

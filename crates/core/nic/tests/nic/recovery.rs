@@ -19,7 +19,6 @@ use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{Event, event_kind, fail, options};
 use selvedge_nic::tables::{Class, Request, kind, slot};
 
-/// Random words.
 struct Noise(u64);
 
 impl Noise {
@@ -144,7 +143,6 @@ proptest! {
 
 // ---- deaths ----
 
-/// The target's events and counters.
 fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     let nic = pair.home.nic();
     let mut events = Vec::new();

@@ -17,7 +17,6 @@ fn value(home: &mut Home, register: TableRegister, index: u32) -> Option<u64> {
     TableView { layout: &layout, ports: nic.tables.ports, pointers: nic.signals.port_pointers }.value(register, index)
 }
 
-/// Sends a message of 8 bytes to a VPID.
 fn send(home: &mut Home, vpid: u16) -> Received {
     let source = Endpoint { node: 1, vpid: 2 };
     let status = Status { source, extent: Extent::whole(8).expect("a length"), mtt: 0, tag: 0, error: false };

@@ -372,7 +372,6 @@ impl Expectation {
         Ok(expectation)
     }
 
-    /// The requester's notification.
     fn sent(&self, initiator: &mut NodeModel) {
         if self.written & spec::REQUESTER != 0 {
             let sent = Notification { unit: spec::REQUESTER, code: self.descriptor.code, ..self.here };

@@ -330,7 +330,6 @@ fn a_spoiled_queue_is_its_own_programs_loss() {
     }
 }
 
-/// A length that leaves all tables, at the last page of the addresses.
 #[test]
 fn lengths_that_leave_the_tables() {
     let mut home = fresh(&limits(1, 4, 2, 0));

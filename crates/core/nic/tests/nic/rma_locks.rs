@@ -28,7 +28,6 @@ fn keep(nic: &mut Nic<'_>, request: &LockRequest, token: u64) -> Result<LockVerd
     nic.locks().request_or_keep(&mut NoMemory, request, LockWaiter { source: 3 << 16, token, ..LockWaiter::default() })
 }
 
-/// The answers that are due, by token.
 fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
     let mut taken = Vec::new();
     assert_eq!(nic.has_fired(), nic.tables.control.answers != 0);
@@ -41,7 +40,6 @@ fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
     taken
 }
 
-/// The answer of a request that has succeeded.
 fn success(value: i32) -> Delivery {
     Delivery { remote_offset: u64::from(value as u32) | 1 << 32, ..Delivery::failed(fail::OK) }
 }
@@ -50,7 +48,6 @@ fn request(number: u32, compare: i32, add: i32) -> LockRequest {
     LockRequest { vpid: 1, number, compare, add }
 }
 
-/// The definition.
 fn defined(lock: &mut i32, compare: i32, add: i32) -> LockResult {
     let success = *lock <= compare;
     if success {

@@ -24,7 +24,6 @@ impl Tap for Shown {
 }
 
 impl Shown {
-    /// The transitions shown since the last call.
     fn take(&self) -> Vec<Transition> {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }

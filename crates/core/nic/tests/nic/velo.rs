@@ -47,7 +47,6 @@ struct PortModel {
     discarded: u64,
 }
 
-/// A NIC beside its model.
 #[derive(Clone)]
 struct Stage {
     home: Home,
@@ -110,7 +109,6 @@ impl Stage {
         }
     }
 
-    /// The expected outcome of a message.
     fn expected(&self, message: &VeloMessage) -> Received {
         let extent = message.status.extent;
         let is_padded = message.bytes.checked_next_multiple_of(8) == Some(extent.bytes());
@@ -452,7 +450,6 @@ fn opening_empties_what_the_last_program_has_left() {
 
 // ---- hostile programs ----
 
-/// Words that are often nearly right.
 fn word() -> impl Strategy<Value = u64> {
     let near =
         (extent(15), any::<u16>(), any::<u8>(), 0..3u32, 0..80u32).prop_map(|(extent, source, tag, slot, bit)| {
@@ -518,7 +515,6 @@ fn beside_hostile(op: &Op) -> Op {
     }
 }
 
-/// The pointers of a NIC are wrong, or a status word is.
 #[test]
 fn impossible_heads_mean_no_room_and_malformed_slots_are_skipped() {
     let mut stage = Stage::new(&limits(2, 8, 64), 1);

@@ -38,7 +38,6 @@ impl<'a> MatchQueue<'_, 'a> {
         class
     }
 
-    /// Visits the headers of an arrival list.
     pub(super) fn each_header(mut self, first: u32, mut visit: impl FnMut(MatchQueue<'_, 'a>, u32)) {
         let mut at = first;
         for _ in 0..self.tables.headers.len() {
@@ -49,7 +48,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The first unexpected header of a portal table entry that matches.
     #[inline(always)]
     pub(crate) fn find_header<B: Bus>(mut self, bus: &mut B, portal: u32, view: &EntryView) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
@@ -118,7 +116,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The oldest unexpected header of a portal table entry.
     pub(crate) fn first_header(&self, portal: u32) -> Option<u32> {
         let head = self.tables.portals.get(portal as usize)?.header_head;
         self.tables.headers.get(head as usize).filter(|record| slot::status(record.slot) == header::LIVE)?;
@@ -224,7 +221,6 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 }
 
-/// The bucket of a header on the chain of a class.
 fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usize> {
     let entry = tables.portals.get(usize::from(record.portal))?;
     let pattern = entry.classes.get(usize::from(class))?;
