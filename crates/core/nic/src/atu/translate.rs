@@ -209,7 +209,7 @@ impl Atu<'_> {
         Ok(())
     }
 
-    /// Stores the entries of pages that the TLB lacks in it.
+    /// Caches the entries of pages that the TLB lacks.
     fn cache_pages(&mut self, first: NlaPage, count: u64) {
         for page in (0..count).map_while(|offset| first.checked_add(offset).ok()) {
             if self.tlb_entry(page).is_none() {

@@ -5,7 +5,7 @@ use super::constants::{list, options};
 use crate::arithmetic::Datatype;
 use crate::tables::{Entry, Request, kind};
 
-/// How a request changes the entry that it matched.
+/// The effects of a request on its entry.
 pub(super) struct Plan {
     pub list: u8,
     pub offset: u64,

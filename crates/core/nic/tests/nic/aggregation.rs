@@ -583,7 +583,7 @@ fn the_root_grants_what_fits() {
         };
         assert_eq!([world.state(0, handles[0]), world.state(1, handles[1])], [state; 2], "{blocks} blocks");
         if wanted != 0 {
-            assert_eq!(world.nodes[0].jobs[0].credits, wanted, "the quota counts what was granted");
+            assert_eq!(world.nodes[0].jobs[0].credits, wanted, "the quota counts the grant");
         }
     }
 }

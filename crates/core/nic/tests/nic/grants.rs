@@ -140,7 +140,7 @@ impl Stage {
     }
 
     fn revoke_all(&mut self) {
-        self.run(|nic, _| nic.grants().revoke_all()).expect("nobody is busy");
+        self.run(|nic, _| nic.grants().revoke_all()).expect("no sender is busy");
     }
 
     /// Rebuilds the tables, and finishes the revocations that follow.
@@ -185,7 +185,7 @@ impl Stage {
     }
 
     fn run_fired(&mut self) {
-        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("nobody is busy");
+        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("no sender is busy");
         assert!(fired.is_none(), "only local operations were armed");
     }
 }
@@ -330,7 +330,7 @@ const CHANGES: &[Change] = &[
         assert!(matches!(posted, Ok(Posted::Linked(_))));
     }),
     ("the priority list is cleared", true, |stage| {
-        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("nobody is busy");
+        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("no sender is busy");
     }),
     ("the counter is freed", true, |stage| stage.counter_free(stage.counter)),
     ("a process died with the lock", true, |stage| stage.recover(true)),
@@ -624,7 +624,7 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
         stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a dead process's lane").handle;
     assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
-    let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
+    let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("the lane had an owner");
     assert!(!stage.put_by(former, 1));
     let nic = stage.home.nic();
     assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "a free slot is not busy");

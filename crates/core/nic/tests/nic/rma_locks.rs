@@ -335,7 +335,7 @@ fn a_start_before_the_wait_is_not_prevented() {
     for at in [post, start, complete] {
         assert!(call(at).success);
     }
-    assert_eq!(call(start), LockResult { value: -1, success: true }, "nobody has posted");
+    assert_eq!(call(start), LockResult { value: -1, success: true }, "without a post");
     assert_eq!(call(wait), LockResult { value: 2, success: true }, "as if the target had posted");
     assert_eq!(call(complete), LockResult { value: 2, success: false }, "the origin can not end its epoch");
     assert_eq!(call(start), LockResult { value: 1, success: true });
