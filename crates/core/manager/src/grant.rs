@@ -72,7 +72,6 @@ struct SavedGrant {
     key: u64,
     /// Groups, credits, bytes.
     quota: (u32, u32, u32),
-    /// Process and end node.
     members: Vec<(u64, u32)>,
     trees: Vec<SavedTree>,
 }
@@ -83,7 +82,6 @@ struct SavedTree {
     number: u16,
     /// Aggregation node, address, position of the node above.
     nodes: Vec<(u32, u64, Option<usize>)>,
-    /// End node, and the position of its leaf.
     leaves: Vec<(u32, usize)>,
 }
 

@@ -82,7 +82,6 @@ struct SavedJob {
     priority: u32,
     /// Groups, credits, bytes.
     quota: (u32, u32, u32),
-    /// Process and end node.
     members: Vec<(u64, u32)>,
     trees: Vec<(u16, u32, u32)>,
     /// 0: it has its resources.

@@ -25,7 +25,6 @@ const DEPTH_MAX: u32 = LEVELS_MAX as u32 - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Number of the set.
     pub set: u32,
     pub index: u32,
 }

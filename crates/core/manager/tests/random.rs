@@ -18,7 +18,6 @@ use selvedge_nic::aggregation::{Quota, records};
 enum Change {
     /// End nodes and the number of a process there; quota; trees.
     Begin(Vec<(u32, u32)>, (u32, u32, u32), u32),
-    /// One of the jobs.
     End(usize),
     Process(u32, u32),
     Lose(Part),

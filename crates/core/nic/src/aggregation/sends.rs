@@ -45,12 +45,10 @@ enum Due {
     /// To a child: the group is formed; it has failed.
     Formed(u32),
     Failed(u32),
-    /// To the parent.
     Join,
     Fail,
     Request(u64),
     Leave,
-    /// The result of an operation, to a child.
     Result(u64, u32),
     /// The result of an operation, to its target.
     ToTarget(u64),

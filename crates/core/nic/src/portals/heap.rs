@@ -13,7 +13,6 @@ use crate::layout::BLOCK_BYTES;
 
 /// The heap, for the holder of the lock.
 pub struct Heap<'n> {
-    /// State of the allocator.
     pub(crate) map: &'n mut [u64],
     pub(crate) words: &'n [AtomicU64],
 }

@@ -109,9 +109,7 @@ pub(super) struct PutHandling {
     /// The put is plain: it can take the fast path.
     pub plain: bool,
     pub uses_up: bool,
-    /// An event reports the put.
     pub posts: bool,
-    /// The entry's counter counts the put.
     pub counts: bool,
 }
 

@@ -16,7 +16,6 @@ const OWNED_BYTES: usize = 2 << 10;
 /// The progress of a producer, and its known room. It is private: the consumer never sees it.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    /// Messages published so far.
     tail: u64,
     /// Bytes of the payload area used so far.
     payload_tail: u64,

@@ -62,7 +62,6 @@ pub enum Received {
 /// The unit: the ports with their mailboxes.
 pub struct Velo<'n, 'a> {
     pub(crate) ports: &'n mut [Port],
-    /// The longest message.
     pub(crate) message_bytes_max: u32,
     pub(crate) signals: &'n Signals<'a>,
 }

@@ -29,7 +29,6 @@ pub(super) fn mailbox_of<'a>(signals: &Signals<'a>, vpid: u16) -> Option<(Slots<
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
     vpid: u16,
-    /// The next slot.
     head: u64,
     /// The last published head.
     published: u64,

@@ -31,7 +31,6 @@ struct Partial {
     is_used: bool,
     /// The status of the first part.
     status: Status,
-    /// Bytes that have arrived.
     received: u32,
     bytes: [u8; MESSAGE_BYTES_MAX as usize],
 }

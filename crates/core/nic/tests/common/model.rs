@@ -90,7 +90,6 @@ pub struct Model {
     limits: Limits,
     portals: Vec<Portal>,
     entries: Vec<Entry>,
-    /// Successes and failures.
     pub counters: Vec<(u64, u64)>,
     queue: VecDeque<Event>,
     queue_capacity: usize,

@@ -853,7 +853,6 @@ impl Choices {
 struct RandomGroup {
     job: u32,
     key: u64,
-    /// Members, in the order of the group.
     members: Vec<usize>,
     handles: Vec<u64>,
     options: u8,
@@ -995,7 +994,6 @@ enum Trouble {
     Senders,
     /// A member, a node or a job is lost.
     Losses,
-    /// Both.
     All,
 }
 

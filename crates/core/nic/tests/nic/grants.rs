@@ -725,7 +725,6 @@ enum Op {
     /// A holder puts by its last grant.
     Put(usize),
     Append,
-    /// The oldest of the entries.
     Unlink,
     Enable(bool),
     /// The threshold: this much above the counter.
@@ -933,9 +932,7 @@ enum Step {
     End(usize),
     Die(usize),
     GiveUp(usize),
-    /// A thread tries a transition.
     Try(usize, Wanted),
-    /// It retries when no holder is in the middle of a put.
     Again(usize),
     /// A thread dies while it waits.
     Leave(usize),

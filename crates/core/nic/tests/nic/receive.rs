@@ -23,9 +23,7 @@ enum Op {
     Cancel(usize),
     /// The first message that matches is claimed.
     Claim { bits: u64, ignore: u64, source: Option<u64> },
-    /// The oldest claimed message is dropped.
     Drop,
-    /// The holder of the lock dies between two operations.
     Recover,
 }
 

@@ -19,7 +19,6 @@ use selvedge_nic::{Register, Signals};
 #[derive(Clone)]
 struct Stage {
     home: Home,
-    /// Values that are in the queue.
     queue: VecDeque<u64>,
     head: u64,
     sent: u64,
