@@ -227,8 +227,8 @@ impl Topology {
         distances
     }
 
-    /// The least cost of a path from the nearest of some routers to each router; `u64::MAX`: there is none. Costs as for
-    /// [`Topology::nearest_first`].
+    /// The least cost of a path from the nearest of some routers to each router; `u64::MAX`: there is none. Costs as
+    /// for [`Topology::nearest_first`].
     pub fn costs(&self, from: &[RouterId], cost: impl Fn(RouterId, Port) -> Option<u32>) -> Vec<u64> {
         let mut costs = alloc::vec![u64::MAX; self.routers() as usize];
         self.nearest_first(from, cost, |router, so_far| {

@@ -3,8 +3,9 @@
 
 /// An operation on elements, with the number that it has in Portals' header (`ptl_op_t`).
 ///
-/// The first ten reduce two values to one. The others write the operand over the target: [`Operation::Swap`] always, and
-/// those after it, which only Portals has, under a condition ([`apply_swap`](crate::portals::operation::apply_swap)).
+/// The first ten reduce two values to one. The others write the operand over the target: [`Operation::Swap`] always,
+/// and those after it, which only Portals has, under a condition
+/// ([`apply_swap`](crate::portals::operation::apply_swap)).
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
@@ -172,7 +173,8 @@ pub(crate) enum Class {
     Complex,
 }
 
-/// Whether the operation reduces elements of this datatype: whether [`apply`](super::apply) computes `target = target op operand`.
+/// Whether the operation reduces elements of this datatype: whether [`apply`](super::apply) computes `target = target
+/// op operand`.
 ///
 /// | operation | integer | real | complex |
 /// |---|---|---|---|

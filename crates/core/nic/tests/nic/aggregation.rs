@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones against a sequential
-//! reduction, losses, and hostile messages.
+//! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones
+//! against a sequential reduction, losses, and hostile messages.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -318,7 +318,8 @@ fn requests_out_of_order_end_the_group() {
     }
 }
 
-/// A member that leaves while others wait for it, or while it waits, ends the group; one that has all its results does not.
+/// A member that leaves while others wait for it, or while it waits, ends the group; one that has all its results does
+/// not.
 #[test]
 fn a_member_that_leaves_ends_what_needs_it() {
     let reduction = sum(Datatype::Uint64, 8);
