@@ -173,8 +173,7 @@ pub(crate) enum Class {
     Complex,
 }
 
-/// Whether the operation reduces elements of this datatype: whether [`apply`](super::apply) computes `target = target
-/// op operand`.
+/// Whether [`apply`](super::apply) computes `target = target op operand` for this operation and datatype.
 ///
 /// | operation | integer | real | complex |
 /// |---|---|---|---|

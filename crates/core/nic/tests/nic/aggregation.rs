@@ -318,8 +318,7 @@ fn requests_out_of_order_end_the_group() {
     }
 }
 
-/// A member that leaves while others wait for it, or while it waits, ends the group; one that has all its results does
-/// not.
+/// A member that leaves while others wait for it, or while it waits, ends the group, unless it has all its results.
 #[test]
 fn a_member_that_leaves_ends_what_needs_it() {
     let reduction = sum(Datatype::Uint64, 8);
